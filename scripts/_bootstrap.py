@@ -1,0 +1,160 @@
+"""Set up what scripts/run and scripts/test need, inside this folder only; nothing but the standard library.
+
+    _bootstrap.py uv    install the pinned uv into .tools/uv and print its path
+    _bootstrap.py run   also make .venv from requirements.lock (or requirements-providers.lock)
+    _bootstrap.py dev   also make .venv-dev from requirements-dev.lock
+
+Exits 0 when everything is there, else 1 with one message that says what helps. Fast when nothing changed: each
+environment keeps a stamp of what it was made from.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NO_PIP = """\
+GoClaw's set-up needs pip or the venv module, and this Python has neither:
+    {python}
+On Debian and Ubuntu this helps:  apt-get install python3-venv"""
+
+
+class SetUpError(Exception):
+    """The set-up cannot go on; the message says why and what helps."""
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the one argument says; return the exit code."""
+    if arguments not in (["uv"], ["run"], ["dev"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        with alone(ROOT / ".tools"):
+            uv = ensure_uv(ROOT)
+            if arguments == ["uv"]:
+                print(uv)
+            elif arguments == ["run"]:
+                lock = "requirements-providers.lock" if os.environ.get("WITH_PROVIDERS") else "requirements.lock"
+                ensure_venv(uv, ROOT, ".venv", lock)
+            else:
+                ensure_venv(uv, ROOT, ".venv-dev", "requirements-dev.lock")
+    except SetUpError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Let one set-up at a time work in `folder`; a second one waits for the first."""
+    try:
+        folder.mkdir(exist_ok=True)
+        handle = (folder / "lock").open("w")
+    except OSError as error:
+        raise SetUpError(f"GoClaw's set-up must be able to write to {folder.parent}: {error}") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def ensure_uv(root: Path) -> Path:
+    """Return the pinned uv, installed into a folder of its own; raise SetUpError when no way leads there."""
+    folder, lock = root / ".tools" / "uv", root / "requirements-uv.lock"
+    binary, stamp = folder / "bin" / "uv", folder / ".stamp"
+    wanted = digest(lock.read_bytes(), sys.base_prefix, str(root))
+    if binary.exists() and is_stamped(stamp, wanted):
+        return binary
+    shutil.rmtree(folder, ignore_errors=True)
+    say("installing uv")
+    requirements = ["--quiet", "--require-hashes", "--only-binary=:all:", "-r", str(lock)]
+    if importlib.util.find_spec("ensurepip") and attempt([sys.executable, "-m", "venv", str(folder)]):
+        call([str(folder / "bin" / "python"), "-m", "pip", "install", *requirements])
+    elif importlib.util.find_spec("pip"):
+        shutil.rmtree(folder, ignore_errors=True)
+        call([sys.executable, "-m", "pip", "install", "--target", str(folder), *requirements])
+    elif found := shutil.which("uv"):
+        return Path(found)
+    else:
+        raise SetUpError(NO_PIP.format(python=sys.executable))
+    stamp.write_text(wanted)
+    return binary
+
+
+def ensure_venv(uv: Path, root: Path, name: str, lock: str) -> None:
+    """Make the virtual environment `name` hold exactly what `lock` lists, and GoClaw itself as an editable."""
+    venv, python = root / name, root / name / "bin" / "python"
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    # An environment knows its own path and its interpreter; when they change it is made anew.
+    origin = digest(sys.version, sys.base_prefix, str(root))
+    content = digest((root / lock).read_bytes(), repr(project["project"]), repr(project["build-system"]), origin)
+    if python.exists() and is_stamped(venv / ".stamp", content):
+        return
+    say(f"installing {lock} into {name}")
+    if not (python.exists() and is_stamped(venv / ".origin", origin)):
+        call([str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(venv)])
+        (venv / ".origin").write_text(origin)
+    (venv / ".stamp").unlink(missing_ok=True)
+    pip = [str(uv), "pip"]
+    call([*pip, "sync", "--quiet", "--require-hashes", "--python", str(python), str(root / lock)])
+    call([*pip, "install", "--quiet", "--no-deps", "--python", str(python), "--editable", str(root)])
+    (venv / ".stamp").write_text(content)
+
+
+def digest(*parts: bytes | str) -> str:
+    """Return one hash over all parts."""
+    joined = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return hashlib.sha256(joined).hexdigest()
+
+
+def is_stamped(stamp: Path, wanted: str) -> bool:
+    """Tell whether `stamp` exists and says `wanted`."""
+    return stamp.exists() and stamp.read_text() == wanted
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for pip and uv: no questions, no downloads of Python, the user's own index and CAs."""
+    env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
+    env |= {"UV_PYTHON_DOWNLOADS": "never", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    env.setdefault("PIP_ROOT_USER_ACTION", "ignore")
+    # A company's certificate authority is usually known to the system, not to uv's built-in list.
+    if Path("/etc/ssl/certs/ca-certificates.crt").exists():
+        env.setdefault("UV_SYSTEM_CERTS", "1")
+    # uv does not read pip's settings; a mirror set for pip is meant for every installer.
+    if "PIP_INDEX_URL" in env:
+        env.setdefault("UV_DEFAULT_INDEX", env["PIP_INDEX_URL"])
+    if "PIP_CERT" in env:
+        env.setdefault("SSL_CERT_FILE", env["PIP_CERT"])
+    home = env.get("HOME", "")
+    if not (home and os.access(home, os.W_OK)):
+        env.setdefault("UV_CACHE_DIR", str(ROOT / ".tools" / "uv-cache"))
+    return env
+
+
+def attempt(command: list[str]) -> bool:
+    """Run a command in silence; tell whether it succeeded."""
+    done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def call(command: list[str]) -> None:
+    """Run a command with its output on stderr; raise SetUpError when it fails."""
+    done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+    if done.returncode:
+        raise SetUpError(f"GoClaw's set-up failed (exit code {done.returncode}): {' '.join(command)}")
+
+
+def say(text: str) -> None:
+    """Tell the person what takes time now; stdout belongs to the program that follows."""
+    print(f"goclaw set-up: {text} ...", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
