@@ -1,0 +1,45 @@
+"""THE list: every part that can be added, one line each. Strings only; a part is imported when it is first used.
+
+A new channel, provider, tool or command is one new file and one new line here. Third parties add theirs through the
+entry-point group `goclaw.plugins`, which feeds the same list (`plugins.py`).
+"""
+
+CHANNELS = {
+    "memory": "goclaw.channels.memory:CHANNEL",
+    "telegram": "goclaw.channels.telegram:CHANNEL",
+}
+
+PROVIDERS = {
+    "demo": "goclaw.llm.demo:PROVIDER",
+    "scripted": "goclaw.llm.scripted:PROVIDER",
+    "anthropic": "goclaw.llm.anthropic:PROVIDER",
+    "openai-chat": "goclaw.llm.openai_chat:PROVIDER",
+    "ollama": "goclaw.llm.ollama:PROVIDER",
+    "pydantic-ai": "goclaw.llm.pydantic_ai:PROVIDER",
+}
+
+TOOLS = {
+    "read": "goclaw.tools.read:read",
+    "write": "goclaw.tools.write:write",
+    "edit": "goclaw.tools.edit:edit",
+    "exec": "goclaw.tools.exec:exec_",
+    "message": "goclaw.tools.message:message",
+    "memory_search": "goclaw.tools.memory_search:memory_search",
+    "memory_list": "goclaw.tools.memory_list:memory_list",
+}
+
+COMMANDS = {
+    "start": "goclaw.commands.start:COMMAND",
+    "status": "goclaw.commands.status:COMMAND",
+    "compact": "goclaw.commands.compact:COMMAND",
+    "clear": "goclaw.commands.clear:COMMAND",
+    "new": "goclaw.commands.new:COMMAND",
+    "stop": "goclaw.commands.stop:COMMAND",
+    "whoami": "goclaw.commands.whoami:COMMAND",
+    "help": "goclaw.commands.help:COMMAND",
+}
+
+SANDBOXES = {
+    "bubblewrap": "goclaw.sandbox.bubblewrap:SANDBOX",
+    "broker": "goclaw.sandbox.broker:SANDBOX",
+}

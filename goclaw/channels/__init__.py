@@ -1,0 +1,1 @@
+"""Places where people write. A channel never knows a tool, and no other room knows a channel: see `base`."""

@@ -1,0 +1,70 @@
+"""Time as a port: everything that waits or stamps asks a `Clock`, so that no test has to sleep."""
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now(self) -> float:
+        """Wall-clock time as seconds since the epoch; may jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; for measuring spans."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds` of this clock's time."""
+        ...
+
+
+class RealClock:
+    """The machine's own clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class SteppedClock:
+    """A clock that stands still until a test moves it with `advance`."""
+
+    def __init__(self, start: float = 1_750_000_000.0) -> None:
+        self._now = start
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._now + seconds, woken))
+        await woken
+
+    def advance(self, seconds: float) -> None:
+        """Move time on and wake everyone whose span has passed."""
+        self._now += seconds
+        due = [woken for at, woken in self._sleepers if at <= self._now]
+        self._sleepers = [(at, woken) for at, woken in self._sleepers if at > self._now]
+        for woken in due:
+            if not woken.done():
+                woken.set_result(None)
+
+    @property
+    def sleepers(self) -> int:
+        """How many callers are waiting."""
+        return len(self._sleepers)

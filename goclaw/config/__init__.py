@@ -1,0 +1,1 @@
+"""The configuration: `schema` says what may be set, `load` reads it and reports what is wrong with it."""

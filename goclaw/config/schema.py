@@ -1,0 +1,196 @@
+"""Every key of the configuration with its type, default and meaning.
+
+The descriptions are the documentation: `goclaw config schema` and docs/configuration.md are made from them. Unknown
+keys are refused everywhere.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class Section(BaseModel):
+    """A mapping of the configuration; a key that it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TelegramSettings(Section):
+    """The Telegram channel."""
+
+    enabled: bool | None = Field(None, description="On or off; not set: on when there is a token.")
+    token: SecretStr | None = Field(None, description="The bot's token, from @BotFather. Env: TELEGRAM_BOT_TOKEN.")
+    base_url: str = Field(
+        "https://api.telegram.org", description="A Bot API server, without `/bot…`: `http://host:port`."
+    )
+    proxy: str | None = Field(None, description="HTTP proxy for Telegram only, `http://user:password@host:port`.")
+    groups: tuple[int, ...] = Field((), description="Numeric ids of groups where the bot may answer; empty: all.")
+    messages_per_second: float = Field(30, gt=0, description="Telegram's limit over all chats.")
+    chat_messages_per_second: float = Field(1, gt=0, description="Telegram's limit per chat, after a burst of 3.")
+    group_messages_per_minute: float = Field(20, gt=0, description="Telegram's limit per group.")
+    poll_seconds: int = Field(25, ge=0, le=50, description="How long one getUpdates waits for news.")
+
+
+class HttpSettings(Section):
+    """The HTTP listener."""
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
+
+
+class ProviderSettings(Section):
+    """Access to one provider of models."""
+
+    api_key: SecretStr | None = Field(None, description="The key; the provider's own variable is read, too.")
+    base_url: str | None = Field(None, description="Another server that speaks the same protocol.")
+    max_context: int = Field(
+        32_768, ge=2_048, description="Ollama only: the largest `num_ctx` that is ever asked for (memory grows with it)."
+    )
+
+
+class ModelOptions(Section):
+    """What is known of one model beyond its name."""
+
+    context_window: int | None = Field(None, ge=1_024, description="Tokens; not set: from the model data.")
+    max_output: int | None = Field(None, ge=1, description="Tokens an answer may have; not set: from the model data.")
+    thinking: Literal["off", "low", "medium", "high"] = Field("off", description="How hard the model thinks.")
+    price_input: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
+    price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
+    images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
+    compress_output: bool | None = Field(None, description="Shorten command output; not set: only for local models.")
+
+
+class ModelsSettings(Section):
+    """Which models answer."""
+
+    agent: tuple[str, ...] = Field(
+        (), description="Chain of `provider:name`, the first is the main model. Empty: the best that is found."
+    )
+    summary: tuple[str, ...] | Literal["auto"] = Field(
+        "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
+    )
+    options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
+
+
+class CompactionSettings(Section):
+    """When and how the context is compacted."""
+
+    reserve_tokens: int = Field(30_000, ge=0, description="Compact when fewer tokens than this are free.")
+    max_messages: int = Field(500, ge=0, description="Compact past this many messages; 0: no limit.")
+    min_messages: int = Field(20, ge=2, description="Messages kept at least.")
+    keep_percent: int = Field(20, ge=1, le=90, description="Share of the messages that is kept.")
+    timeout_seconds: float = Field(120, gt=0, description="How long a summary may take while a turn waits for it.")
+
+
+class CheckpointSettings(Section):
+    """Checkpoints of long conversations (used by compaction)."""
+
+    enabled: bool = Field(True, description="Whether checkpoints are made.")
+
+
+class MemorySettings(Section):
+    """Memory files and their search."""
+
+    enabled: bool = Field(True, description="Whether memory is indexed and searched.")
+    paths: tuple[str, ...] = Field((), description="More files and folders to search, relative to the workspace.")
+    max_results: int = Field(6, ge=1, le=50, description="Hits that a search returns.")
+
+
+class ExecSettings(Section):
+    """The `exec` tool."""
+
+    sandbox: Literal["auto", "bubblewrap", "broker", "off"] = Field(
+        "auto", description="Containment: the best that works here, a certain one, or none at all (`off`)."
+    )
+    network: Literal["none", "host"] = Field("none", description="Whether commands reach the network.")
+    timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
+    output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables added to the commands' environment.")
+    memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
+    processes: int = Field(256, ge=8, description="Processes and threads one command may have.")
+    cpu_seconds: int = Field(300, ge=1, description="CPU time one process may use.")
+    file_mb: int = Field(1_024, ge=1, description="Largest file a command may write.")
+
+
+class ReadSettings(Section):
+    """The `read` tool."""
+
+    max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
+    max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
+    max_file_mb: int = Field(20, ge=1, description="Larger files are refused in words.")
+
+
+class ToolsSettings(Section):
+    """Tools."""
+
+    timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
+    disabled: tuple[str, ...] = Field((), description="Names of tools that nobody may use.")
+    exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
+    read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
+
+
+class PolicySettings(Section):
+    """What runs, what asks, what is refused."""
+
+    mode: Literal["default", "accept-edits", "plan", "bypass"] = Field("default", description="Permission mode.")
+    allow_bypass: bool = Field(False, description="Whether admins may use the mode `bypass`.")
+    other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
+
+
+class LimitSettings(Section):
+    """Limits of one turn; each ends it with a sentence that names its key."""
+
+    tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
+    failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")
+    repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")
+    turn_seconds: float = Field(900, gt=0, description="Wall-clock seconds of one turn.")
+    queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
+
+
+def default_state_dir() -> Path:
+    """`GOCLAW_STATE_DIR`, else `~/.goclaw`."""
+    return Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser()
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    state_dir: Path = Field(default_factory=default_state_dir, description="Database, media, logs, socket.")
+    workspace: Path | None = Field(None, description="Where the agent works; not set: `workspace` in the state folder.")
+    users_file: Path | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
+    telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
+    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
+    compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
+    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings, description="Checkpoints.")
+    memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
+    tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
+    policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
+    limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
+    channels: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Settings of channels that come from plugins, by name."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Env: LOG_LEVEL.")
+
+    @property
+    def workspace_path(self) -> Path:
+        """The workspace folder, absolute."""
+        return (self.workspace or self.state_dir / "workspace").expanduser().absolute()
+
+    @property
+    def users_path(self) -> Path:
+        """The users file, absolute."""
+        return (self.users_file or self.state_dir / "users.json").expanduser().absolute()
+
+    @property
+    def database_path(self) -> Path:
+        """The SQLite database."""
+        return self.state_dir / "goclaw.db"
+
+    @property
+    def socket_path(self) -> Path:
+        """The Unix socket on which the terminal clients reach the daemon."""
+        return self.state_dir / "goclaw.sock"

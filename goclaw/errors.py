@@ -1,0 +1,138 @@
+"""Every error that GoClaw raises on purpose. This module imports nothing of GoClaw.
+
+* GoclawError               its message may be shown to a person
+  x ConfigError             the configuration or users.json cannot be used (exit code 78)
+  x StateError              the state folder cannot be used: locked, newer schema, inside a workspace
+  x AccessDenied            authorize said no where a person waits for the answer
+  x ToolError               a tool failed; the model reads the message and may adapt
+    + UnknownTool           no such tool, or not for this actor: one answer for both
+    + InvalidInput          arguments that do not fit the tool's schema
+    + OutcomeUnknown        the tool was running when GoClaw was killed; it may have taken effect
+  x ModelError              the language model did not give a whole answer
+  x DeliveryError           a channel could not hand a message over
+  x SandboxUnavailable      no containment for exec on this machine
+  x TurnEnd                 control flow: leaves the agent loop with a sentence for the user
+    + LimitReached          a limit of the run policy was hit
+"""
+
+from enum import StrEnum
+
+
+class GoclawError(Exception):
+    """Base class: an error whose message is written for people and holds no secret."""
+
+
+class ConfigError(GoclawError):
+    """The configuration cannot be used. Raised before anything is opened.
+
+    `problems` has one line each: `config.yaml:5:3: telegram.mode: what is wrong, and what helps`.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class StateError(GoclawError):
+    """The state folder cannot be used; the message says why and what to do."""
+
+
+class AccessDenied(GoclawError):
+    """The acting person may not do this; the message names the rule that decided."""
+
+
+class ToolError(GoclawError):
+    """A tool failed. The model gets `{"error": message}` and may try something else."""
+
+
+class UnknownTool(ToolError):
+    """The tool does not exist or is not for this actor. Both read alike, so that nobody learns what others may use."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown tool: {name}")
+
+
+class InvalidInput(ToolError):
+    """The arguments do not fit the tool's schema; the message lists every field at fault."""
+
+
+class OutcomeUnknown(ToolError):
+    """A tool that must not run twice was running when GoClaw was killed: it is not run again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"outcome unknown: GoClaw was restarted while {name} ran; it may or may not have taken effect. "
+            "Check before you repeat it."
+        )
+
+
+class ModelErrorKind(StrEnum):
+    """Why a model gave no whole answer. The retry and fallback rules of `llm.chain` read this."""
+
+    OVERFLOW = "overflow"  # the prompt is longer than the model's window: compact, then once more
+    RATE = "rate"
+    OVERLOADED = "overloaded"
+    SERVER = "server"
+    NETWORK = "network"
+    TIMEOUT = "timeout"
+    TRUNCATED = "truncated"  # the stream ended or broke before the model said why it stopped
+    AUTH = "auth"
+    NOT_FOUND = "not_found"
+    REJECTED = "rejected"  # a request that no repetition will mend
+    REFUSED = "refused"  # the model declined to answer
+
+
+class ModelError(GoclawError):
+    """A model call failed.
+
+    `retry_after` is the server's own wish in seconds; `partial` tells whether text had been streamed already;
+    `spec` is the model's `provider:name`.
+    """
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        *,
+        spec: str = "",
+        retry_after: float | None = None,
+        partial: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.spec = spec
+        self.retry_after = retry_after
+        self.partial = partial
+
+
+class DeliveryError(GoclawError):
+    """A channel could not hand a message over.
+
+    `permanent` means that repeating it is useless (blocked, chat gone); `retry_after` is in seconds;
+    `maybe_delivered` means that the message may have arrived all the same (a time-out while sending).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        permanent: bool = False,
+        retry_after: float | None = None,
+        maybe_delivered: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+        self.retry_after = retry_after
+        self.maybe_delivered = maybe_delivered
+
+
+class SandboxUnavailable(GoclawError):
+    """Nothing on this machine can contain a command; the message says what to install or to configure."""
+
+
+class TurnEnd(GoclawError):
+    """Leaves the agent loop; the message is the sentence that the user reads."""
+
+
+class LimitReached(TurnEnd):
+    """A limit of the run policy ended the turn; the message names the limit and its configuration key."""

@@ -1,0 +1,1 @@
+"""Language models. Nothing of a provider's library crosses this room's border: see `base`."""

@@ -1,0 +1,142 @@
+"""The seam between GoClaw and any language model.
+
+Below it: one wire per provider. Above it: `chain` (retries, fallback), then the agent, which sees events and typed
+errors only.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, Protocol
+
+import aiohttp
+
+from goclaw.clock import Clock
+from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.messages import AssistantMessage, Message
+from goclaw.specs import ToolSpec
+
+Effort = Literal["low", "medium", "high"]
+
+DEFAULT_MAX_OUTPUT = 8_192
+"""Output limit in tokens where neither the configuration nor the model data say one (design, "LLM")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model."""
+
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    max_output: int | None = None
+    """Tokens; None: the model's configured limit."""
+    cache: bool = True
+    """Mark the stable prefix for the provider's prompt cache, where it has one that wants marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider counted them. `input` includes what was read from and written to its cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+
+class Stop(StrEnum):
+    """Why the model stopped."""
+
+    END = "end"
+    TOOLS = "tools"
+    LENGTH = "length"
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """The model began to write a tool call; its arguments are complete only in `Finished`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Only from `chain`: what was streamed so far is void, the answer starts anew."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The whole answer; exactly once, last."""
+
+    message: AssistantMessage
+    usage: Usage
+    stop: Stop
+    spec: str
+    """The model that answered, `provider:name`."""
+
+
+ModelEvent = TextDelta | ThinkingDelta | CallStarted | Restarted | Finished
+
+
+class ChatModel(Protocol):
+    """A model that answers."""
+
+    @property
+    def spec(self) -> str:
+        """`provider:name`."""
+        ...
+
+    @property
+    def context_window(self) -> int:
+        """Tokens that prompt and answer share."""
+        ...
+
+    @property
+    def sees_images(self) -> bool: ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask. Leaving the block closes the connection, whatever was read of it.
+
+        Raises (while entering or iterating):
+            ModelError: with its kind; never a library's own error. A stream that ends without a finish reason is one.
+        """
+        ...
+
+    async def count(self, request: Request) -> int:
+        """Tokens of the request: the provider's own count where it has one, else an estimate."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPorts:
+    """What a wire may use of the outside world."""
+
+    http: aiohttp.ClientSession
+    load_image: Callable[[str], Awaitable[bytes]]
+    """Bytes of a picture by its blob key."""
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A line of the catalogue: how to open a model of this provider."""
+
+    name: str
+    open: Callable[[str, ProviderSettings, ModelOptions, ModelPorts], ChatModel]
+    """From the full spec (`provider:name`). Raises ConfigError when something is missing (a key, an extra)."""

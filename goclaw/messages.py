@@ -1,0 +1,76 @@
+"""The conversation as plain data: what is said, what is asked of a tool, and what the tool answers.
+
+No library's types appear here. What a provider wants to have replayed to itself (signed thinking, say) travels
+beside an answer as an opaque `Native` and is dropped when another provider reads the conversation.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture kept by the blob store."""
+
+    blob: str
+    """SHA-256 of the bytes, in hex: the key in the blob store."""
+    mime: str
+    """`image/jpeg`, `image/png`, `image/gif` or `image/webp`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The model asks for a tool."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A provider's own form of an answer, for replay to that same provider."""
+
+    provider: str
+    schema: int
+    """Version of `content`'s shape; a wire ignores numbers that it does not know."""
+    content: Any
+    """JSON data."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class UserMessage:
+    """What a person (or the gateway in a person's place) says to the model."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    role: Literal["user"] = "user"
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class AssistantMessage:
+    """One whole answer of a model: text, then the tools that it asks for."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    native: Native | None = None
+    role: Literal["assistant"] = "assistant"
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class ToolResult:
+    """The answer to the `ToolCall` with the same id. Every call has exactly one."""
+
+    call_id: str
+    name: str
+    content: str
+    is_error: bool = False
+    role: Literal["tool_result"] = "tool_result"
+
+
+Message = UserMessage | AssistantMessage | ToolResult
+
+MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="role")])
+"""Turns messages into JSON and back, for the journal and the sockets."""

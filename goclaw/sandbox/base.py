@@ -1,0 +1,78 @@
+"""The seam between whoever wants a command run and the thing that contains it."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+Network = Literal["none", "host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Resource limits of one command; each applies to every process of its tree."""
+
+    cpu_seconds: int = 300
+    memory_bytes: int = 2 << 30
+    processes: int = 256
+    file_bytes: int = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to run."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    """An existing folder inside `Policy.workspace`."""
+    env: Mapping[str, str]
+    """The whole environment: nothing is inherited."""
+    stdin: bytes | None = None
+    """None: standard input is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the command may touch."""
+
+    workspace: Path
+    """Writable; all else of the machine is read-only or invisible."""
+    hidden: tuple[Path, ...] = ()
+    """Folders that must not be visible inside, whatever else is mounted (the state folder)."""
+    network: Network = "none"
+    limits: Limits = field(default_factory=Limits)
+
+
+class Process(Protocol):
+    """A command that runs."""
+
+    @property
+    def output(self) -> AsyncIterator[bytes]:
+        """Standard output and standard error, merged, as they come; ends when the whole tree has closed them."""
+        ...
+
+    async def wait(self) -> int:
+        """The exit code; 128 + signal number for a command that a signal ended."""
+        ...
+
+    async def kill(self) -> None:
+        """End the whole tree now, detached and double-forked descendants included; returns when they are dead."""
+        ...
+
+
+class Sandbox(Protocol):
+    """A tier of containment that was proven to work on this machine."""
+
+    @property
+    def tier(self) -> str:
+        """`bubblewrap`, `broker` or `off`, as `/status` and doctor show it."""
+        ...
+
+    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        """Start a command; leaving the block kills what is left of its tree.
+
+        Raises:
+            SandboxUnavailable: it could not be started contained. It never runs uncontained instead.
+        """
+        ...

@@ -1,0 +1,114 @@
+"""Checks a model's arguments against a tool's schema, and words what is wrong for the model to mend.
+
+One line, all fields at once, in the form of the Abbyfile tools guide: `field "key": expected string, got number`.
+"""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from goclaw.errors import InvalidInput
+
+_EXPECTED = {
+    "string_type": "string",
+    "int_type": "integer",
+    "int_from_float": "integer",
+    "float_type": "number",
+    "bool_type": "boolean",
+    "list_type": "array",
+    "tuple_type": "array",
+    "dict_type": "object",
+    "model_type": "object",
+    "finite_number": "a finite number",
+}
+"""pydantic's error types in the words of JSON Schema."""
+
+
+def validate(model: type[BaseModel], given: Any) -> BaseModel:
+    """The arguments as a validated model.
+
+    Raises:
+        InvalidInput: one line that names every field at fault, what was expected and what came.
+    """
+    if not isinstance(given, dict):
+        raise InvalidInput(f"input: expected object, got {json_type(given)}")
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise InvalidInput("; ".join(dict.fromkeys(_lines(model, error)))) from None
+
+
+def _lines(model: type[BaseModel], error: ValidationError) -> Iterator[str]:
+    for detail in error.errors(include_url=False, include_context=True):
+        field = ".".join(str(part) for part in detail["loc"])
+        yield f'field "{field}": {_wording(model, detail)}'
+
+
+def _wording(model: type[BaseModel], detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        return f"expected {_declared_type(model, detail)}, got nothing"
+    if kind == "extra_forbidden":
+        return "unknown field" + _nearest(str(detail["loc"][-1]), model)
+    got = json_type(detail["input"])
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}, got {got}"
+    match kind:
+        case "literal_error":
+            return f"expected {context['expected']}, got {_shown(detail['input'])}"
+        case "string_too_short":
+            return "must not be empty" if context["min_length"] == 1 else f"at least {context['min_length']} characters"
+        case "string_too_long":
+            return f"expected at most {context['max_length']} characters, got {len(detail['input'])}"
+        case "greater_than_equal":
+            return f"expected at least {context['ge']}, got {_shown(detail['input'])}"
+        case "greater_than":
+            return f"expected more than {context['gt']}, got {_shown(detail['input'])}"
+        case "less_than_equal":
+            return f"expected at most {context['le']}, got {_shown(detail['input'])}"
+        case "value_error":
+            return str(context["error"])
+    return f"{detail['msg']}, got {got}"
+
+
+def _declared_type(model: type[BaseModel], detail: ErrorDetails) -> str:
+    schema = model.model_json_schema().get("properties", {}).get(str(detail["loc"][0]), {})
+    if len(detail["loc"]) > 1:
+        return "a value"
+    if "enum" in schema:
+        return " or ".join(repr(choice) for choice in schema["enum"])
+    return str(schema.get("type", "a value"))
+
+
+def _nearest(name: str, model: type[BaseModel]) -> str:
+    close = difflib.get_close_matches(name, model.model_fields, n=1)
+    if close:
+        return f', did you mean "{close[0]}"?'
+    known = ", ".join(f'"{field}"' for field in model.model_fields)
+    return f", known are {known}" if known else ", this tool takes none"
+
+
+def json_type(value: Any) -> str:
+    """What JSON calls the type of `value`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case dict():
+            return "object"
+    return type(value).__name__
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

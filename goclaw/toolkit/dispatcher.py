@@ -1,0 +1,124 @@
+"""Runs one tool call: known? → authorize → validate → consent → run within its time → bound and mask.
+
+Whatever happens, a call gets exactly one `ToolResult`; only a crash of the process and cancellation leave none.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from goclaw.access import Access, consent
+from goclaw.errors import DeliveryError, GoclawError, ToolError, UnknownTool
+from goclaw.events import Actor, Address, Delivery, Receipt, ToolFinished, ToolStarted, TurnEvent
+from goclaw.messages import ToolCall, ToolResult
+from goclaw.redact import mask
+from goclaw.specs import Risk
+from goclaw.toolkit.arguments import validate
+from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
+from goclaw.toolkit.registry import Registry
+
+log = logging.getLogger(__name__)
+
+RESULT_LIMIT = 100_000
+"""Characters of a result that reach the model, whatever the tool returned (about 25,000 tokens)."""
+
+Approve = Callable[[ToolCall, str], Awaitable[bool]]
+"""Ask a person: from the call and the reason for asking to yes or no. Raises ToolError where nobody can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallScope:
+    """On whose behalf and from where calls are made."""
+
+    actor: Actor
+    session: str
+    address: Address
+    deliver: Callable[[Delivery], Awaitable[Receipt]]
+    emit: Callable[[TurnEvent], None]
+    approve: Approve
+    turn: str = ""
+
+
+class Dispatcher:
+    """The one way to run a tool."""
+
+    def __init__(self, registry: Registry, access: Access, environment: ToolEnvironment) -> None:
+        self.registry = registry
+        self._access = access
+        self._environment = environment
+
+    def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
+        """Whether the call may be repeated after a crash. A call that will be refused anyway may."""
+        tool = self.registry.find(call.name, actor)
+        return tool is None or tool.spec.idempotent
+
+    async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
+        """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
+        clock = self._environment.clock
+        began = clock.monotonic()
+        scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input))
+        try:
+            content, failed = mask(_bounded(await self._run(call, scope))), False
+        except GoclawError as error:
+            content, failed = error_text(str(error)), True
+        except Exception:
+            log.exception("tool failed unexpectedly", extra={"tool": call.name, "turn": scope.turn})
+            content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
+        seconds = clock.monotonic() - began
+        scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
+        return ToolResult(call.id, call.name, content, failed)
+
+    async def _run(self, call: ToolCall, scope: CallScope) -> str:
+        tool = self.registry.find(call.name, scope.actor)
+        if tool is None:
+            raise UnknownTool(call.name)
+        arguments = validate(tool.arguments, call.input)
+        context = self._context(call, scope)
+        await self._obtain_consent(tool, arguments, call, context, scope)
+        limit = None if tool.own_timeout else self._environment.config.tools.timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await tool.run(context, **dict(arguments))
+        except TimeoutError:
+            raise ToolError(f"{call.name} timed out after {limit:g} s") from None
+        except DeliveryError as error:
+            raise ToolError(f"not delivered: {error}") from error
+
+    def _context(self, call: ToolCall, scope: CallScope) -> ToolContext:
+        return ToolContext(
+            actor=scope.actor,
+            session=scope.session,
+            call_id=call.id,
+            address=scope.address,
+            environment=self._environment,
+            workspace=self._environment.workspace(scope.actor),
+            deliver=scope.deliver,
+            authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
+            turn=scope.turn,
+        )
+
+    async def _obtain_consent(
+        self, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext, scope: CallScope
+    ) -> None:
+        risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
+        match consent(self._environment.config.policy.mode, tool.spec, risk):
+            case "refuse":
+                raise ToolError(f"refused: {call.name} changes things and the session is in plan mode")
+            case "ask":
+                if not await scope.approve(call, f"{call.name} has {risk} risk"):
+                    raise ToolError(f"denied: the user did not approve {call.name}")
+
+
+def error_text(message: str) -> str:
+    """How an error reaches the model and `goclaw tool run`: `{"error": "…"}`, masked."""
+    return json.dumps({"error": mask(message)}, ensure_ascii=False)
+
+
+def _bounded(content: str) -> str:
+    if len(content) <= RESULT_LIMIT:
+        return content
+    return content[:RESULT_LIMIT] + f"\n[cut: {len(content) - RESULT_LIMIT:,} more characters]"

@@ -1,0 +1,49 @@
+"""Which tools there are, and which of them an actor may see."""
+
+from collections.abc import Sequence
+
+from goclaw import catalog
+from goclaw.access import Access
+from goclaw.events import Actor
+from goclaw.plugins import load
+from goclaw.specs import ToolSpec
+from goclaw.toolkit.base import Tool, ToolSource
+
+
+class BuiltIn:
+    """The tools of the catalogue, loaded once."""
+
+    def __init__(self) -> None:
+        self._tools = tuple(load(path, Tool) for path in catalog.TOOLS.values())
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+
+class Registry:
+    """All tools of all sources. Live: a source may change what it lists at any time."""
+
+    def __init__(self, sources: Sequence[ToolSource], access: Access) -> None:
+        self._sources = sources
+        self._access = access
+
+    def names(self) -> list[str]:
+        """Every tool's name, whoever may use it."""
+        return [tool.spec.name for source in self._sources for tool in source.tools()]
+
+    def find(self, name: str, actor: Actor) -> Tool | None:
+        """The tool, if it exists and `actor` may use it. Nobody can tell the two reasons for None apart."""
+        for source in self._sources:
+            for tool in source.tools():
+                if tool.spec.name == name:
+                    return tool if self._access.authorize(actor, "tool.use", name).allowed else None
+        return None
+
+    def visible_to(self, actor: Actor) -> list[ToolSpec]:
+        """What the model is shown when it acts for `actor`."""
+        return [
+            tool.spec
+            for source in self._sources
+            for tool in source.tools()
+            if self._access.authorize(actor, "tool.use", tool.spec.name).allowed
+        ]
