@@ -22,6 +22,8 @@ class Risk(StrEnum):
     NONE = "none"
     LOW = "low"
     MEDIUM = "medium"
+    CONTAINED = "high, contained"
+    """High by its nature, but inside the sandbox without network: `exec` as it is by default."""
     HIGH = "high"
     CRITICAL = "critical"
 

@@ -105,7 +105,7 @@ class Dispatcher:
         self, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext, scope: CallScope
     ) -> None:
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
-        match consent(self._environment.config.policy.mode, tool.spec, risk):
+        match consent(self._environment.config.policy.mode, risk):
             case "refuse":
                 raise ToolError(f"refused: {call.name} changes things and the session is in plan mode")
             case "ask":
