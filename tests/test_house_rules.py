@@ -1,0 +1,197 @@
+"""The rules of CONTRIBUTING.md that a machine can check; every exception stands here with its reason."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests import house
+
+LONGEST_FILE = 500
+LONGEST_FUNCTION = 60
+OURS = ("goclaw", "tests", "benchmarks", "scripts")
+
+MAY_CATCH_EVERYTHING = {
+    "goclaw/supervise.py": "restarts whatever fails, and says so",
+    "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
+    "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
+}
+MAY_IMPORT_LATE = {
+    "goclaw/plugins.py": "loads what the catalogue names",
+    "goclaw/cli/*": "--help must not pay for the daemon",
+    "goclaw/__main__.py": "--help must not pay for the daemon",
+    "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
+    "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
+}
+TESTS_OF_THE_WHOLE = {
+    "tests/test_house_rules.py": "these rules",
+    "tests/test_promises.py": "docs/promises.md",
+    "tests/test_scripts.py": "scripts/",
+    "tests/acceptance/*": "the daemon from outside",
+    "tests/adversarial/*": "the daemon from outside, by somebody who means harm",
+    "tests/aimock/*": "the fake model server",
+    "tests/fakes/*": "the fakes themselves",
+}
+# Registries and folders of one machine; in two halves, so that this file does not find itself.
+FORBIDDEN_WORDS = [
+    "pypi" + ".org",
+    "registry.npmjs" + ".org",
+    "deb.debian" + ".org",
+    "files.pythonhosted" + ".org",
+    "/work" + "/main",
+    "/root" + "/",
+]
+
+
+def test_no_file_is_longer_than_one_sitting() -> None:
+    lengths = {house.name_of(path): len(path.read_text("utf-8").splitlines()) for path in house.python_files(*OURS)}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_no_function_is_longer_than_one_screen() -> None:
+    long = [
+        f"{house.name_of(path)}:{node.lineno} {node.name}"
+        for path in house.python_files(*OURS)
+        for node in house.functions(house.tree_of(path))
+        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_only_the_supervising_modules_catch_everything() -> None:
+    """A handler that ends by raising again cleans up, it does not catch."""
+    broad = [
+        f"{house.name_of(path)}:{node.lineno}"
+        for path in house.python_files("goclaw", "benchmarks")
+        if not excepted(path, MAY_CATCH_EVERYTHING)
+        for node in ast.walk(house.tree_of(path))
+        if isinstance(node, ast.ExceptHandler) and catches_everything(node.type) and not raises_again(node)
+    ]
+    assert broad == []
+
+
+def catches_everything(caught: ast.expr | None) -> bool:
+    if isinstance(caught, ast.Tuple):
+        return any(catches_everything(part) for part in caught.elts)
+    return caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
+
+
+def raises_again(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def test_imports_stand_at_the_top() -> None:
+    late = [
+        f"{house.name_of(path)}:{found.line} {found.module} in {found.inside}()"
+        for path in house.python_files("goclaw")
+        if not excepted(path, MAY_IMPORT_LATE)
+        for found in house.imports(path)
+        if found.inside
+    ]
+    assert late == []
+
+
+def test_only_the_plugin_loader_imports_by_name() -> None:
+    by_name = [
+        f"{house.name_of(path)}:{node.lineno}"
+        for path in house.python_files("goclaw")
+        if not excepted(path, MAY_IMPORT_LATE)
+        for node in ast.walk(house.tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__"))
+    ]
+    assert by_name == []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert house.cycles(house.import_graph(house.python_files("goclaw"))) == []
+
+
+def test_a_cycle_through_a_lazy_import_is_found() -> None:
+    """The finder itself: a -> b -> c -> a, and d outside."""
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+    assert house.cycles(graph) == [["a", "b", "c"]]
+
+
+def test_rooms_import_only_lower_rooms() -> None:
+    program = Path(sys.prefix) / "bin" / "lint-imports"
+    if not program.exists():
+        pytest.skip("import-linter is not installed beside this Python")
+    done = subprocess.run(
+        [program, "--no-cache"], cwd=house.ROOT, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_silenced_check_says_which_and_why() -> None:
+    silenced = re.compile(r"#\s*(type:\s*ignore|noqa|mypy:|pyright:|ruff:\s*noqa|pragma:)")
+    reasoned = re.compile(r"#\s*(type:\s*ignore\[[\w, -]+\]|noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*)\s*(#|-|—)\s*\S{2,}.*")
+    bare = [
+        f"{house.name_of(path)}:{line} {text}"
+        for path in house.python_files(*OURS)
+        for line, text in house.comments(path)
+        if (match := silenced.search(text)) and not reasoned.match(text[match.start() :])
+    ]
+    assert bare == []
+
+
+def test_no_test_sleeps() -> None:
+    """`asyncio.sleep(0)` gives way once and is fine; a fake clock's sleep is not a real one."""
+    asleep = [
+        f"{house.name_of(path)}:{node.lineno}"
+        for path in house.python_files("tests")
+        for node in ast.walk(house.tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"asyncio.sleep", "time.sleep", "sleep"}
+        if [ast.unparse(argument) for argument in node.args] != ["0"]
+    ]
+    assert asleep == []
+
+
+def test_tracked_files_name_no_registry_and_no_machine() -> None:
+    found = [
+        f"{name}: {word}"
+        for name in tracked_files()
+        for word in FORBIDDEN_WORDS
+        if word.encode() in (house.ROOT / name).read_bytes()
+    ]
+    assert found == []
+
+
+def tracked_files() -> Iterator[str]:
+    """Yield the files git knows and that exist, binary or not."""
+    if not shutil.which("git") or not (house.ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    # A checkout that belongs to another user (a container's volume) is still this checkout.
+    command = ["git", "-c", f"safe.directory={house.ROOT}", "ls-files", "-z"]
+    done = subprocess.run(command, cwd=house.ROOT, capture_output=True, text=True, timeout=20, check=True)
+    yield from (name for name in done.stdout.split("\0") if name and (house.ROOT / name).is_file())
+
+
+def test_tests_mirror_the_package() -> None:
+    """tests/engine/test_lanes.py and test_lanes_recovery.py are about goclaw/engine/lanes.py (or engine/lanes/)."""
+    lost = [
+        house.name_of(path)
+        for path in house.python_files("tests")
+        if path.name.startswith("test_") and not excepted(path, TESTS_OF_THE_WHOLE) and not has_subject(path)
+    ]
+    assert lost == []
+
+
+def has_subject(test: Path) -> bool:
+    """Tell whether the test's name begins with a module beside it in the package, or with the name of its room."""
+    folder = test.parent.relative_to(house.ROOT / "tests")
+    room = house.PACKAGE / folder
+    subject = test.stem.removeprefix("test_")
+    names = {path.stem.strip("_") for path in room.glob("*") if path.suffix == ".py" or path.is_dir()} | {folder.name}
+    return room.is_dir() and any(name and (subject == name or subject.startswith(f"{name}_")) for name in names)
+
+
+def excepted(path: Path, exceptions: Mapping[str, str]) -> bool:
+    """Tell whether a list of exceptions names this file."""
+    return any(fnmatch(house.name_of(path), pattern) for pattern in exceptions)
