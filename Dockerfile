@@ -1,0 +1,32 @@
+FROM python:3.11-slim-bookworm AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_NO_CACHE=1 UV_PYTHON_DOWNLOADS=never
+WORKDIR /src
+COPY requirements-uv.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock && uv venv --python /usr/local/bin/python3 /app
+# The lock changes less often than the code: its layer is built first and kept.
+COPY requirements.lock ./
+RUN uv pip install --python /app --compile-bytecode --require-hashes -r requirements.lock
+COPY pyproject.toml LICENSE ./
+COPY goclaw ./goclaw
+# --offline: uv builds with its own copy of the build backend, so that nothing unpinned can come in here.
+RUN uv pip install --python /app --compile-bytecode --no-deps --offline .
+
+FROM python:3.11-slim-bookworm
+RUN groupadd --gid 10001 goclaw \
+    && useradd --uid 10001 --gid goclaw --home-dir /data --no-create-home --shell /usr/sbin/nologin goclaw \
+    && install --directory --owner=goclaw --group=goclaw --mode=0700 /data /data/state /data/workspace
+COPY --from=build /app /app
+# No bubblewrap: Docker's default profile forbids what it needs. Commands run in the Landlock broker instead.
+ENV PATH=/app/bin:$PATH \
+    HOME=/data \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    GOCLAW_STATE_DIR=/data/state \
+    GOCLAW_WORKSPACE=/data/workspace
+WORKDIR /data/workspace
+USER 10001:10001
+VOLUME /data
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=10s --start-period=30s --retries=3 CMD ["goclaw", "status"]
+ENTRYPOINT ["goclaw"]
+CMD ["gateway"]
