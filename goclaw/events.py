@@ -253,7 +253,7 @@ class GatewayPort(Protocol):
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         """Events from now on, of one session or (for channels, which filter by address) of all.
 
-        A subscriber that lags too far behind is ended with `StopAsyncIteration`; it reads `history` and subscribes anew.
+        The stream of a subscriber that lags too far behind simply ends; it reads `history` and subscribes anew.
         """
         ...
 

@@ -26,6 +26,19 @@ _EXPECTED = {
 }
 """pydantic's error types in the words of JSON Schema."""
 
+_BOUNDS = {
+    "literal_error": "{expected}",
+    "string_too_short": "at least {min_length} character(s)",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "at least {min_length} item(s)",
+    "too_long": "at most {max_length} items",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+}
+"""pydantic's error types for values of the right type outside their bounds."""
+
 
 def validate(model: type[BaseModel], given: Any) -> BaseModel:
     """The arguments as a validated model.
@@ -56,21 +69,10 @@ def _wording(model: type[BaseModel], detail: ErrorDetails) -> str:
     got = json_type(detail["input"])
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind]}, got {got}"
-    match kind:
-        case "literal_error":
-            return f"expected {context['expected']}, got {_shown(detail['input'])}"
-        case "string_too_short":
-            return "must not be empty" if context["min_length"] == 1 else f"at least {context['min_length']} characters"
-        case "string_too_long":
-            return f"expected at most {context['max_length']} characters, got {len(detail['input'])}"
-        case "greater_than_equal":
-            return f"expected at least {context['ge']}, got {_shown(detail['input'])}"
-        case "greater_than":
-            return f"expected more than {context['gt']}, got {_shown(detail['input'])}"
-        case "less_than_equal":
-            return f"expected at most {context['le']}, got {_shown(detail['input'])}"
-        case "value_error":
-            return str(context["error"])
+    if kind in _BOUNDS:
+        return f"expected {_BOUNDS[kind].format(**context)}, got {_shown(detail['input'])}"
+    if kind == "value_error":
+        return str(context["error"])
     return f"{detail['msg']}, got {got}"
 
 

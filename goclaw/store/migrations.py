@@ -1,0 +1,74 @@
+"""Brings a database file up to date: a new file is made whole, an old one is backed up and changed step by step.
+
+The version is SQLite's `user_version`. A step never changes once released; a new one is appended.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from goclaw.errors import StateError
+from goclaw.store.tables import metadata
+
+STEPS: Sequence[str] = ()
+"""SQL scripts: the first brings version 1 to version 2, and so on."""
+
+
+def migrate(path: Path, steps: Sequence[str] = STEPS) -> None:
+    """Make the file at `path`, or bring it to the newest version, with a backup `<name>.v<old version>.bak` before.
+
+    Raises:
+        StateError: the file is damaged, unreadable, or of a newer version than this GoClaw knows.
+    """
+    newest = 1 + len(steps)
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > newest:
+                raise StateError(
+                    f"{path} has schema {version}, this GoClaw knows up to {newest}: "
+                    "it was written by a newer version. Install that version, or restore an older backup."
+                )
+            if version == 0:
+                _create(connection, newest)
+            for number in range(max(version, 1), newest):
+                if version:
+                    _back_up(connection, path.with_name(f"{path.name}.v{number}.bak"))
+                    _step(connection, steps[number - 1], number + 1)
+    except sqlite3.DatabaseError as error:
+        raise StateError(
+            f"{path} cannot be opened: {error}. Move it away and start again, or `goclaw restore` a backup."
+        ) from error
+    path.chmod(0o600)
+
+
+def _create(connection: sqlite3.Connection, version: int) -> None:
+    dialect = sqlite.dialect()
+    connection.execute("BEGIN IMMEDIATE")
+    for table in metadata.sorted_tables:
+        connection.execute(str(CreateTable(table).compile(dialect=dialect)))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
+    connection.execute(f"PRAGMA user_version={version}")
+    connection.execute("COMMIT")
+
+
+def _back_up(connection: sqlite3.Connection, target: Path) -> None:
+    with closing(sqlite3.connect(target)) as copy:
+        connection.backup(copy)
+    target.chmod(0o600)
+
+
+def _step(connection: sqlite3.Connection, script: str, version: int) -> None:
+    """One script in one transaction: it applies whole or not at all."""
+    try:
+        connection.executescript(f"BEGIN IMMEDIATE;\n{script};\nPRAGMA user_version={version};\nCOMMIT;")
+    except sqlite3.Error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

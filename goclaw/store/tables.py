@@ -1,0 +1,111 @@
+"""The tables, as SQLAlchemy Core. SQLite today; the same definitions serve Postgres later.
+
+Times are seconds since the epoch; what is JSON is kept as text. Nothing here is ever deleted by the daemon but `steps`
+(a turn's scratch journal, gone when the turn has ended) and settled rows of `inbox` and `deliveries` past their keep
+time.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+ROW_ID = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up by itself only for plain INTEGER keys."""
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("created_at", Float, nullable=False),
+    Column("context_start", ROW_ID, nullable=False, server_default="0", doc="`/clear` hides rows up to this one."),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", ROW_ID, primary_key=True, autoincrement=True),
+    Column("session", String, nullable=False),
+    Column("turn", String, nullable=False, doc="The inbox id that this belongs to."),
+    Column("step", String, nullable=False, doc="The step whose transaction wrote it."),
+    Column("role", String, nullable=False, doc="user, assistant, tool_use or tool_result"),
+    Column("text", Text, nullable=False),
+    Column("name", String, doc="Tool name of tool_use and tool_result."),
+    Column("call_id", String, doc="Pairs a tool_use with its tool_result."),
+    Column("input", Text, doc="Arguments of a tool_use."),
+    Column("is_error", Boolean, nullable=False, server_default="0"),
+    Column("images", Text, doc="Pictures of a user message: [[blob, mime], …]."),
+    Column("context", Text, nullable=False, server_default="", doc="Time, sender, channel: sent before a user's text."),
+    Column("native_provider", String, doc="Whose native form `native` is."),
+    Column("native_schema", Integer),
+    Column("native", Text, doc="An answer as its provider wants it replayed: opaque."),
+    Column("sender", String, nullable=False, server_default="", doc="Actor key of a user message."),
+    Column("created_at", Float, nullable=False),
+    Index("messages_by_session", "session", "id"),
+)
+
+compactions = Table(
+    "compactions",
+    metadata,
+    Column("id", ROW_ID, primary_key=True, autoincrement=True),
+    Column("session", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column("source", String, nullable=False, doc="checkpoint, LLM, fallback model or emergency truncation"),
+    Column("first_kept", ROW_ID, nullable=False, doc="Row id of the first message that the context still holds."),
+    Column("tokens_before", Integer, nullable=False),
+    Column("tokens_after", Integer, nullable=False),
+    Column("retry_owed", Boolean, nullable=False, server_default="0"),
+    Index("compactions_by_session", "session", "id"),
+)
+
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of arrival."),
+    Column("id", String, nullable=False),
+    Column("session", String, nullable=False),
+    Column("kind", String, nullable=False, doc="message or compact"),
+    Column("body", Text, nullable=False, doc="The Inbound."),
+    Column("state", String, nullable=False, doc="new, stopping or done"),
+    Column("received_at", Float, nullable=False),
+    Column("ended_at", Float),
+    UniqueConstraint("id", name="inbox_id"),
+    Index("inbox_open", "state", "seq"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("turn", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("state", String, nullable=False, doc="intent, parked or done"),
+    Column("output", Text),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of delivery within a chat."),
+    Column("id", String, nullable=False),
+    Column("channel", String, nullable=False),
+    Column("chat", String, nullable=False),
+    Column("body", Text, nullable=False, doc="The Delivery."),
+    Column("state", String, nullable=False, doc="pending, sending, sent or failed"),
+    Column("receipt", Text),
+    Column("error", Text),
+    Column("created_at", Float, nullable=False),
+    UniqueConstraint("id", name="deliveries_id"),
+    Index("deliveries_open", "state", "seq"),
+)

@@ -1,0 +1,268 @@
+"""Conversations as rows, and rows as conversations.
+
+An answer with tool calls is one `assistant` row and a `tool_use` row per call; each result is a `tool_result` row.
+Rows are only ever added.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import orjson
+from sqlalchemy import bindparam, func, select, update
+
+from goclaw.events import MessageStored
+from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.tables import compactions, messages, sessions
+
+_INSERT = insert_into(messages, *(column.name for column in messages.columns if column.name != "id"))
+_SESSION = insert_into(sessions, "key", "created_at", "context_start", ignore_conflict=True)
+_START = Statement(select(sessions.c.context_start).where(sessions.c.key == bindparam("session")))
+_CLEAR = Statement(
+    update(sessions).where(sessions.c.key == bindparam("session")).values(context_start=bindparam("context_start"))
+)
+_LAST_ROW = Statement(
+    select(func.max(messages.c.id))
+    .where(messages.c.session == bindparam("session"))
+    .where(messages.c.turn != bindparam("but"))
+)
+_ROWS_FROM = Statement(
+    select(messages)
+    .where(messages.c.session == bindparam("session"), messages.c.id >= bindparam("first"))
+    .order_by(messages.c.id)
+)
+_TAIL = Statement(
+    select(messages)
+    .where(messages.c.session == bindparam("session"), messages.c.id > bindparam("after"))
+    .order_by(messages.c.id.desc())
+    .limit(bindparam("limit"))
+)
+_COUNT = Statement(select(func.count()).where(messages.c.session == bindparam("session")))
+_COMPACTION = insert_into(compactions, *(column.name for column in compactions.columns if column.name != "id"))
+_LAST_COMPACTION = Statement(
+    select(compactions)
+    .where(compactions.c.session == bindparam("session"), compactions.c.first_kept > bindparam("start"))
+    .order_by(compactions.c.id.desc())
+    .limit(1)
+)
+_COMPACTIONS = Statement(select(func.count()).where(compactions.c.session == bindparam("session")))
+_SESSIONS = Statement(
+    select(messages.c.session, func.count(), func.min(messages.c.created_at), func.max(messages.c.created_at))
+    .group_by(messages.c.session)
+    .order_by(func.max(messages.c.created_at).desc())
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a row belongs."""
+
+    session: str
+    turn: str
+    step: str
+    at: float
+    sender: str = ""
+    context: str = ""
+    """The line about time, sender and channel that the model reads before a user's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message with the row that it begins at."""
+
+    row: int
+    turn: str
+    message: Message
+    at: float
+    sender: str = ""
+    context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCompaction:
+    """The summary that stands for everything before `first_kept`."""
+
+    summary: str
+    source: str
+    first_kept: int
+    tokens_before: int
+    tokens_after: int
+    at: float
+    retry_owed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One line of `goclaw sessions list`. Times are seconds since the epoch."""
+
+    key: str
+    messages: int
+    first_at: float
+    last_at: float
+
+
+def rows_of(message: Message, origin: Origin) -> list[Bound]:
+    """The INSERTs of one message, for the transaction of the step that made it."""
+    match message:
+        case UserMessage():
+            images = [[image.blob, image.mime] for image in message.images]
+            return [_row(origin, "user", text=message.text, images=_json(images) if images else None)]
+        case AssistantMessage():
+            native = message.native
+            answer = _row(
+                origin,
+                "assistant",
+                text=message.text,
+                native_provider=native.provider if native else None,
+                native_schema=native.schema if native else None,
+                native=_json(native.content) if native else None,
+            )
+            calls = [
+                _row(origin, "tool_use", name=call.name, call_id=call.id, input=_json(call.input))
+                for call in message.calls
+            ]
+            return [answer, *calls]
+        case ToolResult():
+            return [
+                _row(
+                    origin,
+                    "tool_result",
+                    text=message.content,
+                    name=message.name,
+                    call_id=message.call_id,
+                    is_error=message.is_error,
+                )
+            ]
+
+
+def _row(origin: Origin, role: str, **values: object) -> Bound:
+    empty = {"text": "", "is_error": False}
+    return _INSERT(
+        **empty
+        | {
+            "session": origin.session,
+            "turn": origin.turn,
+            "step": origin.step,
+            "role": role,
+            "sender": origin.sender,
+            "context": origin.context,
+            "created_at": origin.at,
+        }
+        | values
+    )
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()
+
+
+def messages_of(rows: Iterable[sqlite3.Row]) -> list[StoredMessage]:
+    """Put rows (oldest first) together to messages."""
+    found: list[StoredMessage] = []
+    for row in rows:
+        if row["role"] == "tool_use" and found and isinstance(answer := found[-1].message, AssistantMessage):
+            call = ToolCall(row["call_id"], row["name"], orjson.loads(row["input"]))
+            whole = AssistantMessage(answer.text, (*answer.calls, call), answer.native)
+            found[-1] = _stored(row, whole, first=found[-1].row)
+        elif row["role"] != "tool_use":
+            found.append(_stored(row, _message(row), first=row["id"]))
+    return found
+
+
+def _stored(row: sqlite3.Row, message: Message, *, first: int) -> StoredMessage:
+    return StoredMessage(first, row["turn"], message, row["created_at"], row["sender"], row["context"])
+
+
+def _message(row: sqlite3.Row) -> Message:
+    match row["role"]:
+        case "user":
+            images = tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
+            return UserMessage(row["text"], images)
+        case "assistant":
+            native = None
+            if row["native_provider"] is not None:
+                native = Native(row["native_provider"], row["native_schema"], orjson.loads(row["native"]))
+            return AssistantMessage(row["text"], (), native)
+        case _:
+            return ToolResult(row["call_id"], row["name"], row["text"], bool(row["is_error"]))
+
+
+class Transcripts:
+    """Questions about conversations, and the two changes that are not steps of a turn: `/clear` and a compaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def ensure_session(self, session: str, at: float) -> Bound:
+        """The INSERT that makes a session's row if it has none."""
+        return _SESSION(key=session, created_at=at, context_start=0)
+
+    async def context(self, session: str) -> tuple[StoredCompaction | None, list[StoredMessage]]:
+        """What the model is shown: the latest summary since `/clear`, and every message that it does not cover."""
+        start = await self._context_start(session)
+        compaction = await self.last_compaction(session, start)
+        first = compaction.first_kept if compaction else start + 1
+        rows = await self._database.read(_ROWS_FROM(session=session, first=first))
+        return compaction, messages_of(rows)
+
+    async def history(self, session: str, after: int, limit: int) -> list[MessageStored]:
+        """The last `limit` rows beyond `after`, oldest first, put together to messages."""
+        rows = await self._database.read(_TAIL(session=session, after=after, limit=limit))
+        return [
+            MessageStored(stored.turn, session, stored.row, stored.message, stored.at, stored.sender)
+            for stored in messages_of(reversed(rows))
+        ]
+
+    async def count(self, session: str) -> int:
+        """All rows that the session ever had."""
+        return int((await self._database.read(_COUNT(session=session)))[0][0])
+
+    async def compactions(self, session: str) -> int:
+        """How often the session was compacted."""
+        return int((await self._database.read(_COMPACTIONS(session=session)))[0][0])
+
+    async def last_compaction(self, session: str, start: int) -> StoredCompaction | None:
+        """The latest compaction whose kept part begins after row `start`."""
+        rows = await self._database.read(_LAST_COMPACTION(session=session, start=start))
+        if not rows:
+            return None
+        row = rows[0]
+        return StoredCompaction(
+            row["summary"],
+            row["source"],
+            row["first_kept"],
+            row["tokens_before"],
+            row["tokens_after"],
+            row["created_at"],
+            bool(row["retry_owed"]),
+        )
+
+    async def sessions(self) -> Sequence[SessionInfo]:
+        """All sessions, the latest first."""
+        return [SessionInfo(*row) for row in await self._database.read(_SESSIONS())]
+
+    async def clear(self, session: str, *, but_turn: str, at: float) -> None:
+        """Hide everything so far from the model (not from the store), but for the turn that runs."""
+        rows = await self._database.read(_LAST_ROW(session=session, but=but_turn))
+        last = rows[0][0] or 0
+        await self._database.write(self.ensure_session(session, at), _CLEAR(session=session, context_start=last))
+
+    async def add_compaction(self, session: str, compaction: StoredCompaction) -> None:
+        """Keep a summary."""
+        await self._database.write(
+            _COMPACTION(
+                session=session,
+                created_at=compaction.at,
+                summary=compaction.summary,
+                source=compaction.source,
+                first_kept=compaction.first_kept,
+                tokens_before=compaction.tokens_before,
+                tokens_after=compaction.tokens_after,
+                retry_owed=compaction.retry_owed,
+            )
+        )
+
+    async def _context_start(self, session: str) -> int:
+        rows = await self._database.read(_START(session=session))
+        return int(rows[0][0]) if rows else 0

@@ -1,0 +1,47 @@
+"""Tasks with a parent: beside a block, or restarted for as long as the daemon lives.
+
+The only place where any exception at all is caught and turned into a log line and a pause.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from goclaw.clock import Clock
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Seconds before a part that failed is started again: doubled at each failure, up to this."""
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
+    """Run `work` beside the block and end it with the block."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    """Run until `run` returns; start it again after a growing pause when it fails."""
+    pause = FIRST_PAUSE
+    while True:
+        began = clock.monotonic()
+        try:
+            await run()
+        except Exception:
+            if clock.monotonic() - began > LONGEST_PAUSE:
+                pause = FIRST_PAUSE
+            log.exception("%s failed; starting it again in %g s", name, pause)
+        else:
+            return
+        await clock.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
