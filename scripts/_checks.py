@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.prefix) / "bin"
 SYSTEM = {"bwrap": "bubblewrap", "tmux": "tmux", "git": "git", "sshd": "openssh-server"}
 OLDEST_NODE = 20
+SYSTEM_CAS = Path("/etc/ssl/certs/ca-certificates.crt")
 APT_SECONDS = 300
 NPM_SECONDS = 300
 
@@ -40,7 +41,7 @@ def parts() -> list[tuple[str, list[str]]]:
         ("ruff check", [str(BIN / "ruff"), "check", "."]),
         ("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
         ("mypy", [python, "-m", "mypy", *typed]),
-        ("lint-imports", [str(BIN / "lint-imports")]),
+        ("lint-imports", [str(BIN / "lint-imports"), "--no-logo"]),
     ]
     if Path("Dockerfile").exists():
         listed.append(("hadolint", [str(BIN / "hadolint"), "Dockerfile"]))
@@ -105,7 +106,10 @@ def aimock() -> list[str]:
     print("== installing tests/aimock", flush=True)
     if not os.access(os.environ.get("HOME", ""), os.W_OK):
         os.environ.setdefault("npm_config_cache", str(ROOT / ".tools" / "npm-cache"))
-    quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
+    # Node brings its own list of authorities and does not read the system's.
+    if SYSTEM_CAS.exists():
+        os.environ.setdefault("NODE_EXTRA_CA_CERTS", str(SYSTEM_CAS))
+    quiet = ["--ignore-scripts", "--fetch-retries=1", "--no-audit", "--no-fund", "--no-update-notifier"]
     if run([*npm, "ci", *quiet], folder, NPM_SECONDS):
         return remember("tests/aimock could not be installed, the tests marked node are skipped")
     stamp.write_text(wanted)
