@@ -132,7 +132,7 @@ def test_rooms_import_only_lower_rooms() -> None:
 
 def test_every_silenced_check_says_which_and_why() -> None:
     silenced = re.compile(r"#\s*(type:\s*ignore|noqa|mypy:|pyright:|ruff:\s*noqa|pragma:)")
-    reasoned = re.compile(r"#\s*(type:\s*ignore\[[\w, -]+\]|noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*)\s*(#|-|—)\s*\S{2,}.*")
+    reasoned = re.compile(r"#\s*(type:\s*ignore\[[\w, -]+\]|noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*)\s*(#|--?|—)\s*\w.*")
     bare = [
         f"{house.name_of(path)}:{line} {text}"
         for path in house.python_files(*OURS)
