@@ -1,0 +1,206 @@
+"""Several models as one: repeats what may pass, falls back where it does not, returns to the first when it is well.
+
+What it never does: fall back on a prompt that is too long (the agent compacts it) or on a request that was rejected or
+refused (another model would be asked the same wrong thing).
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, field
+
+from goclaw.clock import Clock
+from goclaw.errors import ModelError, ModelErrorKind
+from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta
+
+REPEATABLE = frozenset(
+    {
+        ModelErrorKind.RATE,
+        ModelErrorKind.OVERLOADED,
+        ModelErrorKind.SERVER,
+        ModelErrorKind.NETWORK,
+        ModelErrorKind.TIMEOUT,
+        ModelErrorKind.TRUNCATED,
+    }
+)
+"""Trouble that may be gone a second later."""
+FALLBACK = REPEATABLE | {ModelErrorKind.AUTH, ModelErrorKind.NOT_FOUND}
+"""Trouble of one model that another model need not have."""
+
+TRIES_PER_MODEL = 3
+TRIES_PER_ANSWER = 6
+"""Requests for one answer over all models: a failing turn must not become a flood."""
+FIRST_WAIT = 1.0
+"""Seconds before the first repetition; doubles with each."""
+LONGEST_WAIT = 30.0
+"""Seconds; a server that wants to be left alone for longer is given up for now."""
+FIRST_COOL_DOWN = 60.0
+LONGEST_COOL_DOWN = 1_800.0
+"""Seconds that a model is passed over after it failed; doubles with each failure in a row."""
+
+
+@dataclass(slots=True)
+class Health:
+    """What the chain remembers of one model."""
+
+    model: ChatModel
+    well_at: float = 0.0
+    """Monotonic time from which it is asked again."""
+    cool_down: float = FIRST_COOL_DOWN
+    """Seconds of the next cool-down."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What is remembered while one answer is sought."""
+
+    requests: int = 0
+    shown: bool = False
+    """Whether events of an answer that is now void were handed on."""
+    text_shown: bool = False
+    restarts: int = 0
+    answered: bool = False
+    failures: dict[str, tuple[ModelError, int]] = field(default_factory=dict)
+    """Last error and number of tries, by spec."""
+
+    @property
+    def last_error(self) -> ModelError:
+        """The newest failure. Only to be asked after one."""
+        return list(self.failures.values())[-1][0]
+
+    @property
+    def may_repeat(self) -> bool:
+        """Before any text was shown freely, after a cut once."""
+        return self.requests < TRIES_PER_ANSWER and (not self.text_shown or self.restarts == 0)
+
+
+class ModelChain:
+    """A `ChatModel` made of several, the first being the one that is wanted.
+
+    `notice` gets a line for people whenever another model takes over or the first one is back.
+    """
+
+    def __init__(
+        self, models: Sequence[ChatModel], clock: Clock, notice: Callable[[str], None] = lambda line: None
+    ) -> None:
+        if not models:
+            raise ValueError("a chain needs at least one model")
+        self._healths = [Health(model) for model in models]
+        self._clock = clock
+        self._notice = notice
+        self._answering = models[0].spec
+
+    @property
+    def models(self) -> tuple[ChatModel, ...]:
+        """The models in their order."""
+        return tuple(health.model for health in self._healths)
+
+    @property
+    def spec(self) -> str:
+        """The model that would be asked now."""
+        return self._candidates()[0].model.spec
+
+    @property
+    def context_window(self) -> int:
+        """Of the model that would be asked now; a smaller one that takes over answers `overflow` if it must."""
+        return self._candidates()[0].model.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self._candidates()[0].model.sees_images
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask the models in turn until one has answered. `Restarted` comes before an answer that starts anew.
+
+        Raises:
+            ModelError: none could answer; the message names every model and why. The kind is the first model's.
+        """
+        return aclosing(self._events(request))
+
+    async def count(self, request: Request) -> int:
+        """As the model counts that would be asked now."""
+        return await self._candidates()[0].model.count(request)
+
+    def _candidates(self) -> list[Health]:
+        """The models that are well; if none is, all of them: an attempt is better than none."""
+        now = self._clock.monotonic()
+        return [health for health in self._healths if health.well_at <= now] or self._healths
+
+    async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        attempt = Attempt()
+        for health in self._candidates():
+            async with aclosing(self._try(health, request, attempt)) as events:
+                async for event in events:
+                    yield event
+            if attempt.answered:
+                return
+            self._set_aside(health, attempt)
+            if not attempt.may_repeat:
+                break
+        raise failure(attempt)
+
+    async def _try(self, health: Health, request: Request, attempt: Attempt) -> AsyncGenerator[ModelEvent, None]:
+        """Ask one model, repeatedly where that may help."""
+        for number in range(1, TRIES_PER_MODEL + 1):
+            try:
+                async with aclosing(self._ask(health, request, attempt)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except ModelError as error:
+                error.partial = attempt.text_shown
+                attempt.failures[health.model.spec] = (error, number)
+                if error.kind not in FALLBACK:
+                    raise
+                pause = pause_before_repeating(error, number)
+            if pause is None or not attempt.may_repeat:
+                return
+            await self._clock.sleep(pause)
+
+    async def _ask(self, health: Health, request: Request, attempt: Attempt) -> AsyncGenerator[ModelEvent, None]:
+        """Send one request to one model."""
+        attempt.requests += 1
+        if attempt.shown:
+            attempt.restarts += attempt.text_shown
+            attempt.shown = attempt.text_shown = False
+            yield Restarted(attempt.last_error.kind.value)
+        async with health.model.stream(request) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    attempt.answered = True
+                    self._well(health, attempt)
+                attempt.shown = True
+                attempt.text_shown = attempt.text_shown or isinstance(event, TextDelta)
+                yield event
+
+    def _well(self, health: Health, attempt: Attempt) -> None:
+        spec = health.model.spec
+        if spec != self._answering:
+            why = f" ({attempt.last_error.kind.value})" if attempt.failures else ""
+            again = "again" if health is self._healths[0] else f"instead of {self._answering}{why}"
+            self._notice(f"{spec} answers {again}")
+            self._answering = spec
+        health.well_at, health.cool_down = 0.0, FIRST_COOL_DOWN
+
+    def _set_aside(self, health: Health, attempt: Attempt) -> None:
+        """Pass the model over for a while: longer each time, and at least as long as its server wishes."""
+        wished = attempt.failures[health.model.spec][0].retry_after or 0.0
+        span = max(health.cool_down, min(wished, LONGEST_COOL_DOWN))
+        health.well_at = self._clock.monotonic() + span
+        health.cool_down = min(health.cool_down * 2, LONGEST_COOL_DOWN)
+
+
+def pause_before_repeating(error: ModelError, number: int) -> float | None:
+    """Seconds to wait after try `number` failed with `error`; None when another try is useless."""
+    if error.kind not in REPEATABLE or number >= TRIES_PER_MODEL:
+        return None
+    backoff = FIRST_WAIT * 2.0 ** (number - 1)
+    wished = error.retry_after or 0.0
+    return None if wished > LONGEST_WAIT else max(backoff, wished)
+
+
+def failure(attempt: Attempt) -> ModelError:
+    """The error that ends the search: the only model's own, or one that names every model and why."""
+    first, _ = next(iter(attempt.failures.values()))
+    lines = [f"{error} ({count} tries)" if count > 1 else str(error) for error, count in attempt.failures.values()]
+    message = lines[0] if len(lines) == 1 else "no model could answer:\n" + "\n".join(f"- {line}" for line in lines)
+    return ModelError(first.kind, message, spec=first.spec, retry_after=first.retry_after, partial=attempt.text_shown)

@@ -1,0 +1,132 @@
+"""The model without a model: works without key, server or network, and always says that no AI is connected.
+
+Deterministic. It exists so that a first start shows everything else: `/tool NAME {json}` in a message runs a real tool
+through the real rights and approvals. It never stands in for a real model that failed.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
+
+import orjson
+
+from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.llm.base import CallStarted, Finished, ModelEvent, ModelPorts, Provider, Request, Stop, TextDelta, Usage
+from goclaw.llm.estimate import estimate_tokens
+from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+
+NO_AI = (
+    "[demo] No AI is connected: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or name a model in "
+    "`models.agent`, then restart GoClaw."
+)
+"""The first line of every reply."""
+CONTEXT_WINDOW = 32_768
+"""Small enough that compaction can be seen at work, large enough to talk for a while."""
+DELTAS = 4
+"""Pieces that a reply is streamed in."""
+ENVELOPE = re.compile(r"\A<context\b.*?</context>\n?", re.DOTALL)
+"""What the gateway puts before a person's words."""
+TOOL_LINE = re.compile(r"^/tool[ \t]+(?P<name>\S+)[ \t]*(?P<input>.*)$", re.MULTILINE)
+
+
+class DemoModel:
+    """A `ChatModel` that repeats what it hears and calls the tools that it is told to call."""
+
+    def __init__(self, spec: str = "demo", context_window: int = CONTEXT_WINDOW) -> None:
+        self.spec = spec
+        self.context_window = context_window
+        self.sees_images = False
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Answer at once. Raises nothing."""
+        return aclosing(self._events(request))
+
+    async def count(self, request: Request) -> int:
+        """An estimate."""
+        return estimate_tokens(request)
+
+    async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        text, calls = reply(request.messages)
+        for piece in pieces(text):
+            yield TextDelta(piece)
+        for call in calls:
+            yield CallStarted(call.name)
+        stop = Stop.TOOLS if calls else Stop.END
+        # All zero: no tokens were used, and a guess would look like a bill.
+        yield Finished(AssistantMessage(text, calls), Usage(), stop, self.spec)
+
+
+def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
+    """The text and the tool calls that answer `messages`."""
+    results = trailing_results(messages)
+    if results:
+        report = "\n\n".join(f"{result.name} returned:\n{result.content}" for result in results)
+        return f"{NO_AI}\n\n{report}", ()
+    said = last_words(messages)
+    orders = list(TOOL_LINE.finditer(said))
+    if not orders:
+        hint = 'Say `/tool NAME {"argument": "value"}` to run a tool.'
+        return f"{NO_AI}\n\nYou said: {said}\n\n{hint}" if said else f"{NO_AI}\n\n{hint}", ()
+    calls, lines = [], []
+    fresh = fresh_ids(messages)
+    for order in orders:
+        name, written = order["name"], order["input"].strip()
+        arguments = parse_object(written)
+        if arguments is None:
+            lines.append(f"`/tool {name}` needs a JSON object after the name; this is none: {written}")
+        else:
+            calls.append(ToolCall(next(fresh), name, arguments))
+            lines.append(f"Calling {name}.")
+    return "\n".join([NO_AI, "", *lines]), tuple(calls)
+
+
+def trailing_results(messages: Sequence[Message]) -> list[ToolResult]:
+    """The tool results that nobody has answered yet, oldest first."""
+    found: list[ToolResult] = []
+    for message in reversed(messages):
+        if not isinstance(message, ToolResult):
+            break
+        found.append(message)
+    return found[::-1]
+
+
+def last_words(messages: Sequence[Message]) -> str:
+    """What the person said last, without the gateway's envelope."""
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            return ENVELOPE.sub("", message.text).strip()
+    return ""
+
+
+def parse_object(written: str) -> dict[str, Any] | None:
+    """The JSON object that was written; `{}` for nothing, None for anything else."""
+    try:
+        value = orjson.loads(written or "{}")
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def fresh_ids(messages: Sequence[Message]) -> Iterator[str]:
+    """Call ids that do not occur in the conversation: the same every time, for the same conversation."""
+    taken = {call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls}
+    number = len(messages)
+    while True:
+        number += 1
+        if f"demo-{number}" not in taken:
+            yield f"demo-{number}"
+
+
+def pieces(text: str) -> list[str]:
+    """The text cut into at most `DELTAS` parts of equal length."""
+    size = max(1, -(-len(text) // DELTAS))
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def open_demo(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> DemoModel:
+    """A demo model; only `context_window` of the options has a meaning for it."""
+    return DemoModel(spec, options.context_window or CONTEXT_WINDOW)
+
+
+PROVIDER = Provider("demo", open_demo)

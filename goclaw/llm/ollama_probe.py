@@ -1,0 +1,115 @@
+"""Which Ollama answers, and what it has: asked at start, so over the shared client and without the `ollama` package."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from goclaw.config.schema import ProviderSettings
+
+DEFAULT_PORT = 11434
+"""Ollama's own."""
+TIME_LIMIT = 1.0
+"""Seconds for all questions together: the start of the daemon waits for them."""
+ASKED_AT_MOST = 8
+"""Models whose abilities are asked for, the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaModel:
+    """One model that is pulled."""
+
+    name: str
+    modified_at: str
+    """ISO 8601; when it was pulled or changed."""
+    capabilities: tuple[str, ...] = ()
+    """Of `completion`, `tools`, `vision`, `thinking`, `embedding` …; empty: not asked or an old server."""
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaServer:
+    """An Ollama that answered."""
+
+    base_url: str
+    models: tuple[OllamaModel, ...]
+    """The newest first."""
+
+    def find(self, name: str) -> OllamaModel | None:
+        """The pulled model of that name; a name without tag means `:latest`, as Ollama has it."""
+        wanted = name if ":" in name else f"{name}:latest"
+        return next((model for model in self.models if model.name in (name, wanted)), None)
+
+    def with_tools(self) -> OllamaModel | None:
+        """The newest model that can call tools."""
+        return next((model for model in self.models if "tools" in model.capabilities), None)
+
+    def for_chat(self) -> OllamaModel | None:
+        """The newest model that can chat (embedders cannot)."""
+        return next((model for model in self.models if "completion" in model.capabilities), None)
+
+
+def ollama_url(settings: ProviderSettings, env: Mapping[str, str] = os.environ) -> str:
+    """Where Ollama is: `providers.ollama.base_url`, else `OLLAMA_HOST` in any of its forms, else this machine.
+
+    >>> ollama_url(ProviderSettings(), {"OLLAMA_HOST": ":9000"})
+    'http://127.0.0.1:9000'
+    """
+    host = (settings.base_url or env.get("OLLAMA_HOST") or "").strip().rstrip("/")
+    if not host:
+        return f"http://127.0.0.1:{DEFAULT_PORT}"
+    parts = urlsplit(host if "://" in host else f"http://{host}")
+    # OLLAMA_HOST is also what the server binds to: "all addresses" means this machine for a client.
+    name = parts.hostname if parts.hostname not in (None, "", "0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # see above
+    if ":" in str(name):
+        name = f"[{name}]"
+    default = {"https": 443}.get(parts.scheme, DEFAULT_PORT) if "://" in host else DEFAULT_PORT
+    return f"{parts.scheme}://{name}:{parts.port or default}{parts.path}"
+
+
+async def probe(http: aiohttp.ClientSession, base_url: str, limit: float = TIME_LIMIT) -> OllamaServer | None:
+    """Ask who is there. None when nobody answers as Ollama does within `limit` seconds."""
+    try:
+        async with asyncio.timeout(limit):
+            listed = await ask(http, f"{base_url}/api/tags")
+            models = sorted(map(read_model, listed["models"]), key=lambda model: model.modified_at, reverse=True)
+            return OllamaServer(base_url, await with_capabilities(http, base_url, models))
+    except (TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError):
+        # Nobody, or somebody else on that port: to the caller it is the same.
+        return None
+
+
+async def ask(http: aiohttp.ClientSession, url: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The JSON object behind `url`; POST with a body, else GET."""
+    async with http.request("POST" if body else "GET", url, json=body, raise_for_status=True) as response:
+        found = await response.json(content_type=None)
+    if not isinstance(found, dict):
+        raise ValueError(f"{url} is no Ollama")
+    return found
+
+
+def read_model(listed: Mapping[str, Any]) -> OllamaModel:
+    """One row of `/api/tags`."""
+    capabilities = listed.get("capabilities") or ()
+    return OllamaModel(str(listed["name"]), str(listed.get("modified_at", "")), tuple(map(str, capabilities)))
+
+
+async def with_capabilities(
+    http: aiohttp.ClientSession, base_url: str, models: list[OllamaModel]
+) -> tuple[OllamaModel, ...]:
+    """The models, the newest of them with their abilities from `/api/show` where the list did not tell."""
+
+    async def look(model: OllamaModel) -> OllamaModel:
+        if model.capabilities:
+            return model
+        try:
+            shown = await ask(http, f"{base_url}/api/show", {"model": model.name})
+        except (aiohttp.ClientError, ValueError):
+            return model
+        return OllamaModel(model.name, model.modified_at, tuple(map(str, shown.get("capabilities") or ())))
+
+    asked = await asyncio.gather(*map(look, models[:ASKED_AT_MOST]))
+    return (*asked, *models[ASKED_AT_MOST:])

@@ -1,0 +1,114 @@
+"""From a name in the configuration to a model that answers, and the choice of one where no name is given.
+
+`provider:name` is looked up in the catalogue, then in the table of compatible servers, then left to pydantic-ai.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from goclaw import catalog, plugins
+from goclaw.config.schema import Config, ModelOptions, ProviderSettings
+from goclaw.errors import ConfigError
+from goclaw.llm.base import ChatModel, ModelPorts, Provider
+from goclaw.llm.chain import ModelChain
+from goclaw.llm.compat import SERVERS
+from goclaw.llm.ollama_probe import OllamaServer, ollama_url, probe
+
+DEMO = "demo"
+BEST_ANTHROPIC = "anthropic:claude-opus-5-5"
+BEST_OPENAI = "openai-chat:gpt-6.1-sol"
+"""What a key alone gets: each provider's strongest general model in the model data of November 2026."""
+SUMMARY_MODEL = "qwen2.5:7b"
+"""Preferred for summaries when it is pulled (design, `models.summary`)."""
+HOW_TO_CHANGE = "To change it, set `models.agent` in config.yaml."
+
+Probe = Callable[[], Awaitable[OllamaServer | None]]
+
+
+def open_model(spec: str, config: Config, ports: ModelPorts) -> ChatModel:
+    """The model for `provider:name` (or `demo`). Nothing is sent yet.
+
+    Raises:
+        ConfigError: the name is incomplete, a key or an extra is missing; the message says what helps.
+    """
+    name, colon, model = spec.partition(":")
+    if name != DEMO and not (colon and model):
+        raise ConfigError(f"models: {spec!r} names no model; write it as `provider:name`, such as {BEST_ANTHROPIC}")
+    settings = config.providers.get(name, ProviderSettings())
+    options = config.models.options.get(spec, ModelOptions())
+    return find_provider(name).open(spec, settings, options, ports)
+
+
+def find_provider(name: str) -> Provider:
+    """Who opens models of the provider `name`."""
+    paths = {**plugins.third_party("providers"), **catalog.PROVIDERS}
+    if name in paths:
+        return plugins.load(paths[name], Provider)
+    if name in SERVERS:
+        return plugins.load(catalog.PROVIDERS["openai-chat"], Provider)
+    return plugins.load(catalog.PROVIDERS["pydantic-ai"], Provider)
+
+
+def open_chain(
+    specs: Sequence[str], config: Config, ports: ModelPorts, notice: Callable[[str], None] = lambda line: None
+) -> ModelChain:
+    """The models of `specs` as one, in that order; `notice` gets a line when another one takes over.
+
+    Raises:
+        ConfigError: one of them cannot be opened.
+    """
+    return ModelChain([open_model(spec, config, ports) for spec in specs], ports.clock, notice)
+
+
+async def pick_default(
+    config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ
+) -> tuple[tuple[str, ...], str]:
+    """The chain for `models.agent`, and a sentence for people that says which it is, why, and how to change it.
+
+    A configured chain is taken as it is; else a key, else an Ollama with a model that can call tools, else the demo.
+    """
+    if config.models.agent:
+        return config.models.agent, f"Model: {config.models.agent[0]}, as configured in `models.agent`."
+    if has_key(config, "anthropic", "ANTHROPIC_API_KEY", env):
+        return (BEST_ANTHROPIC,), f"Model: {BEST_ANTHROPIC}, because there is an Anthropic key. {HOW_TO_CHANGE}"
+    if has_key(config, "openai-chat", "OPENAI_API_KEY", env) or has_key(config, "openai", "OPENAI_API_KEY", env):
+        return (BEST_OPENAI,), f"Model: {BEST_OPENAI}, because there is an OpenAI key. {HOW_TO_CHANGE}"
+    server = await find_ollama()
+    if server is not None:
+        model = server.with_tools()
+        if model is not None:
+            spec = f"ollama:{model.name}"
+            return (spec,), f"Model: {spec}, because Ollama answers at {server.base_url}. {HOW_TO_CHANGE}"
+        return (DEMO,), (
+            f"Model: demo (no AI). Ollama answers at {server.base_url} but has no model that can call tools: "
+            "try `ollama pull qwen3`, then restart GoClaw."
+        )
+    return (DEMO,), (
+        "Model: demo (no AI). Set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or set `models.agent` in "
+        "config.yaml, then restart GoClaw."
+    )
+
+
+async def pick_summary(config: Config, find_ollama: Probe) -> tuple[str, ...]:
+    """The chain for `models.summary`; empty: none but the main model."""
+    if config.models.summary != "auto":
+        return config.models.summary
+    server = await find_ollama()
+    model = server and (server.find(SUMMARY_MODEL) or server.for_chat())
+    return (f"ollama:{model.name}",) if model else ()
+
+
+def ollama_finder(config: Config, ports: ModelPorts, env: Mapping[str, str] = os.environ) -> Probe:
+    """The question whether an Ollama answers, for `pick_default` and `pick_summary`; takes a second at most."""
+    base_url = ollama_url(config.providers.get("ollama", ProviderSettings()), env)
+
+    async def find() -> OllamaServer | None:
+        return await probe(ports.http, base_url)
+
+    return find
+
+
+def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]) -> bool:
+    """Whether a key is configured or in the environment."""
+    settings = config.providers.get(provider)
+    return bool((settings and settings.api_key) or env.get(variable))

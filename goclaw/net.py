@@ -1,0 +1,67 @@
+"""The one HTTP client: environment proxies and the system's certificates honoured, bounded waits, no total timeout.
+
+With the environment variable `GOCLAW_LOOPBACK_ONLY` set (our tests set it), nothing but this machine can be reached:
+a test that would call a real model or a real Telegram fails instead.
+"""
+
+import ipaddress
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from goclaw.errors import ConfigError
+
+CONNECT_TIMEOUT = 15.0
+"""Seconds to get a connection (name look-up, proxy and TLS included): longer means that nobody is there."""
+IDLE_TIMEOUT = 300.0
+"""Seconds without a byte before a server counts as dead. Reasoning models send nothing for minutes."""
+CONNECTION_LIMIT = 100
+"""Connections at once. A turn has one open to its model, so this is also a bound on file descriptors."""
+LOOPBACK_ONLY = "GOCLAW_LOOPBACK_ONLY"
+
+
+@asynccontextmanager
+async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
+    """Open the client that every room shares; leaving the block closes its connections.
+
+    Certificates are checked against the system's store (`SSL_CERT_FILE` is honoured); `HTTP(S)_PROXY`, `NO_PROXY` and
+    `.netrc` are read. There is no total timeout: a stream may take as long as it moves.
+    """
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=CONNECTION_LIMIT),
+        timeout=timeout,
+        trust_env=True,
+        middlewares=(stay_on_loopback,),
+    ) as session:
+        yield session
+
+
+async def stay_on_loopback(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Refuse what leaves this machine while `GOCLAW_LOOPBACK_ONLY` is set."""
+    check_reachable(str(request.url.host))
+    return await handler(request)
+
+
+def check_reachable(host: str) -> None:
+    """For code that brings its own HTTP client.
+
+    Raises:
+        ConfigError: `GOCLAW_LOOPBACK_ONLY` is set and `host` (a name or an address) is not this machine.
+    """
+    if os.environ.get(LOOPBACK_ONLY) and not is_loopback(host):
+        raise ConfigError(f"{host} may not be reached: {LOOPBACK_ONLY} is set")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name or address means this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
