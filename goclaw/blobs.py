@@ -1,0 +1,212 @@
+"""Bytes kept in the state folder under their hash, and long outputs kept for the one who caused them.
+
+`media/<sha256>` holds pictures and files (with `<sha256>.type` beside it, the media type); `spills/` holds what was too
+long for an answer. Folders are 0700, files 0600. Above: tools, channels, context. Nothing here is in the workspace.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from goclaw.clock import Clock, RealClock
+from goclaw.errors import StateError, ToolError
+
+ResultT = TypeVar("ResultT")
+
+SPILL_BOUND = 64 << 20
+"""Bytes of one output that are kept: enough for any log that a person reads, too little to fill a disk."""
+SPILL_PREFIX = "output:"
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SPILL_ID = re.compile(r"[0-9a-f]{16}")
+
+
+class Spill:
+    """An output while it is written. Not safe for several writers."""
+
+    def __init__(self, spill_id: str, file: BinaryIO, bound: int) -> None:
+        self.id = spill_id
+        self.kept = 0
+        """Bytes in the file."""
+        self.truncated = False
+        """More came than the bound allows; the surplus is dropped."""
+        self._file = file
+        self._bound = bound
+
+    @property
+    def name(self) -> str:
+        """`output:<id>`, as `read` takes it."""
+        return SPILL_PREFIX + self.id
+
+    async def write(self, chunk: bytes) -> None:
+        """Append, up to the bound."""
+        room = self._bound - self.kept
+        self.truncated = self.truncated or len(chunk) > room
+        if room > 0:
+            await asyncio.to_thread(self._file.write, chunk[:room])
+            self.kept += min(len(chunk), room)
+
+
+class Blobs:
+    """The store below one folder; make it with `open_blobs`."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._media = folder / "media"
+        self._spills = folder / "spills"
+        self._clock = clock
+
+    async def put(self, data: bytes, mime: str) -> str:
+        """Keep `data` and return its key, the SHA-256 in hex. The same bytes twice are one file, kept anew."""
+        return await asyncio.to_thread(self._put, data, mime)
+
+    async def get(self, key: str) -> bytes:
+        """The bytes under `key`.
+
+        Raises:
+            ToolError: there are none (any more).
+        """
+        return await asyncio.to_thread(self._get, key)
+
+    async def mime(self, key: str) -> str:
+        """The media type that the bytes were put with; raises as `get` does."""
+        path = self._media_path(key).with_suffix(".type")
+        try:
+            return await asyncio.to_thread(path.read_text)
+        except FileNotFoundError:
+            raise _no_media(key) from None
+
+    @asynccontextmanager
+    async def open_spill(self, owner: str, bound: int = SPILL_BOUND) -> AsyncIterator[Spill]:
+        """A new output that only the actor with the key `owner` can read; removed when the block fails."""
+        spill_id = secrets.token_hex(8)
+        path = self._spill_path(spill_id, owner)
+        file = await asyncio.to_thread(_create, path)
+        try:
+            yield Spill(spill_id, file, bound)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            await asyncio.to_thread(file.close)
+
+    async def use_spill(self, spill_id: str, actor_key: str, reader: Callable[[BinaryIO], ResultT]) -> ResultT:
+        """What `reader`, run in a thread, makes of the output `<id>` or `output:<id>`.
+
+        Raises:
+            ToolError: no such output, or it belongs to somebody else: one answer for both.
+        """
+        return await asyncio.to_thread(self._use_spill, spill_id, actor_key, reader)
+
+    async def read_spill(self, spill_id: str, actor_key: str, limit: int = SPILL_BOUND) -> bytes:
+        """The first `limit` bytes of an output; raises as `use_spill` does."""
+        return await self.use_spill(spill_id, actor_key, lambda file: file.read(limit))
+
+    async def sweep(self, ttl: float, *, spill_ttl: float | None = None) -> int:
+        """Remove media that were put more than `ttl` seconds ago, outputs after `spill_ttl` (default: the same).
+
+        Returns the number of files removed.
+        """
+        media = await asyncio.to_thread(self._sweep, self._media, ttl)
+        return media + await asyncio.to_thread(self._sweep, self._spills, ttl if spill_ttl is None else spill_ttl)
+
+    def _put(self, data: bytes, mime: str) -> str:
+        key = hashlib.sha256(data).hexdigest()
+        path = self._media / key
+        # The type first: a key is never seen without it.
+        _write_whole(path.with_suffix(".type"), mime.encode())
+        _write_whole(path, data)
+        self._stamp(path.with_suffix(".type"), path)
+        return key
+
+    def _get(self, key: str) -> bytes:
+        try:
+            data = self._media_path(key).read_bytes()
+        except FileNotFoundError:
+            raise _no_media(key) from None
+        if hashlib.sha256(data).hexdigest() != key:
+            raise ToolError(f"damaged media: {key}")
+        return data
+
+    def _stamp(self, *paths: Path) -> None:
+        # The sweep compares with this clock, not with the file system's.
+        now = self._clock.now()
+        for path in paths:
+            os.utime(path, (now, now))
+
+    def _media_path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise _no_media(key)
+        return self._media / key
+
+    def _spill_path(self, spill_id: str, owner: str) -> Path:
+        # The owner is part of the name: for anybody else the file does not exist.
+        return self._spills / f"{spill_id}-{hashlib.sha256(owner.encode()).hexdigest()[:32]}"
+
+    def _use_spill(self, spill_id: str, actor_key: str, reader: Callable[[BinaryIO], ResultT]) -> ResultT:
+        bare = spill_id.removeprefix(SPILL_PREFIX)
+        missing = ToolError(
+            f"no such output: {SPILL_PREFIX}{bare[:80]} (outputs are kept for a while and for one person)"
+        )
+        if not _SPILL_ID.fullmatch(bare):
+            raise missing
+        try:
+            file = self._spill_path(bare, actor_key).open("rb")
+        except FileNotFoundError:
+            raise missing from None
+        with file:
+            return reader(file)
+
+    def _sweep(self, folder: Path, ttl: float) -> int:
+        oldest = self._clock.now() - ttl
+        removed = 0
+        for path in folder.iterdir():
+            try:
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+                    removed += path.suffix != ".type"
+            except FileNotFoundError:
+                pass  # another sweep took it
+        return removed
+
+
+@asynccontextmanager
+async def open_blobs(folder: Path, clock: Clock | None = None) -> AsyncIterator[Blobs]:
+    """The store below `folder`, which is made when missing.
+
+    Raises:
+        StateError: the folder cannot be made or used.
+    """
+    try:
+        await asyncio.to_thread(_make_private, folder)
+    except OSError as error:
+        raise StateError(f"the media folder {folder} cannot be used: {error.strerror}") from error
+    yield Blobs(folder, clock or RealClock())
+
+
+def _make_private(folder: Path) -> None:
+    for path in (folder, folder / "media", folder / "spills"):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+
+
+def _create(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb")
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f"{secrets.token_hex(8)}.tmp")
+    with _create(temporary) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _no_media(key: str) -> ToolError:
+    return ToolError(f"no such media: {key[:80]}")

@@ -1,0 +1,9 @@
+"""The agent's folder: every file access goes through a descriptor of it and cannot leave it.
+
+Above: tools, memory, context. Below: errors only. The state folder is a different place (`blobs`, `store`).
+"""
+
+from goclaw.workspace.globs import Entry
+from goclaw.workspace.workspace import Opened, Stat, Version, Workspace, Written
+
+__all__ = ["Entry", "Opened", "Stat", "Version", "Workspace", "Written"]

@@ -1,0 +1,96 @@
+"""Opening a path that the kernel keeps below a folder, whatever is renamed or linked while it looks.
+
+`openat2` with RESOLVE_BENEATH does it in one system call. Where it is missing (Linux before 5.6, a container's seccomp
+profile), a walk opens one component after the other and follows no symbolic link at all.
+"""
+
+import ctypes
+import errno
+import os
+from pathlib import Path
+
+_SYS_OPENAT2 = 437  # the same number on x86-64 and aarch64 (uapi/asm-generic/unistd.h)
+_RESOLVE_NO_MAGICLINKS = 0x02  # uapi/linux/openat2.h
+_RESOLVE_BENEATH = 0x08
+_TRIES = 1_000
+"""The kernel answers EAGAIN while somebody renames folders of the path; a hostile renamer must not keep us for ever."""
+
+
+class _OpenHow(ctypes.Structure):
+    """`struct open_how` of uapi/linux/openat2.h."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+
+
+def open_beneath(folder: int, path: str, flags: int, *, by_walk: bool = False) -> int:
+    """Open `path` below the folder descriptor `folder` and return a descriptor (close-on-exec).
+
+    `path` is relative, without NUL and without `..`. Symbolic links are followed while they stay below the folder, or
+    with `by_walk` not at all.
+
+    Raises:
+        OSError: EXDEV when the path leaves the folder (an absolute symbolic link always counts as leaving), ELOOP when
+            the walk met a symbolic link; everything else as `open` does.
+    """
+    if by_walk:
+        return _walk(folder, path, flags | os.O_CLOEXEC)
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    name = ctypes.c_char_p(os.fsencode(path or "."))
+    number = errno.EAGAIN
+    for _ in range(_TRIES):
+        found: int = _syscall(
+            _SYS_OPENAT2, ctypes.c_int(folder), name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+        )
+        if found >= 0:
+            return found
+        number = ctypes.get_errno()
+        if number not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(number, os.strerror(number), path)
+
+
+def has_openat2(folder: int) -> bool:
+    """Whether this kernel (and its seccomp profile) lets us use `openat2`."""
+    try:
+        os.close(open_beneath(folder, ".", os.O_PATH | os.O_DIRECTORY))
+    except OSError:
+        return False
+    return True
+
+
+def _walk(folder: int, path: str, flags: int) -> int:
+    parts = Path(path).parts
+    if not parts:
+        return os.open(".", flags, dir_fd=folder)
+    current = os.dup(folder)
+    try:
+        for part in parts[:-1]:
+            inner = _open_component(part, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, current)
+            os.close(current)
+            current = inner
+        return _open_component(parts[-1], flags, current)
+    finally:
+        os.close(current)
+
+
+def _open_component(name: str, flags: int, folder: int) -> int:
+    try:
+        found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    except NotADirectoryError:
+        # O_DIRECTORY|O_NOFOLLOW reports a symbolic link as "not a directory"; callers must see the link.
+        if os.path.islink(f"/proc/self/fd/{folder}/{name}"):  # noqa: PTH114 -- a descriptor's path, not a file's
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from None
+        raise
+    if flags & os.O_PATH and not flags & os.O_DIRECTORY and _is_link(found):
+        os.close(found)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+    return found
+
+
+def _is_link(descriptor: int) -> bool:
+    return (os.fstat(descriptor).st_mode & 0o170000) == 0o120000
