@@ -1,0 +1,53 @@
+"""One turn: ask the model, run what it asks for, feed the results back, until it has nothing more to ask.
+
+Every step goes through the journal (see `TurnSteps`), so the same code runs a turn for the first time and takes it up
+after a crash. Limits, /stop and failures leave by exception.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from itertools import count
+from typing import Protocol
+
+from goclaw.agent.policy import RunPolicy
+from goclaw.messages import AssistantMessage, ToolCall, ToolResult
+
+
+class TurnSteps(Protocol):
+    """What the loop does, as journaled steps; the window and the events are kept up to date behind it."""
+
+    async def hear(self) -> None:
+        """Put the user's message into the transcript."""
+        ...
+
+    async def answer(self, number: int) -> AssistantMessage:
+        """Make the context fit, then ask the model for the `number`-th time."""
+        ...
+
+    async def use(self, number: int, call: ToolCall) -> ToolResult:
+        """Run one tool call of the `number`-th answer."""
+        ...
+
+
+async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
+    """Run a turn to its end and return the text of the last answer.
+
+    Raises:
+        LimitReached: a limit of the policy ended the turn.
+        ModelError: no model of the chain gave an answer.
+    """
+    async with policy.time_budget():
+        await turn.hear()
+        for number in count(1):
+            answer = await turn.answer(number)
+            if not answer.calls:
+                return answer.text
+            policy.before(answer.calls)
+            policy.after(await _use_all(turn, number, answer.calls))
+    raise AssertionError("count never ends")
+
+
+async def _use_all(turn: TurnSteps, number: int, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(turn.use(number, call)) for call in calls]
+    return [task.result() for task in running]

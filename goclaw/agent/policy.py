@@ -1,0 +1,64 @@
+"""The limits of one turn. Each ends it with a sentence that names the limit and the key that sets it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from goclaw.config.schema import LimitSettings
+from goclaw.errors import LimitReached
+from goclaw.messages import ToolCall, ToolResult
+
+
+class RunPolicy:
+    """Counts what a turn does. One object per turn."""
+
+    def __init__(self, limits: LimitSettings) -> None:
+        self._limits = limits
+        self._calls = 0
+        self._failures = 0
+        self._repetitions = 0
+        self._last: tuple[str, object] | None = None
+
+    @asynccontextmanager
+    async def time_budget(self) -> AsyncIterator[None]:
+        """Ends the block with LimitReached when the turn has taken too long."""
+        try:
+            async with asyncio.timeout(self._limits.turn_seconds):
+                yield
+        except TimeoutError:
+            seconds = f"{self._limits.turn_seconds:g}"
+            raise LimitReached(f"I stopped: this took longer than {seconds} s (limits.turn_seconds).") from None
+
+    def before(self, calls: Sequence[ToolCall]) -> None:
+        """Check what the model asks for before any of it runs.
+
+        Raises:
+            LimitReached: too many calls, or the same one over and over.
+        """
+        for call in calls:
+            self._calls += 1
+            same = self._last == (call.name, call.input)
+            self._repetitions = self._repetitions + 1 if same else 1
+            self._last = (call.name, call.input)
+            if self._calls > self._limits.tool_calls:
+                raise LimitReached(
+                    f"I stopped after {self._limits.tool_calls} tool calls in one turn (limits.tool_calls)."
+                )
+            if self._repetitions > self._limits.repeated_calls:
+                raise LimitReached(
+                    f"I stopped: I asked for the same {call.name} call more than {self._limits.repeated_calls} times "
+                    "in a row (limits.repeated_calls)."
+                )
+
+    def after(self, results: Sequence[ToolResult]) -> None:
+        """Count failures.
+
+        Raises:
+            LimitReached: too many calls failed one after the other.
+        """
+        for result in results:
+            self._failures = self._failures + 1 if result.is_error else 0
+        if self._failures >= self._limits.failed_calls:
+            raise LimitReached(
+                f"I stopped after {self._failures} tool calls in a row that failed (limits.failed_calls)."
+            )

@@ -1,0 +1,77 @@
+"""The part of a conversation that the model is shown: a summary of what was before, then the messages since.
+
+The window mirrors the store: every entry is a row, and a window loaded anew is equal to one that grew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from goclaw.context.repair import repaired
+from goclaw.context.tokens import estimate, estimate_text
+from goclaw.llm.base import Usage
+from goclaw.messages import Message, UserMessage
+from goclaw.store.transcripts import StoredCompaction, StoredMessage
+
+SUMMARY_HEAD = "Summary of the conversation so far (earlier messages are kept, but not shown to you):"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message and the row where it begins."""
+
+    row: int
+    message: Message
+
+
+def shown(stored: StoredMessage) -> Entry:
+    """A stored message as the model reads it: a user's text begins with the line about time, sender and channel."""
+    message = stored.message
+    if isinstance(message, UserMessage) and stored.context:
+        message = UserMessage(f"{stored.context}\n{message.text}", message.images)
+    return Entry(stored.row, message)
+
+
+@dataclass(slots=True)
+class Window:
+    """What a session's next request is built from."""
+
+    summary: str = ""
+    entries: list[Entry] = field(default_factory=list)
+    _counted: int = 0
+    """Tokens that the provider counted for the first `_counted_entries` entries, its answer included."""
+    _counted_entries: int = 0
+
+    @classmethod
+    def of(cls, compaction: StoredCompaction | None, stored: Sequence[StoredMessage]) -> "Window":
+        """The window as the store has it."""
+        return cls(compaction.summary if compaction else "", [shown(message) for message in stored])
+
+    def append(self, entry: Entry) -> None:
+        """Add what was just stored."""
+        self.entries.append(entry)
+
+    def keep_from(self, row: int, summary: str = "") -> None:
+        """Drop every entry before `row`; `summary` stands for them from now on."""
+        self.entries = [entry for entry in self.entries if entry.row >= row]
+        self.summary = summary
+        self._counted = self._counted_entries = 0
+
+    def count(self, usage: Usage) -> None:
+        """Take the provider's own count for everything up to and with the last entry, its answer."""
+        self._counted = usage.input + usage.output
+        self._counted_entries = len(self.entries)
+
+    def tokens(self, overhead: int) -> int:
+        """Tokens of the next request: the provider's last count, plus estimates of what came after.
+
+        `overhead` is what the system prompt and the tools take; the provider's count includes it.
+        """
+        fresh = sum(estimate(entry.message) for entry in self.entries[self._counted_entries :])
+        if self._counted:
+            return self._counted + fresh
+        return overhead + estimate_text(self.summary) + fresh
+
+    def messages(self) -> list[Message]:
+        """What is sent: valid for every provider."""
+        head = [UserMessage(f"{SUMMARY_HEAD}\n\n{self.summary}")] if self.summary else []
+        return repaired([*head, *(entry.message for entry in self.entries)])

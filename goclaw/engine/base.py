@@ -1,0 +1,105 @@
+"""The seam between turns and whatever makes them durable.
+
+Embedded (`lanes`): one SQLite journal and one asyncio task per session. Every session is a lane: one turn at a time, in
+order of arrival. A turn that is cut (kill -9, power, an upgrade) is run again from its journal: what a step recorded is
+read back instead of being done a second time.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, Protocol, TypeVar
+
+from pydantic import TypeAdapter
+
+from goclaw.events import Delivery, Inbound
+from goclaw.store.database import Bound
+
+T = TypeVar("T")
+
+TurnKind = Literal["message", "compact"]
+"""What a lane is asked to do: answer a message, or compact the session's context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[T]):
+    """What a step yielded."""
+
+    value: T
+    rows: tuple[int, ...] = ()
+    """Row ids of what was written with it, in order; empty when it was read back."""
+    replayed: bool = False
+    """The journal had it: its rows were written by an earlier run."""
+
+
+class Turn(Protocol):
+    """One piece of a lane's work, as its handler sees it."""
+
+    @property
+    def id(self) -> str:
+        """The inbound message's id."""
+        ...
+
+    @property
+    def kind(self) -> TurnKind: ...
+
+    @property
+    def inbound(self) -> Inbound: ...
+
+    @property
+    def stopping(self) -> bool:
+        """Somebody said /stop: the handler is being cancelled, or was before a crash."""
+        ...
+
+    async def step(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[T]],
+        codec: TypeAdapter[T],
+        *,
+        rows: Callable[[T], Sequence[Bound]] = ...,
+        unknown: Callable[[], T] | None = None,
+    ) -> Step[T]:
+        """Do `run` unless the journal has its outcome, and record the outcome together with `rows(outcome)`.
+
+        Args:
+            name: the step's key within the turn: `model:2`, `tool:2:<call id>`. Never a running count of calls, which
+                parallel tools would reorder.
+            run: does the work.
+            codec: turns the outcome into JSON and back.
+            rows: statements for the same transaction.
+            unknown: makes the step run at most once: an intent is on disk before `run`, and if a crash cut it, this is
+                the outcome.
+        """
+        ...
+
+    async def park(self, name: str) -> str:
+        """Wait for `Engine.signal`, for days and over restarts if need be; returns the answer. The lane stays taken."""
+        ...
+
+
+Handler = Callable[[Turn], Awaitable[Sequence[Delivery]]]
+"""Does a turn's work and returns what is to be delivered at its end."""
+
+
+class Engine(Protocol):
+    """Durable turns."""
+
+    async def submit(self, inbound: Inbound, kind: TurnKind = "message") -> bool:
+        """Journal a message and put it into its session's lane; durable when this returns. False: it was there."""
+        ...
+
+    async def cancel(self, session: str) -> bool:
+        """Stop the turn that runs; returns when it has ended and the lane is free. False: none ran."""
+        ...
+
+    async def signal(self, turn: str, name: str, answer: str) -> bool:
+        """Answer a parked turn. False: it does not wait under that name (any more)."""
+        ...
+
+    def running(self, session: str) -> str | None:
+        """The id of the turn that runs in the session's lane."""
+        ...
+
+    def waiting(self, session: str) -> int:
+        """How many messages wait behind it."""
+        ...

@@ -1,0 +1,189 @@
+"""The journal: what came in, and what each turn has done so far."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import TypeAdapter
+from sqlalchemy import bindparam, delete, func, select, update
+
+from goclaw.engine.base import Step, TurnKind
+from goclaw.events import Inbound
+from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.tables import inbox, steps
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+KEEP_SECONDS = 7 * 24 * 3600.0
+"""How long the id of a finished message is remembered. Telegram redelivers for 24 hours at most."""
+
+_INBOUND: TypeAdapter[Inbound] = TypeAdapter(Inbound)
+_ANSWER: TypeAdapter[str] = TypeAdapter(str)
+
+_SUBMIT = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", ignore_conflict=True)
+_SETTLED = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True)
+_STATE = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state=bindparam("new_state")))
+_END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
+_OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
+_KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
+_PRUNE = Statement(delete(inbox).where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before")))
+_INTENT = insert_into(steps, "turn", "name", "state")
+_FORGET_INTENT = Statement(delete(steps).where(steps.c.turn == bindparam("turn"), steps.c.name == bindparam("name")))
+_DONE = insert_into(steps, "turn", "name", "state", "output")
+_STEPS = Statement(select(steps).where(steps.c.turn == bindparam("turn")))
+_FORGET_STEPS = Statement(delete(steps).where(steps.c.turn == bindparam("turn")))
+_PARKED = Statement(
+    update(steps)
+    .where(steps.c.turn == bindparam("of_turn"), steps.c.name == bindparam("of_name"), steps.c.state == "parked")
+    .values(state="done", output=bindparam("output"))
+)
+
+
+def no_rows(_: object) -> Sequence[Bound]:
+    """A step that writes nothing but its own record."""
+    return ()
+
+
+@dataclass(slots=True)
+class JournaledTurn:
+    """A turn on the SQLite journal. Implements `engine.base.Turn`."""
+
+    id: str
+    kind: TurnKind
+    inbound: Inbound
+    stopping: bool
+    resumed: bool
+    _journal: "Journal"
+    _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+
+    async def step(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[T]],
+        codec: TypeAdapter[T],
+        *,
+        rows: Callable[[T], Sequence[Bound]] = no_rows,
+        unknown: Callable[[], T] | None = None,
+    ) -> Step[T]:
+        state, output = self._recorded.get(name, ("new", None))
+        if state == "done" and output is not None:
+            return Step(codec.validate_json(output), replayed=True)
+        if state == "intent" and unknown is not None:
+            log.warning("turn %s: %s was cut by a restart; its outcome is unknown", self.id, name)
+            value = unknown()
+        else:
+            if unknown is not None:
+                await self._journal.record_intent(self.id, name)
+            value = await run()
+        written = await self._journal.record(self.id, name, codec.dump_json(value).decode(), rows(value))
+        return Step(value, written)
+
+    async def park(self, name: str) -> str:
+        state, output = self._recorded.get(name, ("new", None))
+        if state == "done" and output is not None:
+            return _ANSWER.validate_json(output)
+        return await self._journal.wait_for_answer(self.id, name, known=state == "parked")
+
+
+class Journal:
+    """All statements about `inbox` and `steps`, and who waits for an answer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._answers: dict[tuple[str, str], asyncio.Future[str]] = {}
+
+    async def submit(self, inbound: Inbound, kind: TurnKind) -> bool:
+        """Make a message durable. False: its id is known already."""
+        statement = _SUBMIT(**self._row(inbound, kind), state="new")
+        return (await self._database.write(statement, durable=True))[0].rowcount == 1
+
+    def settled(self, inbound: Inbound, at: float) -> Bound:
+        """The INSERT of a message that needs no turn: a command that was answered at once."""
+        return _SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
+
+    async def knows(self, inbound_id: str) -> bool:
+        """Whether a message with this id came in before."""
+        return bool((await self._database.read(_KNOWN(turn=inbound_id)))[0][0])
+
+    async def open_turns(self) -> list[JournaledTurn]:
+        """Everything that was not finished when the daemon last ended, oldest first."""
+        return [
+            JournaledTurn(
+                row["id"],
+                row["kind"],
+                _INBOUND.validate_json(row["body"]),
+                stopping=row["state"] == "stopping",
+                resumed=True,
+                _journal=self,
+                _recorded=await self._steps(row["id"]),
+            )
+            for row in await self._database.read(_OPEN())
+        ]
+
+    def new_turn(self, inbound: Inbound, kind: TurnKind) -> JournaledTurn:
+        """The turn of a message that was just submitted: nothing is recorded yet."""
+        return JournaledTurn(inbound.id, kind, inbound, stopping=False, resumed=False, _journal=self)
+
+    async def record_intent(self, turn: str, name: str) -> None:
+        """On disk before a step that must not run twice begins."""
+        await self._database.write(_INTENT(turn=turn, name=name, state="intent"), durable=True)
+
+    async def record(self, turn: str, name: str, output: str, rows: Sequence[Bound]) -> tuple[int, ...]:
+        """A step's outcome and its rows, in one transaction; returns the row ids."""
+        results = await self._database.write(
+            *rows,
+            _FORGET_INTENT(turn=turn, name=name),
+            _DONE(turn=turn, name=name, state="done", output=output),
+        )
+        return tuple(result.lastrowid for result in results[: len(rows)])
+
+    async def mark_stopping(self, turn: str) -> None:
+        """Remember /stop, so that a restart does not take the turn up again."""
+        await self._database.write(_STATE(turn=turn, new_state="stopping"), durable=True)
+
+    async def end(self, turn: str, at: float, statements: Sequence[Bound]) -> None:
+        """The turn is over: what it delivers, its inbox row and its scratch journal, in one transaction."""
+        await self._database.write(*statements, _END(turn=turn, at=at), _FORGET_STEPS(turn=turn))
+
+    async def wait_for_answer(self, turn: str, name: str, *, known: bool) -> str:
+        """Park: record the question once, and wait until `answer` comes."""
+        if not known:
+            await self._database.write(_INTENT(turn=turn, name=name, state="parked"), durable=True)
+        waiter = self._answers.setdefault((turn, name), asyncio.get_running_loop().create_future())
+        try:
+            return await waiter
+        finally:
+            self._answers.pop((turn, name), None)
+
+    async def answer(self, turn: str, name: str, answer: str) -> bool:
+        """Record the answer to a parked turn and wake it. False: no such question is open."""
+        output = _ANSWER.dump_json(answer).decode()
+        results = await self._database.write(_PARKED(of_turn=turn, of_name=name, output=output), durable=True)
+        if results[0].rowcount != 1:
+            return False
+        waiter = self._answers.get((turn, name))
+        if waiter and not waiter.done():
+            waiter.set_result(answer)
+        return True
+
+    async def prune(self, now: float) -> None:
+        """Forget the ids of messages that nobody can redeliver any more."""
+        await self._database.write(_PRUNE(before=now - KEEP_SECONDS))
+
+    async def _steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
+        rows = await self._database.read(_STEPS(turn=turn))
+        return {row["name"]: (row["state"], row["output"]) for row in rows}
+
+    @staticmethod
+    def _row(inbound: Inbound, kind: TurnKind) -> dict[str, object]:
+        return {
+            "id": inbound.id,
+            "session": inbound.session,
+            "kind": kind,
+            "body": _INBOUND.dump_json(inbound).decode(),
+            "received_at": inbound.received_at,
+        }

@@ -1,0 +1,158 @@
+"""The embedded engine: one lane per session, in order, durable.
+
+A lane is a task that lives while its session has work. `/stop` cancels the turn inside the lane, never the lane. What
+a handler lets escape becomes one log entry and one sentence to the user, and the lane goes on.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from goclaw.clock import Clock
+from goclaw.engine.base import Handler, TurnKind
+from goclaw.engine.journal import Journal, JournaledTurn
+from goclaw.engine.outbox import Outbox
+from goclaw.errors import StateError
+from goclaw.events import Delivery, Inbound
+
+log = logging.getLogger(__name__)
+
+Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
+"""Words for the user when a handler failed in a way that nobody foresaw."""
+
+
+class _Lane:
+    def __init__(self) -> None:
+        self.waiting: deque[JournaledTurn] = deque()
+        self.turn: JournaledTurn | None = None
+        self.work: asyncio.Task[Sequence[Delivery]] | None = None
+        self.ended = asyncio.Event()
+        """Set when the turn that runs has ended, its journal included."""
+
+
+class Lanes:
+    """Implements `engine.base.Engine`. Made by `open_lanes`."""
+
+    def __init__(self, journal: Journal, outbox: Outbox, handler: Handler, failed: Failed, clock: Clock) -> None:
+        self._journal = journal
+        self._outbox = outbox
+        self._handler = handler
+        self._failed = failed
+        self._clock = clock
+        self._lanes: dict[str, _Lane] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def resume(self) -> int:
+        """Take up what the last run left unfinished; returns how many turns."""
+        turns = await self._journal.open_turns()
+        for turn in turns:
+            self._push(turn)
+        return len(turns)
+
+    async def submit(self, inbound: Inbound, kind: TurnKind = "message") -> bool:
+        if not await self._journal.submit(inbound, kind):
+            return False
+        self._push(self._journal.new_turn(inbound, kind))
+        return True
+
+    async def cancel(self, session: str) -> bool:
+        lane = self._lanes.get(session)
+        if lane is None or lane.turn is None or lane.work is None:
+            return False
+        turn, work, ended = lane.turn, lane.work, lane.ended
+        turn.stopping = True
+        await self._journal.mark_stopping(turn.id)
+        work.cancel()
+        await ended.wait()
+        return True
+
+    async def signal(self, turn: str, name: str, answer: str) -> bool:
+        return await self._journal.answer(turn, name, answer)
+
+    def running(self, session: str) -> str | None:
+        lane = self._lanes.get(session)
+        return lane.turn.id if lane and lane.turn else None
+
+    def waiting(self, session: str) -> int:
+        lane = self._lanes.get(session)
+        return len(lane.waiting) if lane else 0
+
+    def busy(self) -> int:
+        """How many lanes have work."""
+        return len(self._lanes)
+
+    async def close(self) -> None:
+        """End every lane now; unfinished turns stay in the journal for the next start."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _push(self, turn: JournaledTurn) -> None:
+        session = turn.inbound.session
+        lane = self._lanes.get(session)
+        if lane is None:
+            lane = self._lanes[session] = _Lane()
+            task = asyncio.create_task(self._drain(session, lane), name=f"lane {session}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        lane.waiting.append(turn)
+
+    async def _drain(self, session: str, lane: _Lane) -> None:
+        try:
+            while lane.waiting:
+                await self._run(lane, lane.waiting.popleft())
+        finally:
+            del self._lanes[session]
+
+    async def _run(self, lane: _Lane, turn: JournaledTurn) -> None:
+        lane.ended = asyncio.Event()
+        lane.turn = turn
+        lane.work = asyncio.create_task(self._outcome(turn), name=f"turn {turn.id}")
+        try:
+            deliveries = await self._result(turn, lane.work)
+            await self._journal.end(turn.id, self._clock.now(), [self._outbox.row(item) for item in deliveries])
+            self._outbox.take(deliveries)
+        except StateError:
+            # Nothing can be written: the turn stays open in the journal and is taken up at the next start.
+            log.exception("turn %s could not be recorded", turn.id)
+        finally:
+            lane.work.cancel()
+            lane.turn = lane.work = None
+            lane.ended.set()
+
+    async def _result(self, turn: JournaledTurn, work: asyncio.Task[Sequence[Delivery]]) -> Sequence[Delivery]:
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if turn.stopping and work.cancelled() and not _being_cancelled():
+                return ()  # /stop came before the handler could say anything
+            raise
+
+    async def _outcome(self, turn: JournaledTurn) -> Sequence[Delivery]:
+        try:
+            return await self._handler(turn)
+        except StateError:
+            raise
+        except Exception as error:
+            log.exception("turn %s failed unexpectedly", turn.id, extra={"session": turn.inbound.session})
+            return await self._failed(turn, error)
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+@asynccontextmanager
+async def open_lanes(
+    journal: Journal, outbox: Outbox, handler: Handler, failed: Failed, clock: Clock
+) -> AsyncIterator[Lanes]:
+    """The engine, for as long as the block lasts. Call `resume` when everything that turns need is open."""
+    lanes = Lanes(journal, outbox, handler, failed, clock)
+    try:
+        yield lanes
+    finally:
+        await lanes.close()

@@ -1,0 +1,199 @@
+"""The outbox: what was promised to a chat gets there, in order, once.
+
+A delivery is a row, committed together with the end of the turn that made it. It is marked `sending` before the channel
+is asked and `sent` when the channel has answered. A row found `sending` at start may or may not have arrived: it is
+sent once more, marked as repeated. That is the one window in which a message can arrive twice; a channel without
+idempotency keys leaves no better way.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+from pydantic import TypeAdapter
+from sqlalchemy import bindparam, delete, select, update
+
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.errors import DeliveryError
+from goclaw.events import Delivery, Receipt
+from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.tables import deliveries
+from goclaw.supervise import keep_running
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Seconds between tries: doubled each time, up to this."""
+GIVE_UP_SECONDS = 24 * 3600.0
+"""An answer that could not be delivered for a day is dropped with a log line: nobody waits for it any more."""
+KEEP_SECONDS = 7 * 24 * 3600.0
+"""How long a delivery's receipt is remembered, so that the same id is not sent again."""
+
+_DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
+_RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
+
+_INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)
+_SENDING = Statement(update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="sending"))
+_SENT = Statement(
+    update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="sent", receipt=bindparam("receipt"))
+)
+_FAILED = Statement(
+    update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="failed", error=bindparam("error"))
+)
+_OPEN = Statement(select(deliveries).where(deliveries.c.state.in_(("pending", "sending"))).order_by(deliveries.c.seq))
+_ONE = Statement(select(deliveries).where(deliveries.c.id == bindparam("of")))
+_PRUNE = Statement(
+    delete(deliveries).where(deliveries.c.state.in_(("sent", "failed")), deliveries.c.created_at < bindparam("before"))
+)
+
+
+class Outbox:
+    """One queue per chat. Made by `open_outbox`."""
+
+    def __init__(self, database: Database, channels: Mapping[str, Channel], clock: Clock) -> None:
+        self._database = database
+        self._channels = channels
+        self._clock = clock
+        self._queues: dict[tuple[str, str], deque[Delivery]] = {}
+        self._receipts: dict[str, asyncio.Future[Receipt]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def row(self, delivery: Delivery) -> Bound:
+        """The INSERT for the transaction that promises the delivery."""
+        return _INSERT(
+            id=delivery.id,
+            channel=delivery.address.channel,
+            chat=delivery.address.chat,
+            body=_DELIVERY.dump_json(delivery).decode(),
+            state="pending",
+            created_at=self._clock.now(),
+        )
+
+    def take(self, promised: Sequence[Delivery]) -> None:
+        """Send what was committed with `row`."""
+        for delivery in promised:
+            key = (delivery.address.channel, delivery.address.chat)
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = deque()
+                name = f"outbox {key[0]}:{key[1]}"
+                work = keep_running(name, partial(self._drain, key, queue), self._clock)
+                task = asyncio.create_task(work, name=name)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            queue.append(delivery)
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
+
+        Raises:
+            DeliveryError: the channel refused it for good, or there is no such channel.
+        """
+        if delivery.address.channel not in self._channels:
+            raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
+        receipt = self._receipts.setdefault(delivery.id, asyncio.get_running_loop().create_future())
+        created = await self._database.write(self.row(delivery))
+        if created[0].rowcount == 1:
+            self.take([delivery])
+        else:
+            await self._recall(delivery.id, receipt)
+        try:
+            return await asyncio.shield(receipt)
+        finally:
+            if receipt.done():
+                self._receipts.pop(delivery.id, None)
+
+    async def resume(self) -> int:
+        """Take up what the last run left undelivered; returns how many."""
+        rows = await self._database.read(_OPEN())
+        for row in rows:
+            delivery = _DELIVERY.validate_json(row["body"])
+            self.take([replace(delivery, repeated=row["state"] == "sending")])
+        return len(rows)
+
+    async def prune(self) -> None:
+        """Forget receipts that nobody can ask for any more."""
+        await self._database.write(_PRUNE(before=self._clock.now() - KEEP_SECONDS))
+
+    def waiting(self) -> int:
+        """How many deliveries are under way or wait."""
+        return sum(len(queue) for queue in self._queues.values())
+
+    async def flush(self, seconds: float) -> bool:
+        """Wait until everything is delivered, at most `seconds`. False: something is left for the next start."""
+        if not self._tasks:
+            return True
+        _, pending = await asyncio.wait(set(self._tasks), timeout=seconds)
+        return not pending
+
+    async def close(self) -> None:
+        """Stop sending; what is left stays in the database for the next start."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _recall(self, delivery_id: str, receipt: asyncio.Future[Receipt]) -> None:
+        """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will set it."""
+        row = (await self._database.read(_ONE(of=delivery_id)))[0]
+        if row["state"] == "sent" and not receipt.done():
+            receipt.set_result(_RECEIPT.validate_json(row["receipt"]))
+        elif row["state"] == "failed" and not receipt.done():
+            receipt.set_exception(DeliveryError(row["error"], permanent=True))
+
+    async def _drain(self, key: tuple[str, str], queue: deque[Delivery]) -> None:
+        while queue:
+            delivery = queue[0]
+            # Should this try end in a way that nobody foresaw, the next one must say that it is a repetition.
+            queue[0] = replace(delivery, repeated=True)
+            await self._hand_over(delivery)
+            queue.popleft()
+        del self._queues[key]
+
+    async def _hand_over(self, delivery: Delivery) -> None:
+        """Try until the channel has it, refuses it for good, or a day has passed."""
+        began = self._clock.now()
+        pause = FIRST_PAUSE
+        while True:
+            channel = self._channels.get(delivery.address.channel)
+            if channel is None:
+                return await self._fail(delivery, f"no channel named {delivery.address.channel} is connected")
+            await self._database.write(_SENDING(of=delivery.id), durable=True)
+            try:
+                return await self._settle(delivery, await channel.deliver(delivery))
+            except DeliveryError as error:
+                if error.permanent or self._clock.now() - began > GIVE_UP_SECONDS:
+                    return await self._fail(delivery, str(error))
+                log.warning("delivery %s to %s: %s; trying again", delivery.id, delivery.address.channel, error)
+                delivery = replace(delivery, repeated=delivery.repeated or error.maybe_delivered)
+                await self._clock.sleep(error.retry_after or pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _settle(self, delivery: Delivery, receipt: Receipt) -> None:
+        await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.dump_json(receipt).decode()))
+        waiter = self._receipts.get(delivery.id)
+        if waiter and not waiter.done():
+            waiter.set_result(receipt)
+
+    async def _fail(self, delivery: Delivery, reason: str) -> None:
+        log.error("delivery %s to %s was given up: %s", delivery.id, delivery.address.channel, reason)
+        await self._database.write(_FAILED(of=delivery.id, error=reason))
+        waiter = self._receipts.get(delivery.id)
+        if waiter and not waiter.done():
+            waiter.set_exception(DeliveryError(reason, permanent=True))
+
+
+@asynccontextmanager
+async def open_outbox(database: Database, channels: Mapping[str, Channel], clock: Clock) -> AsyncIterator[Outbox]:
+    """The outbox, for as long as the block lasts. Call `resume` when the channels are open."""
+    outbox = Outbox(database, channels, clock)
+    try:
+        yield outbox
+    finally:
+        await outbox.close()
