@@ -1,0 +1,259 @@
+"""Markdown into what Telegram takes: plain text and entities, cut into messages.
+
+The conversion itself is telegramify-markdown's. Around it stand what it leaves open: what it would drop (raw HTML,
+footnotes, links to files) is escaped first, a text that would lose words all the same is shown as it was written,
+entities are put into an order that Telegram accepts, and long texts are cut where it hurts least.
+"""
+
+import heapq
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from telegramify_markdown import convert
+from telegramify_markdown.config import RenderConfig
+from telegramify_markdown.entity import MessageEntity
+
+MAX_UNITS = 4096
+"""UTF-16 code units in one message (Bot API, sendMessage)."""
+MAX_CAPTION_UNITS = 1024
+"""The same for the caption of a file."""
+MAX_ENTITIES = 100
+"""Entities in one message; what comes after is shown without formatting, as Telegram itself does."""
+
+# Code spans and fenced blocks: nothing in them is escaped.
+_CODE = re.compile(
+    r"^[ \t]*(?:(?:[>*+-]|\d+[.)])[ \t]+)*(?P<fence>`{3,}(?![^\n]*`)|~{3,})[^\n]*\n"
+    r".*?(?:^[ \t>]*(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\n).)+?(?<!`)(?P=ticks)(?!`)",
+    re.DOTALL | re.MULTILINE,
+)
+# A tag or a comment (`<https://…>` is a link), a footnote, and a link that Telegram would refuse: a path, say.
+_DROPPED = re.compile(
+    r"(?<!\\)(?:\\\\)*(?:<(?=[A-Za-z/!?])(?!https?://|mailto:)"
+    r"|\[(?=\^)"
+    r"|\[(?=[^\[\]\n]*\]\((?!https?://|tg://|mailto:|tel:)[^)\n]*\))"
+    r"|^ {0,3}\[(?=[^\]\n]+\]:))",
+    re.MULTILINE,
+)
+# What belongs behind a fence: a language and its settings (`{1,3}`, `title=x`).
+_LANGUAGE = r"[ \t]*[\w+#.-]*(?:[ \t]+(?:\{[^\n]*\}|\w+=\S+))*[ \t]*$"
+# A fence with other words behind it, which the conversion hides.
+_INFO = re.compile(
+    r"^(?P<fence>[ \t>*+\-\d.)]*(?:`{3,}(?![^\n]*`)|~{3,}))(?P<info>(?!" + _LANGUAGE + r")[^\n]+)$", re.MULTILINE
+)
+_WORD = re.compile(r"[^\W_]{2,}")
+_LINKS = ("http://", "https://", "tg://", "mailto:", "tel:")
+_QUOTES = frozenset({"blockquote", "expandable_blockquote"})
+_CODES = frozenset({"code", "pre"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An entity without its place: what makes two entities the same kind."""
+
+    type: str
+    url: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A marked stretch of text, in UTF-16 units; `end` is exclusive."""
+
+    start: int
+    end: int
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One message."""
+
+    text: str
+    spans: tuple[Span, ...] = ()
+
+
+def _symbols() -> RenderConfig:
+    """How headings, lists and tasks look: as in a book, without pictograms."""
+    config = RenderConfig.isolated()
+    symbol = config.markdown_symbol
+    symbol.heading_level_1 = symbol.heading_level_2 = symbol.heading_level_3 = symbol.heading_level_4 = ""
+    symbol.unordered_list_item, symbol.task_uncompleted, symbol.task_completed = "•", "☐", "☑"
+    return config
+
+
+_CONFIG = _symbols()
+
+
+def render(markdown: str, limit: int = MAX_UNITS) -> list[Chunk]:
+    """Cut `markdown` into messages of at most `limit` UTF-16 units; none for blank text."""
+    text, spans = convert_markdown(printable(markdown))
+    return list(split(text, spans, limit))
+
+
+def plain(text: str, limit: int = MAX_UNITS) -> list[Chunk]:
+    """The same without any formatting."""
+    return list(split(printable(text), [], limit))
+
+
+def units(text: str) -> int:
+    """The length of `text` as Telegram counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def printable(text: str) -> str:
+    """`text` without what JSON and Telegram cannot carry: lone surrogates and NUL."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "")
+
+
+def convert_markdown(markdown: str) -> tuple[str, list[Span]]:
+    """The whole text and its spans, as Telegram accepts them."""
+    text, entities = convert(escape(markdown), latex_escape=False, config=_CONFIG)
+    if loses_words(markdown, text, entities):
+        # Markdown may hide what was written (a link's title, words behind a fence); the reader gets it unformatted.
+        return markdown, []
+    return text, tidy(spans_of(entities))
+
+
+def loses_words(markdown: str, text: str, entities: Iterable[MessageEntity]) -> bool:
+    """Whether a word of `markdown` is neither in the text nor in a link or a real language of a code block."""
+    beside = [entity.url or "" for entity in entities]
+    beside += [entity.language for entity in entities if entity.language and re.match(_LANGUAGE, entity.language)]
+    shown = "\n".join([text, *beside])
+    missing = set(_WORD.findall(html.unescape(markdown))) - set(_WORD.findall(shown))
+    # Formatting inside a word (`sn**ow**`) joins its parts.
+    return not text.strip() or any(word not in shown for word in missing)
+
+
+def escape(markdown: str) -> str:
+    """`markdown` with a backslash before everything outside code that the conversion would drop."""
+    parts, position = [], 0
+    for code in _CODE.finditer(markdown):
+        parts.append(_escape_text(markdown[position : code.start()]))
+        parts.append(_INFO.sub(r"\g<fence>\n\g<info>", code[0], count=1))
+        position = code.end()
+    return "".join([*parts, _escape_text(markdown[position:])])
+
+
+def _escape_text(markdown: str) -> str:
+    return _DROPPED.sub(_escaped, _INFO.sub(r"\g<fence>\n\g<info>", markdown))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"{found[0][:-1]}\\{found[0][-1]}"
+
+
+def spans_of(entities: Iterable[MessageEntity]) -> Iterator[Span]:
+    """The library's entities as ours, without links that Telegram would refuse."""
+    for entity in entities:
+        if entity.type != "text_link" or (entity.url or "").startswith(_LINKS):
+            yield Span(entity.offset, entity.offset + entity.length, Mark(entity.type, entity.url, entity.language))
+
+
+def tidy(spans: Iterable[Span]) -> list[Span]:
+    """Spans that Telegram accepts: none crosses another, code holds and is held by nothing but a quote.
+
+    Every stretch between two edges gets the marks that may stand together there; then equal neighbours grow
+    together again, and what still crosses is cut.
+    """
+    changes: dict[int, Counter[Mark]] = {}
+    for span in spans:
+        changes.setdefault(span.start, Counter())[span.mark] += 1
+        changes.setdefault(span.end, Counter())[span.mark] -= 1
+    open_since: dict[Mark, int] = {}
+    active: Counter[Mark] = Counter()
+    grown: list[Span] = []
+    for edge in sorted(changes):
+        active.update(changes[edge])
+        allowed = compatible(mark for mark, count in active.items() if count > 0)
+        active = +active
+        grown += [Span(since, edge, mark) for mark, since in open_since.items() if mark not in allowed]
+        open_since = {mark: open_since.get(mark, edge) for mark in allowed}
+    return uncrossed(grown)
+
+
+def compatible(marks: Iterable[Mark]) -> list[Mark]:
+    """The marks that may stand on the same characters: one quote, then a link or code or any styles."""
+    kept: dict[str, Mark] = {}
+    for mark in marks:
+        kept.setdefault("quote" if mark.type in _QUOTES else mark.type, mark)
+    if "text_link" in kept:
+        kept = {kind: mark for kind, mark in kept.items() if kind not in _CODES}
+    code = kept.get("pre") or kept.get("code")
+    if code:
+        return [kept["quote"], code] if "quote" in kept else [code]
+    return list(kept.values())
+
+
+def uncrossed(spans: Iterable[Span]) -> list[Span]:
+    """The spans in Telegram's order; one that would leave the span around it is cut at that one's end."""
+    waiting = [(_outer_first(span), number, span) for number, span in enumerate(spans)]
+    heapq.heapify(waiting)
+    around: list[Span] = []
+    done: list[Span] = []
+    while waiting:
+        _, number, span = heapq.heappop(waiting)
+        while around and around[-1].end <= span.start:
+            around.pop()
+        if around and span.end > around[-1].end:
+            rest = Span(around[-1].end, span.end, span.mark)
+            span = Span(span.start, around[-1].end, span.mark)
+            heapq.heappush(waiting, (_outer_first(rest), number, rest))
+        around.append(span)
+        done.append(span)
+    return done
+
+
+def _outer_first(span: Span) -> tuple[int, int, bool, bool, str]:
+    """Order by start, the longer one first; at equal places quotes are outside and code is inside."""
+    return span.start, -span.end, span.mark.type not in _QUOTES, span.mark.type in _CODES, span.mark.type
+
+
+def split(text: str, spans: list[Span], limit: int) -> Iterator[Chunk]:
+    """Cut into chunks of at most `limit` units and `MAX_ENTITIES` spans; spans over a cut go on in the next chunk."""
+    offset = 0
+    following = 0
+    for piece in pieces(text, limit):
+        end = offset + units(piece)
+        # Spans are sorted by start: those before `following` that reach in here are few, the open ones.
+        inside = [span for span in spans[:following] if span.end > offset]
+        while following < len(spans) and spans[following].start < end:
+            inside.append(spans[following])
+            following += 1
+        if piece.strip():
+            clipped = (Span(max(s.start, offset) - offset, min(s.end, end) - offset, s.mark) for s in inside)
+            yield Chunk(piece, tuple(clipped)[:MAX_ENTITIES])
+        offset = end
+
+
+def pieces(text: str, limit: int) -> Iterator[str]:
+    """`text` in pieces of at most `limit` units, cut after a paragraph, a line or a word where one ends late enough."""
+    start = 0
+    while start < len(text):
+        end = fitting(text, start, limit)
+        if end < len(text):
+            end = good_cut(text, start, end)
+        yield text[start:end]
+        start = end
+
+
+def fitting(text: str, start: int, limit: int) -> int:
+    """The largest index up to which `text[start:]` has at most `limit` units."""
+    end = min(start + limit, len(text))
+    while units(text[start:end]) > limit:
+        # Each character outside the basic plane counts twice, so half the excess has to go at least.
+        end -= (units(text[start:end]) - limit + 1) // 2
+    return end
+
+
+def good_cut(text: str, start: int, end: int) -> int:
+    """The best place to cut: in the last half before `end` after a blank line, else a line, else a word; else `end`."""
+    middle = start + (end - start) // 2
+    for separator in ("\n\n", "\n", " "):
+        found = text.rfind(separator, middle, end)
+        if found >= 0:
+            return found + len(separator)
+    return end
