@@ -36,10 +36,12 @@ COMMANDS = {
     "new": "goclaw.commands.new:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
     "whoami": "goclaw.commands.whoami:COMMAND",
+    "tool": "goclaw.commands.tool:COMMAND",
     "help": "goclaw.commands.help:COMMAND",
 }
 
 SANDBOXES = {
     "bubblewrap": "goclaw.sandbox.bubblewrap:SANDBOX",
     "broker": "goclaw.sandbox.broker:SANDBOX",
+    "off": "goclaw.sandbox.off:SANDBOX",
 }

@@ -1,6 +1,6 @@
 """The seam between whoever wants a command run and the thing that contains it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,3 +76,16 @@ class Sandbox(Protocol):
             SandboxUnavailable: it could not be started contained. It never runs uncontained instead.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A line of the catalogue: one way to contain commands."""
+
+    name: str
+    open: Callable[[], AbstractAsyncContextManager[Sandbox]]
+    """Raises SandboxUnavailable on entering when this machine lacks what it needs."""
+    describe: Callable[[], str]
+    """What it rests on and where it is weaker, for doctor: `0.8.0`, `Landlock ABI 7, seccomp; …`."""
+    remedy: str
+    """What to do when it does not work here."""

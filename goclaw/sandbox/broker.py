@@ -1,0 +1,275 @@
+"""Tier B: commands under Landlock and seccomp, started by a small process of their own (`broker_main`).
+
+For machines that refuse user namespaces (Docker's default profile, hardened kernels). Weaker than bubblewrap: process
+ids and the names and sizes of files stay visible, and a command may change modes and times of files of the daemon's
+user. Neither files nor processes nor sockets outside can be read, written or reached.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from goclaw.errors import SandboxUnavailable
+from goclaw.sandbox import landlock, seccomp
+from goclaw.sandbox.base import Command, Policy, Process, Tier
+from goclaw.sandbox.broker_main import PACKET
+from goclaw.sandbox.descriptors import chunks, reading, stdin_of
+from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
+
+log = logging.getLogger(__name__)
+
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from goclaw.sandbox.broker_main import main; "
+    "main(int(sys.argv[2]), powerless=sys.argv[3] == '1')"
+)
+_PACKAGES = str(Path(__file__).parents[2])
+_START = 10.0
+"""Seconds until a command must have started."""
+_DEATH = 5.0
+"""Seconds that a killed tree may take to be gone before we stop waiting (uninterruptible sleep)."""
+
+
+class BrokerProcess:
+    """A command that a supervisor watches; `channel` leads to it."""
+
+    def __init__(self, channel: socket.socket, output: asyncio.StreamReader) -> None:
+        self._channel = channel
+        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._gone = asyncio.Event()
+        self._note = ""
+        self.output: AsyncIterator[bytes] = self._output(output)
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._code)
+
+    async def kill(self) -> None:
+        try:
+            self._channel.send(b"{}")
+        except OSError:
+            pass  # it has ended already
+        try:
+            async with asyncio.timeout(_DEATH):
+                await self._gone.wait()
+        except TimeoutError:
+            log.warning("a killed command is still not gone after %s s", _DEATH)
+
+    async def started(self) -> None:
+        """Return when the command runs; SandboxUnavailable with the reason when it does not."""
+        try:
+            async with asyncio.timeout(_START):
+                message = await self._receive()
+        except TimeoutError:
+            raise SandboxUnavailable(f"the exec broker did not start the command within {_START:g} s") from None
+        if "started" not in message:
+            raise SandboxUnavailable(f"the command could not be started: {message.get('error', 'the broker ended')}")
+
+    async def follow(self) -> None:
+        """Take in what the supervisor says until the whole tree is dead."""
+        while message := await self._receive():
+            self._note = message.get("note", self._note)
+            if "exit" in message:
+                self._code.set_result(message["exit"])
+        if not self._code.done():
+            self._code.set_result(137)  # killed: 128 + SIGKILL
+        self._gone.set()
+
+    async def _receive(self) -> dict[str, Any]:
+        """The next message; an empty one at the end of file."""
+        try:
+            data = await asyncio.get_running_loop().sock_recv(self._channel, PACKET)
+        except ConnectionError:
+            return {}
+        return json.loads(data) if data else {}
+
+    async def _output(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        async for chunk in chunks(reader):
+            yield chunk
+        await self._gone.wait()
+        if self._note:
+            yield f"\n[the sandbox ended the command: {self._note}]\n".encode()
+
+
+class Broker:
+    """The connection to the broker process, which is started when first needed or with `start`."""
+
+    def __init__(self, *, contained: bool = True) -> None:
+        self._contained = contained
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    @property
+    def tier(self) -> str:
+        return "broker" if self._contained else "off"
+
+    def start(self) -> None:
+        """Start the process, if it does not run, without waiting for it to be ready."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-B",
+                    "-c",
+                    _BOOT,
+                    _PACKAGES,
+                    str(theirs.fileno()),
+                    str(int(self._contained)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        mine.setblocking(False)
+        self._control = mine
+
+    def close(self) -> None:
+        """End the process; commands that still run are killed when their own sockets close."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        return self._run(command, policy)
+
+    @asynccontextmanager
+    async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
+        if self._contained:
+            refuse_system(policy.workspace)
+        async with AsyncExitStack() as stack:
+            scratch = await stack.enter_async_context(_scratch_folder())
+            request = self._request(command, policy, scratch)
+            channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            stack.callback(channel.close)
+            channel.setblocking(False)
+            read_end, write_end = os.pipe()
+            output = await stack.enter_async_context(reading(read_end))
+            stdin = stdin_of(command.stdin)
+            try:
+                await self._send(json.dumps(request).encode(), [theirs.fileno(), stdin, write_end])
+            finally:
+                theirs.close()
+                os.close(stdin)
+                os.close(write_end)
+            process = BrokerProcess(channel, output)
+            await process.started()
+            following = asyncio.create_task(process.follow(), name="exec broker")
+            try:
+                yield process
+            finally:
+                await process.kill()
+                following.cancel()
+
+    def _request(self, command: Command, policy: Policy, scratch: Path) -> dict[str, Any]:
+        limits = policy.limits
+        request: dict[str, Any] = {
+            "argv": command.argv,
+            "env": {"HOME": str(scratch), "TMPDIR": str(scratch), **command.env},
+            "cwd": str(command.cwd),
+            "limits": [limits.cpu_seconds, limits.memory_bytes, limits.processes, limits.file_bytes],
+            "contained": self._contained,
+        }
+        if self._contained:
+            network = policy.network == "host"
+            request |= {
+                "grants": _grants(policy, scratch, network),
+                "network": network,
+                # Without a namespace around it, even a Unix socket leads to other programs of this machine.
+                "families": list(seccomp.INTERNET) if network else [],
+                "protected": [os.getpid()],
+            }
+        return request
+
+    async def _send(self, data: bytes, descriptors: list[int]) -> None:
+        self.start()
+        assert self._control is not None  # noqa: S101 -- `start` made it
+        try:
+            async with asyncio.timeout(_START):
+                while True:
+                    try:
+                        socket.send_fds(self._control, [data], descriptors)
+                        return
+                    except BlockingIOError:
+                        await asyncio.sleep(0.002)
+        except (OSError, TimeoutError) as error:
+            raise SandboxUnavailable(f"the exec broker does not take the command: {error}") from error
+
+
+def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int]]:
+    workspace = policy.workspace.resolve()
+    hidden = [path.resolve() for path in policy.hidden]
+    for path in hidden:
+        if path.is_relative_to(workspace):
+            raise SandboxUnavailable(f"the broker cannot hide {path}, because it is inside the workspace {workspace}")
+    grants = [
+        (str(path), landlock.READ) for granted in readable(network) for path in without(Path(granted).resolve(), hidden)
+    ]
+    grants += [(path, landlock.DEVICE) for path in DEVICES]
+    return [*grants, (str(workspace), landlock.WRITE), (str(scratch), landlock.WRITE)]
+
+
+@asynccontextmanager
+async def _scratch_folder() -> AsyncIterator[Path]:
+    """A command's own temporary folder."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="goclaw-exec-"))
+    try:
+        yield folder
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def open_broker() -> AsyncIterator[Broker]:
+    """The broker tier.
+
+    Raises:
+        SandboxUnavailable: the kernel has no Landlock, or the processor no filter.
+    """
+    if not landlock.abi():
+        raise SandboxUnavailable("the kernel has no Landlock (Linux 5.13 or newer, with `landlock` in its `lsm=` list)")
+    try:
+        seccomp.build((), among_strangers=True)
+    except seccomp.UnsupportedArchitecture as error:
+        raise SandboxUnavailable(str(error)) from error
+    broker = Broker()
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def _describe() -> str:
+    version = landlock.abi()
+    signals = "" if version >= landlock.SCOPES_SINCE else ", other processes can be signalled"
+    return f"(Landlock ABI {version}, seccomp); process ids and file names stay visible{signals}"
+
+
+SANDBOX = Tier(
+    name="broker",
+    open=open_broker,
+    describe=_describe,
+    remedy="run Linux 5.13 or newer with Landlock enabled, on x86-64 or aarch64",
+)

@@ -1,0 +1,304 @@
+"""Tier A: commands in namespaces of their own, made by bubblewrap: files, processes, network and users apart.
+
+The command sees the system's programs read-only, an empty /tmp of its own and the workspace. The first process of its
+process namespace is ours; when that dies, the kernel kills everything in the namespace at once.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from goclaw.errors import SandboxUnavailable
+from goclaw.sandbox import seccomp, tree
+from goclaw.sandbox.base import Command, Limits, Policy, Process, Tier
+from goclaw.sandbox.broker_main import limits_of
+from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of, until_ended
+from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
+
+log = logging.getLogger(__name__)
+
+_PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
+"""Where bubblewrap may be found: never on the PATH of whoever started the daemon."""
+_START = 10.0
+_DEATH = 5.0
+"""Seconds until a command must have started, and until a killed one must be gone."""
+_COUNT_EVERY = 0.05
+"""Seconds between two counts of the processes of a command that the kernel does not count for us."""
+_UNIX = 1  # AF_UNIX
+
+
+class BubblewrapProcess:
+    """A command in its namespace: `outer` is bubblewrap itself, `first` the namespace's first process."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], output: asyncio.StreamReader, limits: Limits) -> None:
+        self._popen = popen
+        self._outer = os.pidfd_open(popen.pid)
+        self._first = -1
+        self._first_pid = 0
+        self._limits = limits
+        self._code: int | None = None
+        self._told = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._killed = False
+        self._note = ""
+        self.output: AsyncIterator[bytes] = self._output(output)
+
+    async def wait(self) -> int:
+        await self._gone.wait()
+        await self._told.wait()
+        if self._code is None and not self._killed:
+            raise SandboxUnavailable("bubblewrap ended without running the command")
+        return 128 + signal.SIGKILL if self._code is None else self._code
+
+    async def kill(self) -> None:
+        if self._popen.returncode is None:
+            self._killed = True
+            for process in (self._first, self._outer):
+                if process >= 0:
+                    _signal(process)
+        try:
+            async with asyncio.timeout(_DEATH):
+                await self._gone.wait()
+        except TimeoutError:
+            log.warning("a killed command is still not gone after %s s", _DEATH)
+
+    async def started(self, status: asyncio.StreamReader, unblock: int, output: asyncio.StreamReader) -> None:
+        """Return when the namespace stands, limits are set and the command runs; SandboxUnavailable when not."""
+        try:
+            async with asyncio.timeout(_START):
+                first_line = await status.readline()
+                if not first_line:
+                    raise SandboxUnavailable(
+                        (await output.read()).decode(errors="replace").strip() or "no reason given"
+                    )
+        except TimeoutError:
+            raise SandboxUnavailable(f"bubblewrap did not start the command within {_START:g} s") from None
+        self._first_pid = json.loads(first_line)["child-pid"]
+        try:
+            self._first = os.pidfd_open(self._first_pid)
+            _limit(self._first_pid, self._limits)
+        except ProcessLookupError as error:
+            raise SandboxUnavailable((await output.read()).decode(errors="replace").strip()) from error
+        os.write(unblock, b"1")
+
+    async def follow(self, status: asyncio.StreamReader) -> None:
+        """Take in the exit code that bubblewrap reports."""
+        async for line in status:
+            self._code = json.loads(line).get("exit-code", self._code)
+        self._told.set()
+
+    async def reap(self) -> None:
+        """Notice when everything is dead."""
+        await until_ended(self._outer)
+        self._popen.wait()
+        if self._first >= 0:
+            # The namespace's first process ends after everything else in it.
+            await until_ended(self._first)
+        self._gone.set()
+
+    async def count(self) -> None:
+        """End the command when it has too many processes. The kernel does not apply its limit to root."""
+        most = self._limits.processes
+        while True:
+            await asyncio.sleep(_COUNT_EVERY)
+            if len(tree.descendants(self._first_pid, most + 1)) > most:
+                self._note = f"more than {most} processes"
+                self._code = 128 + signal.SIGKILL
+                await self.kill()
+                return
+
+    def close(self) -> None:
+        for process in (self._first, self._outer):
+            if process >= 0:
+                os.close(process)
+
+    async def _output(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        async for chunk in chunks(reader):
+            yield chunk
+        if self._note:
+            yield f"\n[the sandbox ended the command: {self._note}]\n".encode()
+
+
+class Bubblewrap:
+    """The installed program, of one version."""
+
+    tier = "bubblewrap"
+
+    def __init__(self, program: str, version: tuple[int, ...]) -> None:
+        self._program = program
+        self._version = version
+
+    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        return self._run(command, policy)
+
+    @asynccontextmanager
+    async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
+        refuse_system(policy.workspace)
+        async with AsyncExitStack() as stack:
+            status_read, status_write = os.pipe()
+            block_read, block_write = os.pipe()
+            output_read, output_write = os.pipe()
+            stack.enter_context(closing(block_write))
+            status = await stack.enter_async_context(reading(status_read))
+            output = await stack.enter_async_context(reading(output_read))
+            program = file_of(_filter(policy.network), "seccomp")
+            options = [*self._options(command, policy), "--seccomp", str(program)]
+            options += ["--json-status-fd", str(status_write), "--block-fd", str(block_read)]
+            arguments = file_of(b"".join(os.fsencode(option) + b"\0" for option in options), "options")
+            stdin = stdin_of(command.stdin)
+            with closing(status_write, block_read, output_write, program, arguments, stdin):
+                popen = self._popen(
+                    [str(arguments), "--", *command.argv], stdin, output_write,
+                    (arguments, program, status_write, block_read),
+                )  # fmt: skip
+            process = BubblewrapProcess(popen, output, policy.limits)
+            stack.callback(process.close)
+            await stack.enter_async_context(_background(process.reap()))
+            stack.push_async_callback(process.kill)
+            await process.started(status, block_write, output)
+            await stack.enter_async_context(_background(process.follow(status)))
+            if os.geteuid() == 0:
+                await stack.enter_async_context(_background(process.count()))
+            yield process
+
+    def _popen(self, arguments: list[str], stdin: int, output: int, passed: tuple[int, ...]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                [self._program, "--args", *arguments],
+                stdin=stdin, stdout=output, stderr=output, cwd="/", env={}, pass_fds=passed,
+            )  # fmt: skip
+        except OSError as error:
+            raise SandboxUnavailable(f"{self._program} cannot be started: {error.strerror}") from error
+
+    def _options(self, command: Command, policy: Policy) -> Iterator[str]:
+        """Passed through a file: environment values must not show up in the machine's list of processes."""
+        yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
+        if self._version >= (0, 8):
+            yield "--disable-userns"  # the filter refuses new namespaces as well, for older versions
+        if policy.network == "host":
+            yield "--share-net"
+        yield "--clearenv"
+        for name, value in {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}.items():  # noqa: S108 -- a fresh tmpfs inside
+            yield from ("--setenv", name, value)
+        yield from _mounts(policy)
+        yield from ("--chdir", str(command.cwd))
+
+
+def _mounts(policy: Policy) -> Iterator[str]:
+    size = str(policy.limits.file_bytes)
+    for path in SYSTEM:
+        if Path(path).is_symlink():
+            yield from ("--symlink", str(Path(path).readlink()), path)
+        else:
+            yield from ("--ro-bind-try", path, path)
+    for path in CONFIGURATION + (NETWORK_CONFIGURATION if policy.network == "host" else ()):
+        yield from ("--ro-bind-try", path, path)
+    yield from ("--size", size, "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev")  # noqa: S108 -- inside
+    yield from ("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108 -- inside
+    yield from _workspace_and_hidden(policy)
+    yield from ("--remount-ro", "/")
+
+
+def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
+    """Outer folders first: a workspace inside a hidden folder is visible, a hidden one inside the workspace is not."""
+    workspace = policy.workspace.resolve()
+    covered = [path.resolve() for path in policy.hidden if path.is_dir()]
+    for path in sorted({workspace, *covered}, key=lambda path: len(path.parts)):
+        if path == workspace and path not in covered:
+            yield from ("--bind", str(path), str(path))
+        elif path.is_relative_to(workspace) or any(path.is_relative_to(system) for system in SYSTEM):
+            yield from ("--tmpfs", str(path), "--remount-ro", str(path))
+    given = policy.workspace.absolute()
+    if given != workspace and workspace not in covered:
+        yield from ("--bind", str(workspace), str(given))
+
+
+@cache
+def _filter(network: str) -> bytes:
+    # With the machine's network come its abstract Unix sockets; without, a socket leads nowhere but to the command.
+    families = seccomp.INTERNET if network == "host" else (_UNIX, *seccomp.INTERNET)
+    return seccomp.build(families, among_strangers=False)
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """Set the limits of the namespace's first process while it waits: the command inherits them."""
+    wanted = limits_of(limits.cpu_seconds, limits.memory_bytes, limits.file_bytes)
+    # Counted per user namespace (Linux 5.14), hence for this command alone, when it is set in there.
+    for kind, value in [*wanted, (resource.RLIMIT_NPROC, limits.processes)]:
+        hard = resource.prlimit(pid, kind)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.prlimit(pid, kind, (bound, bound))
+
+
+def _signal(process: int) -> None:
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended already
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def open_bubblewrap() -> AsyncIterator[Bubblewrap]:
+    """The bubblewrap tier.
+
+    Raises:
+        SandboxUnavailable: not installed, or the processor has no filter.
+    """
+    program = _program()
+    if program is None:
+        raise SandboxUnavailable("bubblewrap is not installed")
+    try:
+        _filter("none")
+    except seccomp.UnsupportedArchitecture as error:
+        raise SandboxUnavailable(str(error)) from error
+    version = await asyncio.to_thread(_version, program)
+    yield Bubblewrap(program, tuple(map(int, re.findall(r"\d+", version))))
+
+
+def _program() -> str | None:
+    return shutil.which("bwrap", path=_PLACES)
+
+
+@cache
+def _version(program: str) -> str:
+    """`0.8.0`."""
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=_START, env={}, check=False)
+    return told.stdout.removeprefix("bubblewrap").strip() or "of unknown version"
+
+
+def _describe() -> str:
+    program = _program()
+    return _version(program) if program else ""
+
+
+SANDBOX = Tier(
+    name="bubblewrap",
+    open=open_bubblewrap,
+    describe=_describe,
+    remedy=(
+        "install it (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Alpine: apk add "
+        "bubblewrap). Where user namespaces are refused: on Ubuntu 24.04 give bwrap an AppArmor profile with `userns,` "
+        "(/etc/apparmor.d/bwrap), elsewhere set the sysctl kernel.unprivileged_userns_clone=1, in Docker use the broker"
+    ),
+)

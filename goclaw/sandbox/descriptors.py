@@ -1,0 +1,68 @@
+"""Descriptors on the event loop: a process that ends, a pipe that is read, bytes as a file."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+CHUNK = 1 << 16
+
+
+@contextmanager
+def closing(*descriptors: int) -> Iterator[None]:
+    """Close the descriptors at the end of the block."""
+    try:
+        yield
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def file_of(data: bytes, name: str) -> int:
+    """An anonymous file in memory with `data` in it, at its beginning."""
+    descriptor = os.memfd_create(name)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def stdin_of(data: bytes | None) -> int:
+    """Standard input of a command: the bytes, or nothing at all."""
+    return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if data is None else file_of(data, "stdin")
+
+
+@asynccontextmanager
+async def reading(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
+    """A reader of the pipe `descriptor`, which it owns. At most a few chunks wait in memory; the writer waits, too."""
+    reader = asyncio.StreamReader(limit=CHUNK)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
+    )
+    try:
+        yield reader
+    finally:
+        transport.close()
+
+
+async def chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """What comes, until the end of file."""
+    while chunk := await reader.read(CHUNK):
+        yield chunk
+
+
+async def until_ended(process: int) -> None:
+    """Return when the process of this process descriptor (pidfd) has ended."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def notice() -> None:
+        loop.remove_reader(process)
+        if not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(process, notice)
+    try:
+        await ended
+    finally:
+        loop.remove_reader(process)

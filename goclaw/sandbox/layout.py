@@ -1,0 +1,71 @@
+"""Which parts of the machine a contained command may see, the same for every tier."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from goclaw.errors import SandboxUnavailable
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+"""Programs and libraries; a distribution may have some of them as symbolic links into /usr."""
+
+CONFIGURATION = (
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/crypto-policies",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/gitconfig",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.conf",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+)
+"""What ordinary programs need of /etc; no keys, no passwords, nothing of a service."""
+
+NETWORK_CONFIGURATION = ("/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf")
+"""In addition where the command may use the network."""
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def readable(network: bool) -> tuple[str, ...]:
+    """Paths that a command may read and run."""
+    return SYSTEM + CONFIGURATION + (NETWORK_CONFIGURATION if network else ())
+
+
+def refuse_system(workspace: Path) -> None:
+    """Raise SandboxUnavailable for a workspace in which the system itself would be writable."""
+    inside = [path for path in (*SYSTEM, "/etc") if Path(path).is_relative_to(workspace.resolve())]
+    if inside:
+        raise SandboxUnavailable(f"the workspace {workspace} contains {inside[0]}: give the agent a folder of its own")
+
+
+def without(path: Path, hidden: Iterable[Path]) -> Iterator[Path]:
+    """`path`, or if some of `hidden` lies in it, all that is in it but those."""
+    inside = [one for one in hidden if one.is_relative_to(path)]
+    if path in inside:
+        return
+    if not inside:
+        yield path
+        return
+    try:
+        entries = list(path.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        yield from without(entry, inside)

@@ -1,0 +1,140 @@
+"""Which tier runs commands on this machine: the first of the configured ones that a canary proves.
+
+Nothing is proven while the daemon starts: that happens beside it, and the first command waits for it. When nothing
+contains commands here, every `run` is refused with the cause and the remedy; it never runs uncontained instead.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from goclaw.catalog import SANDBOXES
+from goclaw.clock import Clock, RealClock
+from goclaw.config.schema import ExecSettings
+from goclaw.errors import SandboxUnavailable
+from goclaw.plugins import load
+from goclaw.sandbox.base import Command, Policy, Process, Sandbox, Tier
+from goclaw.sandbox.canary import Proof, prove
+
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class TierReport:
+    """What doctor says about one tier."""
+
+    tier: str
+    works: bool
+    text: str
+    """`exec sandbox: bubblewrap 0.8.0 OK (files, pids, network isolated; 6 ms)`."""
+    remedy: str = ""
+
+
+class SelectedSandbox:
+    """The sandbox of the configuration; finds its tier when it is first needed."""
+
+    def __init__(self, settings: ExecSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tier: Sandbox | None = None
+        self._looking = asyncio.Lock()
+        self._stack = AsyncExitStack()
+
+    @property
+    def tier(self) -> str:
+        """`bubblewrap`, `broker` or `off`; `unproven` until a canary ran, and while nothing works here."""
+        if self._settings.sandbox == OFF:
+            return OFF
+        return self._tier.tier if self._tier else "unproven"
+
+    async def ready(self) -> Sandbox:
+        """The proven tier.
+
+        Raises:
+            SandboxUnavailable: none works here. The next call looks again: somebody may have mended it.
+        """
+        async with self._looking:
+            if self._tier is None:
+                self._tier = await self._find()
+        return self._tier
+
+    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        return self._run(command, policy)
+
+    @asynccontextmanager
+    async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
+        sandbox = await self.ready()
+        async with sandbox.run(command, policy) as process:
+            yield process
+
+    async def _find(self) -> Sandbox:
+        refusals = []
+        for tier in _tiers(self._settings):
+            async with AsyncExitStack() as attempt:
+                try:
+                    sandbox = await attempt.enter_async_context(tier.open())
+                    if tier.name != OFF:
+                        await prove(sandbox, self._settings.network, self._clock)
+                except SandboxUnavailable as error:
+                    refusals.append(f"{tier.name}: {error}. To mend it, {tier.remedy}.")
+                    continue
+                self._stack.push_async_exit(attempt.pop_all())
+                return sandbox
+        raise SandboxUnavailable(
+            "exec is disabled: nothing on this machine can contain commands. " + " ".join(refusals)
+            + " `goclaw doctor` shows the details; only `tools.exec.sandbox: off` runs commands without containment."
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """End what the tier keeps running."""
+        await self._stack.aclose()
+
+
+@asynccontextmanager
+async def open_sandbox(settings: ExecSettings, clock: Clock | None = None) -> AsyncIterator[SelectedSandbox]:
+    """The sandbox for `settings`, at once; its tier is looked for in the background."""
+    sandbox = SelectedSandbox(settings, clock or RealClock())
+    looking = asyncio.create_task(_look(sandbox), name="exec sandbox")
+    try:
+        yield sandbox
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+        await sandbox.close()
+
+
+async def probe(settings: ExecSettings, clock: Clock | None = None) -> list[TierReport]:
+    """Try every tier that `settings` allow, best first. Takes some ten milliseconds a tier."""
+    return [await _try(tier, settings, clock or RealClock()) for tier in _tiers(settings)]
+
+
+async def _look(sandbox: SelectedSandbox) -> None:
+    try:
+        await sandbox.ready()
+    except SandboxUnavailable:
+        pass  # whoever runs a command is told, and doctor
+
+
+async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
+    if tier.name == OFF:
+        text = "exec sandbox: OFF (commands run with all rights of the daemon's user)"
+        return TierReport(OFF, True, text, "remove `tools.exec.sandbox: off`")
+    try:
+        async with tier.open() as sandbox:
+            proof = await prove(sandbox, settings.network, clock)
+    except SandboxUnavailable as error:
+        return TierReport(tier.name, False, f"exec sandbox: {tier.name} does not work: {error}", tier.remedy)
+    return TierReport(tier.name, True, f"exec sandbox: {tier.name} {_evidence(tier, proof)}")
+
+
+def _evidence(tier: Tier, proof: Proof) -> str:
+    """`0.8.0 OK (files, pids, network isolated; 6 ms)`, and after it what a tier says about its weaknesses."""
+    version, _, weaknesses = tier.describe().partition("; ")
+    more = f"; {weaknesses}" if weaknesses else ""
+    return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
+
+
+def _tiers(settings: ExecSettings) -> list[Tier]:
+    names = [name for name in SANDBOXES if name != OFF] if settings.sandbox == "auto" else [settings.sandbox]
+    return [load(SANDBOXES[name], Tier) for name in names]
