@@ -1,0 +1,4 @@
+"""The search over what the agent wrote down for later. `base` has the port, `service` the one implementation.
+
+The files in the workspace are the truth. The index is a copy that may be deleted at any time: it is made anew.
+"""

@@ -1,0 +1,111 @@
+"""From text to what the full-text index can find: the match expression of a query, and extra terms of a passage.
+
+FTS5's `unicode61` tokenizer takes letters and digits as words. It finds neither part of a Chinese, Japanese or Thai
+sentence (one word to it), nor an emoji (no word), nor `Name` in `getUserName`. For these, passages are indexed with
+extra terms, and queries ask for the same ones; all that is found is ranked by one measure.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+QUERY_TERMS = 64
+"""Terms of a query that count. FTS5 refuses expressions of some hundred; nobody's question needs them."""
+QUERY_CHARACTERS = 4_000
+"""What is read of a query."""
+PREFIX_LENGTH = 3
+"""The shortest word that may stand for the beginning of a longer one."""
+
+_STOP_WORDS = """
+a about above after again against all also am an and any are as at be because been before being below between both
+but by can could did do does doing down during each few for from further had has have having he her here hers
+herself him himself his how i if in into is it its itself just let me more most my myself no nor not of off on once
+only or other our ours ourselves out over own same she should so some such than that the their theirs them
+themselves then there these they this those through to too under until up us very was we were what when where which
+while who whom whose why will with would you your yours yourself yourselves
+aren couldn d didn doesn don hadn hasn haven isn ll m mustn re s shouldn t ve wasn weren won wouldn
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""English words that say nothing about the subject, and what `unicode61` leaves of their contractions."""
+
+# Scripts written without spaces between words; Hangul glues its particles to the words.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+_RUN = re.compile(f"[{_UNSPACED}\uf900-\ufaff\U00020000-\U0003ffff]+")
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
+_HUMPED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z])[A-Za-z0-9]*")
+_UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def extra_terms(text: str) -> list[str]:
+    """What `unicode61` would not find in `text`: single and paired characters of unspaced scripts, emoji, humps."""
+    terms = [hump for word in _HUMPED.findall(text) for hump in _humps(word)]
+    if text.isascii():
+        return terms
+    text = unicodedata.normalize("NFKC", text)
+    for run in _RUN.findall(text):
+        terms += [*run, *_pairs(run)]
+    return terms + [_symbol(character) for character in dict.fromkeys(text) if _is_symbol(character)]
+
+
+def match_expressions(query: str) -> Iterator[str]:
+    """FTS5 expressions for `query`, the best first; the next is worth a try when one finds nothing.
+
+    Every term is quoted, so that no text is a syntax error; a query without a single word or symbol yields none.
+    """
+    terms = list(dict.fromkeys(_query_terms(_UNSAYABLE.sub(" ", query[:QUERY_CHARACTERS]))))[:QUERY_TERMS]
+    if terms:
+        yield " OR ".join(_quoted(term) for term in terms)
+    beginnings = [term for term in terms if len(term) >= PREFIX_LENGTH and term.isalnum()]
+    if beginnings:
+        yield " OR ".join(f"{_quoted(term)} *" for term in beginnings)
+
+
+def _query_terms(query: str) -> list[str]:
+    """Words and phrases in order; stop words only when there is nothing else."""
+    terms = [term for part in query.split() for term in _part_terms(part)]
+    return [term for term in terms if term.casefold() not in STOP_WORDS] or terms
+
+
+def _part_terms(part: str) -> Iterator[str]:
+    words = _WORD.findall(part)
+    if len(words) > 1 and not all(word.casefold() in STOP_WORDS for word in words):
+        yield part  # `anna@example.com`, `re-deploy`: as a phrase, which ranks above its single words
+    for word in words:
+        # A letter of an initialism or a contraction says nothing once the phrase is asked for.
+        if len(words) == 1 or len(word) > 1:
+            yield from _word_terms(word)
+    for run in _RUN.findall(unicodedata.normalize("NFKC", part)):
+        yield from _pairs(run) or run
+    yield from (_symbol(character) for character in part if _is_symbol(character))
+
+
+def _word_terms(word: str) -> Iterator[str]:
+    if _RUN.sub("", word):
+        yield word
+    if humps := _humps(word):
+        yield " ".join(humps)
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[index : index + 2] for index in range(len(run) - 1)]
+
+
+def _humps(word: str) -> list[str]:
+    """`getUserName` -> get, User, Name; nothing for a word that has only one part."""
+    parts = _HUMP.findall(word) if word.isascii() else []
+    return parts if len(parts) > 1 else []
+
+
+def _is_symbol(character: str) -> bool:
+    # ASCII's signs stand in every table and line of code; they tell passages apart from nothing.
+    return not character.isascii() and unicodedata.category(character) in ("So", "Sc", "Sm")
+
+
+def _symbol(character: str) -> str:
+    """A word that stands for an emoji or sign: `u1f600`."""
+    return f"u{ord(character):x}"
+
+
+def _quoted(term: str) -> str:
+    return '"' + term.replace('"', '""') + '"'

@@ -1,0 +1,99 @@
+"""Queries become match expressions; passages get the terms that FTS5 would not find."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from goclaw.memory.words import QUERY_TERMS, extra_terms, match_expressions
+
+
+def best(query: str) -> str:
+    return next(match_expressions(query))
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = 'porter unicode61')")
+        connection.execute("INSERT INTO words VALUES ('some text')")
+        yield connection
+
+
+def test_stop_words_are_dropped_and_the_rest_is_joined_with_or() -> None:
+    assert best("What did we discuss about authentication?") == '"discuss" OR "authentication"'
+
+
+def test_a_query_of_stop_words_only_keeps_them() -> None:
+    assert best("who are you") == '"who" OR "are" OR "you"'
+
+
+def test_a_contraction_leaves_no_letters_behind() -> None:
+    assert best("What's Anna's plan, and doesn't it fit?") == '"Anna\'s" OR "Anna" OR "plan" OR "fit"'
+
+
+def test_an_address_is_asked_for_as_a_phrase_and_by_its_words() -> None:
+    assert best("anna@example.com") == '"anna@example.com" OR "anna" OR "example" OR "com"'
+
+
+def test_an_identifier_is_asked_for_by_its_parts_as_well() -> None:
+    assert best("getUserName") == '"getUserName" OR "get User Name"'
+
+
+def test_a_chinese_question_is_asked_for_by_pairs_of_characters() -> None:
+    assert best("讨论认证") == '"讨论" OR "论认" OR "认证"'
+
+
+def test_an_emoji_is_asked_for_by_its_code_point() -> None:
+    assert best("😀") == '"u1f600"'
+
+
+def test_a_repeated_word_counts_once_and_a_long_query_is_bounded() -> None:
+    assert best("plan plan plan") == '"plan"'
+    assert best(" ".join(f"word{number}" for number in range(5_000))).count(" OR ") == QUERY_TERMS - 1
+
+
+def test_the_second_try_asks_for_the_beginnings_of_words() -> None:
+    assert list(match_expressions("auth of anna@example.com x"))[1] == '"auth" * OR "anna" * OR "example" * OR "com" *'
+
+
+@pytest.mark.parametrize("query", ["", "  ", "?!", '"', "* - : ( )", "\x00", "\ud800"])
+def test_a_query_without_a_word_has_no_expression(query: str) -> None:
+    assert list(match_expressions(query)) == []
+
+
+SYNTAX = ['"', "*", "-", ":", "^", "+", "(", ")", "{", "}", "NEAR", "NEAR(a b, 3)", "AND", "OR", "NOT", "text:", "'"]
+
+
+@given(st.lists(st.sampled_from(SYNTAX) | st.text(max_size=20), max_size=12).map(" ".join))
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_query_is_a_syntax_error(table: sqlite3.Connection, query: str) -> None:
+    for expression in match_expressions(query):
+        table.execute("SELECT count(*) FROM words WHERE words MATCH ?", (expression,)).fetchone()
+
+
+@pytest.mark.parametrize(
+    "query", ["x" * 10_000, "😀" * 10_000, "认" * 10_000, "a-" * 5_000, '"' * 10_000, "ab " * 4_000]
+)
+def test_ten_thousand_characters_are_no_error_either(table: sqlite3.Connection, query: str) -> None:
+    for expression in match_expressions(query):
+        table.execute("SELECT count(*) FROM words WHERE words MATCH ?", (expression,)).fetchone()
+
+
+def test_plain_english_needs_no_extra_terms() -> None:
+    assert extra_terms("The fence is 2 m high; see HTTP, API and fence_2.") == []
+
+
+def test_parts_of_identifiers_are_extra_terms() -> None:
+    assert extra_terms("call HTTPServer.getUserName2()") == ["HTTP", "Server", "get", "User", "Name2"]
+
+
+def test_accented_words_are_not_taken_apart() -> None:
+    assert extra_terms("Müller naïve Éa") == []
+
+
+def test_unspaced_scripts_and_emoji_are_extra_terms() -> None:
+    assert extra_terms("认证 ok 😀😀") == ["认", "证", "认证", "u1f600"]
