@@ -20,6 +20,7 @@ from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.events import Actor, Address, Decision, Delivery, Receipt
+from goclaw.memory.base import MemoryPort
 from goclaw.sandbox.base import Sandbox
 from goclaw.specs import RISK_OF, Risk, SideEffect, ToolSpec
 from goclaw.workspace import Workspace
@@ -39,6 +40,9 @@ class ToolEnvironment(Protocol):
 
     @property
     def blobs(self) -> Blobs: ...
+
+    @property
+    def memory(self) -> MemoryPort: ...
 
     def workspace(self, actor: Actor) -> Workspace:
         """The workspace that `actor` works in."""
@@ -73,6 +77,10 @@ class ToolContext:
     @property
     def blobs(self) -> Blobs:
         return self.environment.blobs
+
+    @property
+    def memory(self) -> MemoryPort:
+        return self.environment.memory
 
     @property
     def clock(self) -> Clock:

@@ -1,0 +1,106 @@
+"""A real surrounding for one tool call: workspace, blobs and memory on disk, deliveries kept in a list."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goclaw.blobs import Blobs, open_blobs
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import Config
+from goclaw.errors import SandboxUnavailable
+from goclaw.events import Actor, Address, Decision, Delivery, Receipt
+from goclaw.memory.base import MemoryPort
+from goclaw.memory.service import open_memory
+from goclaw.sandbox.base import Command, Policy, Process, Sandbox
+from goclaw.specs import Risk
+from goclaw.toolkit.arguments import validate
+from goclaw.toolkit.base import Tool, ToolContext
+from goclaw.workspace import Workspace
+
+ANNA = Actor(key="telegram:5", entry="telegram")
+ANNAS_CHAT = Address("telegram", "5")
+
+
+class NoSandbox:
+    """For tools that run no command."""
+
+    tier = "none"
+
+    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        raise SandboxUnavailable("this test runs no command")
+
+
+@dataclass
+class Surroundings:
+    """A `ToolEnvironment` of real parts, and what the tools did to the outside."""
+
+    config: Config
+    blobs: Blobs
+    memory: MemoryPort
+    the_workspace: Workspace
+    clock: SteppedClock = field(default_factory=SteppedClock)
+    sandbox: Sandbox = field(default_factory=NoSandbox)
+    delivered: list[Delivery] = field(default_factory=list)
+    receipt: Receipt = field(default_factory=lambda: Receipt("789"))
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """What `authorize` was asked."""
+    allow: Callable[[str, str], bool] = lambda action, target: True
+
+    def workspace(self, actor: Actor) -> Workspace:
+        return self.the_workspace
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        self.delivered.append(delivery)
+        return self.receipt
+
+    def authorize(self, action: str, target: str) -> Decision:
+        self.asked.append((action, target))
+        return Decision(self.allow(action, target), "the test's rule")
+
+    def context(self, actor: Actor = ANNA, address: Address = ANNAS_CHAT) -> ToolContext:
+        """The context of a call in turn `telegram:77`."""
+        return ToolContext(
+            actor=actor,
+            session=actor.key,
+            call_id="call-1",
+            address=address,
+            environment=self,
+            workspace=self.the_workspace,
+            deliver=self.deliver,
+            authorize=self.authorize,
+            turn="telegram:77",
+        )
+
+    async def call(
+        self, tool: Tool, given: dict[str, Any], *, actor: Actor = ANNA, address: Address = ANNAS_CHAT
+    ) -> str:
+        """Validate and run, as the dispatcher does."""
+        arguments = validate(tool.arguments, given)
+        return await tool.run(self.context(actor, address), **dict(arguments))
+
+    def risk(self, tool: Tool, given: dict[str, Any], *, address: Address = ANNAS_CHAT) -> Risk:
+        """The risk of one call."""
+        assert tool.risk
+        return tool.risk(validate(tool.arguments, given), self.context(address=address))
+
+    def write(self, path: str, content: str | bytes) -> Path:
+        """Put a file into the workspace, as a person with an editor does."""
+        target = self.the_workspace.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+        return target
+
+
+@asynccontextmanager
+async def surroundings(folder: Path, **memory_settings: Any) -> AsyncIterator[Surroundings]:
+    """Everything below `folder`; keyword arguments are settings of the section `memory`."""
+    (folder / "workspace").mkdir()
+    config = Config.model_validate({"state_dir": folder / "state", "memory": memory_settings})
+    async with (
+        open_blobs(folder / "state") as blobs,
+        open_memory(folder / "state" / "memory.db", config.memory) as memory,
+        Workspace(folder / "workspace") as workspace,
+    ):
+        yield Surroundings(config, blobs, memory, workspace)

@@ -1,0 +1,94 @@
+"""The `memory_search` tool."""
+
+from pathlib import Path
+
+import pytest
+
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.events import Actor
+from goclaw.specs import Risk
+from goclaw.tools.memory_search import memory_search
+from tests.tools.memory_support import surroundings
+
+BERT = Actor(key="telegram:6", entry="telegram")
+
+
+async def test_a_hit_shows_mode_place_score_headings_and_text(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        around.write("MEMORY.md", "# Deploys\n\n## Rollback\n\nRun the rollback script on the old host.\n")
+        answer = await around.call(memory_search, {"query": "How do I roll back? rollback"})
+    assert answer == (
+        "mode: keyword, 1 hit\n\n"
+        "MEMORY.md:5-5  score 1.00\n"
+        "Deploys > Rollback\n"
+        "Run the rollback script on the old host."
+    )
+
+
+async def test_the_better_passage_comes_first_and_scores_more(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        around.write(
+            "memory/a.md", "The garden fence is green. Nothing else matters here at all, says the fence owner."
+        )
+        around.write("memory/b.md", "Green fence paint: the fence needs fence paint.")
+        around.write("memory/c.md", "The cat sleeps.")
+        around.write("memory/d.md", "The dog barks.")
+        around.write("memory/e.md", "The bird sings.")
+        first, *rest = (await around.call(memory_search, {"query": "fence paint"})).split("\n\n")
+    assert first == "mode: keyword, 2 hits"
+    assert [passage.split("  ")[0] for passage in rest] == ["memory/b.md:1-1", "memory/a.md:1-1"]
+    best, second = (float(passage.split("score ")[1].split("\n")[0]) for passage in rest)
+    assert best == 1.0
+    assert 0 < second < 1
+
+
+async def test_at_most_the_configured_number_of_hits_is_returned(tmp_path: Path) -> None:
+    async with surroundings(tmp_path, max_results=3) as around:
+        for number in range(10):
+            around.write(f"memory/{number}.md", f"note {number} about the fence")
+        answer = await around.call(memory_search, {"query": "fence"})
+    assert answer.startswith("mode: keyword, 3 hits\n")
+    assert answer.count("score") == 3
+
+
+async def test_no_hit_is_a_result(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        around.write("MEMORY.md", "The cat sleeps.")
+        assert await around.call(memory_search, {"query": "zebra"}) == "no memory matches 'zebra' (mode: keyword)"
+
+
+async def test_a_long_query_without_hit_is_not_repeated_in_full(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        assert len(await around.call(memory_search, {"query": "zebra " * 2_000})) < 200
+
+
+async def test_an_empty_query_is_refused(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        with pytest.raises(InvalidInput, match=r'^field "query": '):
+            await around.call(memory_search, {"query": ""})
+
+
+async def test_a_missing_query_is_refused(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        with pytest.raises(InvalidInput, match='field "query": expected string, got nothing'):
+            await around.call(memory_search, {})
+
+
+async def test_disabled_memory_says_which_key_enables_it(tmp_path: Path) -> None:
+    async with surroundings(tmp_path, enabled=False) as around:
+        with pytest.raises(ToolError, match=r"^memory search is disabled: set memory\.enabled$"):
+            await around.call(memory_search, {"query": "anything"})
+
+
+@pytest.mark.promise("P-memory-own-notes")
+async def test_what_was_noted_for_one_user_is_found_by_that_user_only(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        around.write("memory/users/telegram:5/2026-11-20.md", "Anna plans a surprise party.")
+        assert "surprise" in await around.call(memory_search, {"query": "surprise party"})
+        answer = await around.call(memory_search, {"query": "surprise party"}, actor=BERT)
+    assert answer.startswith("no memory matches")
+
+
+def test_searching_is_of_low_risk() -> None:
+    assert memory_search.spec.risk == Risk.LOW
+    assert memory_search.risk is None
