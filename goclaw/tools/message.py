@@ -1,0 +1,128 @@
+"""The `message` tool: the agent writes to a chat by itself, besides the answer that every turn has."""
+
+import mimetypes
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from goclaw.errors import ToolError
+from goclaw.events import LOCAL, Address, Delivery, Receipt
+from goclaw.specs import Risk, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+
+Action = Literal["send", "react", "edit", "delete"]
+
+
+def _required_for(*actions: Action, unless: str = "") -> Callable[[str, ValidationInfo], str]:
+    """A check that a field has a value when `action` is one of these, unless the field `unless` has one."""
+
+    def check(value: str, info: ValidationInfo) -> str:
+        action = info.data.get("action")  # missing when it is itself at fault
+        if action in actions and not value.strip() and not info.data.get(unless):
+            raise ValueError(f"required for action {action}")
+        return value
+
+    return check
+
+
+def _only_to_send(value: str, info: ValidationInfo) -> str:
+    if value and info.data.get("action", "send") != "send":
+        raise ValueError("only for action send")
+    return value
+
+
+def _destination(ctx: ToolContext, channel: str, chat_id: str) -> Address:
+    """Where the message goes: the conversation's own chat unless the arguments name another one.
+
+    Raises:
+        ToolError: there is no such chat, or the acting person may not write to it.
+    """
+    own = ctx.address
+    channel = channel or own.channel
+    if channel == LOCAL:
+        raise ToolError("there is no chat to send to: this conversation is in a terminal; name channel and chat_id")
+    if channel == own.channel and chat_id in ("", own.chat):
+        return own
+    if not chat_id:
+        raise ToolError(f'field "chat_id": required for channel {channel}, which is not this conversation\'s')
+    decision = ctx.authorize("message.other", f"{channel}:{chat_id}")
+    if not decision.allowed:
+        raise ToolError(f"permission denied: messages to {channel}:{chat_id} ({decision.rule})")
+    return Address(channel, chat_id)
+
+
+def _risk(arguments: Any, ctx: ToolContext) -> Risk:
+    # A chat that may not be written to at all fails here, before anybody is asked for consent.
+    return Risk.LOW if _destination(ctx, arguments.channel, arguments.chat_id) == ctx.address else Risk.HIGH
+
+
+# Idempotent, although it reaches out: a repeated call has the same delivery id, and what was delivered under an id is
+# not delivered again.
+@tool(side_effect=SideEffect.NETWORK, risk=_risk, idempotent=True)
+async def message(
+    ctx: ToolContext,
+    action: Annotated[Action, Field(description="What to do")],
+    channel: Annotated[str, Field(description="Channel name; default: this conversation's")] = "",
+    chat_id: Annotated[str, Field(description="Chat id; default: this conversation's")] = "",
+    message_id: Annotated[
+        str,
+        AfterValidator(_required_for("react", "edit", "delete")),
+        Field(description="Target message, for react, edit and delete", validate_default=True),
+    ] = "",
+    emoji: Annotated[
+        str,
+        AfterValidator(_required_for("react")),
+        Field(description="Reaction emoji, for react", validate_default=True),
+    ] = "",
+    media_path: Annotated[
+        str,
+        AfterValidator(_only_to_send),
+        Field(description="File of the workspace to send along, for send"),
+    ] = "",
+    text: Annotated[
+        str,
+        AfterValidator(_required_for("send", "edit", unless="media_path")),
+        Field(description="Markdown, for send and edit; with media_path its caption", validate_default=True),
+    ] = "",
+) -> str:
+    """Send a message to a chat by yourself, or react to, edit or delete a message there.
+
+    Your answer to the user reaches this conversation anyway: use this for a message besides it, a file, a reaction, or
+    another chat.
+    """
+    address = _destination(ctx, channel, chat_id)
+    media = await _stored(ctx, media_path) if media_path else None
+    receipt = await ctx.deliver(
+        Delivery(
+            id=f"{ctx.turn}:tool:{ctx.call_id}",
+            address=address,
+            text=text,
+            action=action,
+            message_id=message_id or None,
+            emoji=emoji or None,
+            media=media,
+            media_name=PurePosixPath(media_path).name,
+        )
+    )
+    return _outcome(action, address, receipt, message_id, emoji)
+
+
+async def _stored(ctx: ToolContext, path: str) -> str:
+    """The blob key of a file of the workspace."""
+    mime = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return await ctx.blobs.put(await ctx.workspace.read_bytes(path), mime)
+
+
+def _outcome(action: Action, address: Address, receipt: Receipt, message_id: str, emoji: str) -> str:
+    match action:
+        case "send":
+            sent = f"sent to {address.channel}:{address.chat}"
+            return f"{sent}, message id {receipt.message_id}" if receipt.message_id else sent
+        case "react":
+            return f"reacted with {emoji} to message {message_id}"
+        case "edit":
+            return f"edited message {message_id}"
+        case "delete":
+            return f"deleted message {message_id}"
