@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from goclaw.config.schema import MemorySettings
 from goclaw.memory import service
 from goclaw.memory.base import Hit
 from goclaw.memory.service import LARGEST_FILE, Memory, open_memory
-from goclaw.workspace import Opened, Workspace
+from goclaw.workspace import Entry, Opened, Workspace
 
 
 @dataclass
@@ -153,6 +153,23 @@ async def test_links_pipes_binaries_and_huge_files_are_skipped(
     caplog.clear()
     assert await notes.found("fence") == ["memory/good.md"]
     assert caplog.records == []
+
+
+async def test_a_link_that_takes_a_files_place_during_the_sweep_leads_nowhere(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes.write("memory/users/telegram:6/own.md", "the green fence")
+    note = notes.write("memory/a.md", "the green fence")
+    walk = notes.workspace.walk
+
+    async def walk_then_swap(patterns: Iterable[str], limit: int) -> list[Entry]:
+        entries = await walk(patterns, limit)
+        note.unlink(missing_ok=True)
+        note.symlink_to("users/telegram:6/own.md")
+        return entries
+
+    monkeypatch.setattr(notes.workspace, "walk", walk_then_swap)
+    assert await notes.found("fence", "telegram:5") == []
 
 
 async def test_a_file_that_turns_into_no_text_is_forgotten(notes: Notes) -> None:

@@ -48,7 +48,7 @@ class Surroundings:
     """What `authorize` was asked."""
     allow: Callable[[str, str], bool] = lambda action, target: True
 
-    def workspace(self, actor: Actor) -> Workspace:
+    async def workspace(self, actor: Actor) -> Workspace:
         return self.the_workspace
 
     async def deliver(self, delivery: Delivery) -> Receipt:
