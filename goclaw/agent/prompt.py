@@ -1,7 +1,7 @@
 """What the model is told before the conversation: who it is, and the workspace's own files.
 
-The text changes only when a file changes, so that providers can cache it. What changes with every message (time, sender,
-channel) travels with that message instead, see `envelope`.
+The text changes only when a file changes, so that providers can cache it. What changes with every message (time,
+sender, channel) travels with that message instead, see `envelope`.
 """
 
 import asyncio

@@ -6,27 +6,38 @@ keys are refused everywhere.
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from goclaw.config.values import Folder, Groups, Level, Mode, Names, OneOrMore, Row, Secret, Url
 
 
 class Section(BaseModel):
     """A mapping of the configuration; a key that it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # pydantic reads true as 1, which turns a slip into a limit.
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and not {int, float}.isdisjoint(get_args(kind) or (kind,)):
+            raise ValueError("should be a number, not true or false")
+        return value
 
 
 class TelegramSettings(Section):
     """The Telegram channel."""
 
     enabled: bool | None = Field(None, description="On or off; not set: on when there is a token.")
-    token: SecretStr | None = Field(None, description="The bot's token, from @BotFather. Env: TELEGRAM_BOT_TOKEN.")
-    base_url: str = Field(
+    token: Secret | None = Field(None, description="The bot's token, from @BotFather. Env: TELEGRAM_BOT_TOKEN.")
+    base_url: Url = Field(
         "https://api.telegram.org", description="A Bot API server, without `/bot…`: `http://host:port`."
     )
-    proxy: str | None = Field(None, description="HTTP proxy for Telegram only, `http://user:password@host:port`.")
-    groups: tuple[int, ...] = Field((), description="Numeric ids of groups where the bot may answer; empty: all.")
+    proxy: Url | None = Field(None, description="HTTP proxy for Telegram only, `http://user:password@host:port`.")
+    groups: Groups = Field((), description="Numeric ids of groups where the bot may answer; empty: all.")
     messages_per_second: float = Field(30, gt=0, description="Telegram's limit over all chats.")
     chat_messages_per_second: float = Field(1, gt=0, description="Telegram's limit per chat, after a burst of 3.")
     group_messages_per_minute: float = Field(20, gt=0, description="Telegram's limit per group.")
@@ -43,10 +54,12 @@ class HttpSettings(Section):
 class ProviderSettings(Section):
     """Access to one provider of models."""
 
-    api_key: SecretStr | None = Field(None, description="The key; the provider's own variable is read, too.")
-    base_url: str | None = Field(None, description="Another server that speaks the same protocol.")
+    api_key: Secret | None = Field(None, description="The key; the provider's own variable is read, too.")
+    base_url: Url | None = Field(None, description="Another server that speaks the same protocol.")
     max_context: int = Field(
-        32_768, ge=2_048, description="Ollama only: the largest `num_ctx` that is ever asked for (memory grows with it)."
+        32_768,
+        ge=2_048,
+        description="Ollama only: the largest `num_ctx` that is ever asked for (memory grows with it).",
     )
 
 
@@ -65,10 +78,10 @@ class ModelOptions(Section):
 class ModelsSettings(Section):
     """Which models answer."""
 
-    agent: tuple[str, ...] = Field(
+    agent: Names = Field(
         (), description="Chain of `provider:name`, the first is the main model. Empty: the best that is found."
     )
-    summary: tuple[str, ...] | Literal["auto"] = Field(
+    summary: Annotated[tuple[str, ...] | Literal["auto"], OneOrMore] = Field(
         "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
     )
     options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
@@ -94,7 +107,7 @@ class MemorySettings(Section):
     """Memory files and their search."""
 
     enabled: bool = Field(True, description="Whether memory is indexed and searched.")
-    paths: tuple[str, ...] = Field((), description="More files and folders to search, relative to the workspace.")
+    paths: Names = Field((), description="More files and folders to search, relative to the workspace.")
     max_results: int = Field(6, ge=1, le=50, description="Hits that a search returns.")
 
 
@@ -126,7 +139,7 @@ class ToolsSettings(Section):
     """Tools."""
 
     timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
-    disabled: tuple[str, ...] = Field((), description="Names of tools that nobody may use.")
+    disabled: Names = Field((), description="Names of tools that nobody may use.")
     exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
 
@@ -134,8 +147,12 @@ class ToolsSettings(Section):
 class PolicySettings(Section):
     """What runs, what asks, what is refused."""
 
-    mode: Literal["default", "accept-edits", "plan", "bypass"] = Field("default", description="Permission mode.")
+    mode: Mode = Field("default", description="Permission mode.")
     allow_bypass: bool = Field(False, description="Whether admins may use the mode `bypass`.")
+    stricter: dict[Row, Literal["ask", "refuse"]] = Field(
+        default_factory=dict,
+        description="Stricter answers per row of the table in docs/configuration.md: `medium: ask`, `high: refuse` …",
+    )
     other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
 
 
@@ -151,15 +168,17 @@ class LimitSettings(Section):
 
 def default_state_dir() -> Path:
     """`GOCLAW_STATE_DIR`, else `~/.goclaw`."""
-    return Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser()
+    return Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser().absolute()
 
 
 class Config(Section):
     """The whole configuration."""
 
-    state_dir: Path = Field(default_factory=default_state_dir, description="Database, media, logs, socket.")
-    workspace: Path | None = Field(None, description="Where the agent works; not set: `workspace` in the state folder.")
-    users_file: Path | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
+    state_dir: Folder = Field(default_factory=default_state_dir, description="Database, media, logs, socket.")
+    workspace: Folder | None = Field(
+        None, description="Where the agent works; not set: `workspace` in the state folder."
+    )
+    users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
     models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
@@ -173,17 +192,17 @@ class Config(Section):
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Env: LOG_LEVEL.")
+    log_level: Level = Field("INFO", description="Env: LOG_LEVEL.")
 
     @property
     def workspace_path(self) -> Path:
         """The workspace folder, absolute."""
-        return (self.workspace or self.state_dir / "workspace").expanduser().absolute()
+        return self.workspace or self.state_dir / "workspace"
 
     @property
     def users_path(self) -> Path:
         """The users file, absolute."""
-        return (self.users_file or self.state_dir / "users.json").expanduser().absolute()
+        return self.users_file or self.state_dir / "users.json"
 
     @property
     def database_path(self) -> Path:
@@ -194,3 +213,9 @@ class Config(Section):
     def socket_path(self) -> Path:
         """The Unix socket on which the terminal clients reach the daemon."""
         return self.state_dir / "goclaw.sock"
+
+    @property
+    def wanted_channels(self) -> frozenset[str]:
+        """Names of the channels that are configured and not switched off."""
+        telegram = self.telegram.token is not None if self.telegram.enabled is None else self.telegram.enabled
+        return frozenset({*self.channels, *(("telegram",) if telegram else ())})

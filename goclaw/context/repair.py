@@ -36,5 +36,6 @@ def _results(answer: AssistantMessage, messages: Sequence[Message], start: int) 
     if not answer.calls:
         return []
     until_next = takewhile(lambda message: not isinstance(message, AssistantMessage), messages[start:])
-    found = {message.call_id: message for message in until_next if isinstance(message, ToolResult)}
+    # Reversed: should a call have two, the first is what really came of it.
+    found = {message.call_id: message for message in reversed(list(until_next)) if isinstance(message, ToolResult)}
     return [found.get(call.id) or ToolResult(call.id, call.name, INTERRUPTED, is_error=True) for call in answer.calls]

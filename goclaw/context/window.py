@@ -12,6 +12,8 @@ from goclaw.llm.base import Usage
 from goclaw.messages import Message, UserMessage
 from goclaw.store.transcripts import StoredCompaction, StoredMessage
 
+LOOK_BACK = 64
+"""Entries that can have been stored while a window was being loaded: the calls of one answer, generously."""
 SUMMARY_HEAD = "Summary of the conversation so far (earlier messages are kept, but not shown to you):"
 
 
@@ -47,8 +49,9 @@ class Window:
         return cls(compaction.summary if compaction else "", [shown(message) for message in stored])
 
     def append(self, entry: Entry) -> None:
-        """Add what was just stored."""
-        self.entries.append(entry)
+        """Add what was just stored, unless a window that was loaded meanwhile has it."""
+        if not any(known.row == entry.row for known in self.entries[-LOOK_BACK:]):
+            self.entries.append(entry)
 
     def keep_from(self, row: int, summary: str = "") -> None:
         """Drop every entry before `row`; `summary` stands for them from now on."""

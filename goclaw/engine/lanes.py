@@ -62,9 +62,10 @@ class Lanes:
         if lane is None or lane.turn is None or lane.work is None:
             return False
         turn, work, ended = lane.turn, lane.work, lane.ended
-        turn.stopping = True
-        await self._journal.mark_stopping(turn.id)
-        work.cancel()
+        if not turn.stopping:
+            turn.stopping = True
+            work.cancel()
+            await self._journal.mark_stopping(turn.id)
         await ended.wait()
         return True
 
@@ -82,6 +83,11 @@ class Lanes:
     def busy(self) -> int:
         """How many lanes have work."""
         return len(self._lanes)
+
+    async def idle(self) -> None:
+        """Wait until no lane has work."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
 
     async def close(self) -> None:
         """End every lane now; unfinished turns stay in the journal for the next start."""

@@ -44,7 +44,7 @@ class ToolEnvironment(Protocol):
     @property
     def memory(self) -> MemoryPort: ...
 
-    def workspace(self, actor: Actor) -> Workspace:
+    async def workspace(self, actor: Actor) -> Workspace:
         """The workspace that `actor` works in."""
         ...
 

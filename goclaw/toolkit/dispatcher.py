@@ -77,7 +77,7 @@ class Dispatcher:
         if tool is None:
             raise UnknownTool(call.name)
         arguments = validate(tool.arguments, call.input)
-        context = self._context(call, scope)
+        context = await self._context(call, scope)
         await self._obtain_consent(tool, arguments, call, context, scope)
         limit = None if tool.own_timeout else self._environment.config.tools.timeout
         try:
@@ -88,14 +88,14 @@ class Dispatcher:
         except DeliveryError as error:
             raise ToolError(f"not delivered: {error}") from error
 
-    def _context(self, call: ToolCall, scope: CallScope) -> ToolContext:
+    async def _context(self, call: ToolCall, scope: CallScope) -> ToolContext:
         return ToolContext(
             actor=scope.actor,
             session=scope.session,
             call_id=call.id,
             address=scope.address,
             environment=self._environment,
-            workspace=self._environment.workspace(scope.actor),
+            workspace=await self._environment.workspace(scope.actor),
             deliver=scope.deliver,
             authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
             turn=scope.turn,
@@ -105,7 +105,8 @@ class Dispatcher:
         self, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext, scope: CallScope
     ) -> None:
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
-        match consent(self._environment.config.policy.mode, risk):
+        stricter = self._environment.config.policy.stricter
+        match consent(self._access.mode(scope.actor), risk, stricter=stricter):
             case "refuse":
                 raise ToolError(f"refused: {call.name} changes things and the session is in plan mode")
             case "ask":

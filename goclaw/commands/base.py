@@ -1,0 +1,62 @@
+"""What a slash command is, and what it may use."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from goclaw.clock import Clock
+from goclaw.engine.base import Engine
+from goclaw.events import Actor, CommandInfo, Inbound
+from goclaw.sessions.service import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPorts:
+    """What commands stand on; `app` fills it in."""
+
+    sessions: Sessions
+    engine: Engine
+    clock: Clock
+    visible: Callable[[Actor], Sequence[CommandInfo]]
+    """The commands that an actor may use."""
+    details: Callable[[str], Mapping[str, str]]
+    """More lines for the status of a session: channels, queue, users file."""
+    report: Callable[[Inbound, str], Awaitable[None]]
+    """Send a later answer to where a command came from."""
+    rights: Callable[[Actor], str]
+    """What an actor may do, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandContext:
+    """One call of a command."""
+
+    inbound: Inbound
+    arguments: str
+    """What stands behind the command's name."""
+    ports: CommandPorts
+
+    @property
+    def actor(self) -> Actor:
+        return self.inbound.actor
+
+    @property
+    def session(self) -> str:
+        return self.inbound.session
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A command's answer: a text at once, or a turn whose end is the answer."""
+
+    text: str = ""
+    turn: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line of the catalogue."""
+
+    name: str
+    summary: str
+    """One line for menus and /help, in the imperative."""
+    run: Callable[[CommandContext], Awaitable[Reply]]

@@ -1,0 +1,16 @@
+"""`/clear`: start an empty context. The transcript keeps everything."""
+
+from goclaw.commands.base import Command, CommandContext, Reply
+
+
+async def clear(context: CommandContext) -> Reply:
+    """Shared with `/new`."""
+    running = context.ports.engine.running(context.session) or ""
+    await context.ports.sessions.contexts.clear(context.session, running)
+    text = "Conversation cleared. I start afresh; the transcript keeps what was said."
+    if running:
+        text += " The turn that is running goes on without it."
+    return Reply(text)
+
+
+COMMAND = Command("clear", "Clear conversation history and reset session", clear)

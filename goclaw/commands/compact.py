@@ -1,0 +1,23 @@
+"""`/compact [instructions]`: make room in the context now. While a turn runs: before its next request."""
+
+from dataclasses import replace
+
+from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.sessions.state import CompactRequest
+
+
+async def _compact(context: CommandContext) -> Reply:
+    ports = context.ports
+    if ports.engine.running(context.session):
+
+        async def report(text: str) -> None:
+            await ports.report(context.inbound, text)
+
+        session = await ports.sessions.contexts.session(context.session)
+        session.compact_request = CompactRequest(context.arguments, report)
+        return Reply("Compaction will run before the next request of the turn that is running.")
+    await ports.engine.submit(replace(context.inbound, text=context.arguments), "compact")
+    return Reply(turn=context.inbound.id)
+
+
+COMMAND = Command("compact", "Force context compaction immediately", _compact)

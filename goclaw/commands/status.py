@@ -1,0 +1,12 @@
+"""`/status`: the session's size and how compaction is doing."""
+
+from goclaw.commands.base import Command, CommandContext, Reply
+
+
+async def _status(context: CommandContext) -> Reply:
+    ports = context.ports
+    status = await ports.sessions.status(context.session, ports.details(context.session))
+    return Reply(status.text(ports.sessions.contexts.health, ports.clock))
+
+
+COMMAND = Command("status", "Show session status and compaction health", _status)

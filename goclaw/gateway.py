@@ -1,0 +1,158 @@
+"""What becomes of a message: nobody's, a slash command, or a turn. Implements `events.GatewayPort`.
+
+Commands never wait for the session's lane, so `/stop` and `/status` work whatever hangs.
+"""
+
+import difflib
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from goclaw.access import Access
+from goclaw.bus import Bus
+from goclaw.clock import Clock
+from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
+from goclaw.config.schema import LimitSettings
+from goclaw.engine.journal import Journal
+from goclaw.engine.lanes import Lanes
+from goclaw.engine.outbox import Outbox
+from goclaw.events import (
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    CommandInfo,
+    Delivery,
+    Inbound,
+    MessageStored,
+    Notice,
+    TurnEvent,
+)
+from goclaw.store.database import Database
+from goclaw.store.transcripts import Transcripts
+
+log = logging.getLogger(__name__)
+
+COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+"""`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
+IGNORED_LOG_SECONDS = 60.0
+"""A stranger who writes is logged once in this time, however much he writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPorts:
+    """What the gateway stands on; `app` fills it in."""
+
+    access: Access
+    bus: Bus
+    clock: Clock
+    commands: Mapping[str, Command]
+    command_ports: CommandPorts
+    database: Database
+    engine: Lanes
+    journal: Journal
+    limits: LimitSettings
+    outbox: Outbox
+    transcripts: Transcripts
+
+
+class Gateway:
+    """The one way in."""
+
+    def __init__(self, ports: GatewayPorts) -> None:
+        self._ports = ports
+        self._logged: dict[str, float] = {}
+
+    async def accept(self, inbound: Inbound) -> Acceptance:
+        session = self._ports.access.session_for(inbound.actor, inbound.session)
+        # A lone half of a surrogate pair is legal in JSON and in no text file or database.
+        text = inbound.text.encode(errors="replace").decode()
+        inbound = replace(inbound, session=session, text=text)
+        decision = self._ports.access.authorize(inbound.actor, "session.write", session)
+        if not decision.allowed:
+            self._log_stranger(inbound, decision.rule)
+            return Acceptance(AcceptKind.IGNORED)
+        if match := COMMAND.fullmatch(text.strip()):
+            return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
+        if self._ports.engine.waiting(session) >= self._ports.limits.queued_messages:
+            limit = self._ports.limits.queued_messages
+            return await self._answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
+        if not await self._ports.engine.submit(inbound):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        return Acceptance(AcceptKind.TURN, inbound.id)
+
+    def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        return [
+            CommandInfo(command.name, command.summary)
+            for command in self._ports.commands.values()
+            if actor is None or self._may(actor, command.name)
+        ]
+
+    def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
+        return self._ports.bus.subscribe(session)
+
+    async def history(self, session: str, after: int = 0, limit: int = 200) -> Sequence[MessageStored]:
+        return await self._ports.transcripts.history(session, after, limit)
+
+    def partial(self, session: str) -> str:
+        return self._ports.bus.partial(session)
+
+    async def status(self, session: str) -> Mapping[str, Any]:
+        sessions = self._ports.command_ports.sessions
+        status = await sessions.status(session, self._ports.command_ports.details(session))
+        health = sessions.contexts.health
+        return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
+
+    async def decide(self, actor: Actor, approval: str, allow: bool) -> str:
+        return "There is no such request (any more)."
+
+    async def report(self, inbound: Inbound, text: str) -> None:
+        """Send a later answer to where a message came from."""
+        if inbound.address.channel == LOCAL:
+            self._ports.bus.publish(Notice(inbound.session, text))
+            return
+        delivery = Delivery(f"{inbound.id}:report", inbound.address, text)
+        await self._ports.database.write(self._ports.outbox.row(delivery))
+        self._ports.outbox.take([delivery])
+
+    def _may(self, actor: Actor, command: str) -> bool:
+        return self._ports.access.authorize(actor, "command.run", command).allowed
+
+    async def _command(self, inbound: Inbound, name: str, arguments: str) -> Acceptance:
+        if await self._ports.journal.knows(inbound.id):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        command = self._ports.commands.get(name)
+        if command is None or not self._may(inbound.actor, name):
+            return await self._answer(inbound, self._unknown(inbound.actor, name))
+        reply: Reply = await command.run(CommandContext(inbound, arguments, self._ports.command_ports))
+        if reply.turn:
+            return Acceptance(AcceptKind.TURN, reply.turn)
+        return await self._answer(inbound, reply.text)
+
+    async def _answer(self, inbound: Inbound, text: str) -> Acceptance:
+        """Answer at once: the message is settled and its answer promised in one transaction."""
+        settled = self._ports.journal.settled(inbound, self._ports.clock.now())
+        if inbound.address.channel == LOCAL:
+            await self._ports.database.write(settled)
+        else:
+            delivery = Delivery(f"{inbound.id}:reply", inbound.address, text)
+            await self._ports.database.write(settled, self._ports.outbox.row(delivery))
+            self._ports.outbox.take([delivery])
+        return Acceptance(AcceptKind.REPLY, text=text)
+
+    def _unknown(self, actor: Actor, name: str) -> str:
+        known = [info.name for info in self.commands(actor)]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean /{close[0]}?" if close else ""
+        return f"Unknown command: /{name}.{hint} Send /help for the list."
+
+    def _log_stranger(self, inbound: Inbound, rule: str) -> None:
+        key, now = inbound.actor.key or f"nobody in {inbound.address.chat}", self._ports.clock.now()
+        if now - self._logged.get(key, 0.0) >= IGNORED_LOG_SECONDS:
+            if len(self._logged) > 10_000:
+                self._logged.clear()
+            self._logged[key] = now
+            log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)

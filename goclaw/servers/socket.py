@@ -1,0 +1,184 @@
+"""The Unix socket in the state folder, for the terminal clients of the user who runs the daemon.
+
+Whoever connects must have the daemon's own uid: the kernel says so, the client cannot. That person is the owner.
+"""
+
+import asyncio
+import getpass
+import logging
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import WSMsgType, web
+from pydantic import ValidationError
+
+from goclaw.clock import Clock
+from goclaw.events import LOCAL, Actor, Address, GatewayPort, Inbound, MessageStored, TurnEvent
+from goclaw.wire import (
+    CLIENT_FRAME,
+    MAX_FRAME,
+    PATH,
+    SERVER_FRAME,
+    Accepted,
+    AskStatus,
+    Attach,
+    Attached,
+    ClientFrame,
+    Refused,
+    Send,
+    ServerFrame,
+    Status,
+    happened,
+)
+
+log = logging.getLogger(__name__)
+
+PING_SECONDS = 20.0
+"""How often a silent client is asked whether it is still there."""
+
+
+def owner_key(session: str) -> str:
+    """Whom the owner speaks as: `tui:<name>` of that session, or of his login in a session of another channel."""
+    return session if session.startswith("tui:") else f"tui:{login_name()}"
+
+
+def login_name() -> str:
+    """The user's login; `owner` where the system knows no name for the uid (containers)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "owner"
+
+
+class SocketServer:
+    """Serves clients. Made by `open_socket`."""
+
+    def __init__(self, gateway: GatewayPort, clock: Clock, greeting: Callable[[], str]) -> None:
+        self._gateway = gateway
+        self._clock = clock
+        self._greeting = greeting
+
+    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+        """One client's connection, from its first frame to its last."""
+        if _peer_uid(request) != os.getuid():
+            raise web.HTTPForbidden(text="this socket belongs to another user")
+        connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME)
+        await connection.prepare(request)
+        attach = await _receive(connection)
+        if not isinstance(attach, Attach):
+            await _send(connection, Refused("the first frame must be `attach`"))
+        else:
+            await self._attend(connection, attach)
+        await connection.close()
+        return connection
+
+    async def _attend(self, connection: web.WebSocketResponse, attach: Attach) -> None:
+        actor = Actor(owner_key(attach.session), "socket", owner=True, name=login_name())
+        async with self._gateway.subscribe(attach.session) as events:
+            history = list(await self._gateway.history(attach.session, attach.after, attach.limit))
+            await _send(
+                connection,
+                Attached(
+                    attach.session,
+                    history,
+                    self._gateway.partial(attach.session),
+                    list(self._gateway.commands(actor)),
+                    self._greeting(),
+                ),
+            )
+            last = history[-1].row if history else attach.after
+            async with asyncio.TaskGroup() as tasks:
+                showing = tasks.create_task(_show(connection, events, last))
+                while (frame := await _receive(connection)) is not None:
+                    # Beside the loop: a command that takes its time must not keep /stop from being heard.
+                    tasks.create_task(self._answer(connection, frame, attach.session, actor))
+                showing.cancel()
+
+    async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
+        match frame:
+            case Send():
+                inbound = Inbound(
+                    id=f"socket:{frame.id}",
+                    actor=actor,
+                    session=session,
+                    text=frame.text,
+                    address=Address(LOCAL, session),
+                    received_at=self._clock.now(),
+                )
+                await _send(connection, Accepted(frame.id, await self._gateway.accept(inbound)))
+            case AskStatus():
+                await _send(connection, Status(dict(await self._gateway.status(session))))
+            case Attach():
+                await _send(connection, Refused("attached already; open another connection"))
+
+
+async def _show(connection: web.WebSocketResponse, events: AsyncIterator[TurnEvent], last: int) -> None:
+    """Pass events on; a row that went out with the history is not sent twice."""
+    async for event in events:
+        if not (isinstance(event, MessageStored) and event.row <= last):
+            await _send(connection, happened(event))
+    await connection.close()  # lagged too far behind: the client attaches anew
+
+
+async def _send(connection: web.WebSocketResponse, frame: ServerFrame) -> None:
+    if not connection.closed:
+        try:
+            await connection.send_str(SERVER_FRAME.dump_json(frame).decode())
+        except ConnectionError:
+            log.debug("a client went away in mid-frame")
+
+
+async def _receive(connection: web.WebSocketResponse) -> ClientFrame | None:
+    """The next frame; None when the client is gone."""
+    async for message in connection:
+        if message.type is not WSMsgType.TEXT:
+            continue
+        try:
+            return CLIENT_FRAME.validate_json(message.data)
+        except ValidationError as error:
+            await _send(connection, Refused(f"not a frame: {error.errors()[0]['msg']}"))
+    return None
+
+
+def _peer_uid(request: web.Request) -> int:
+    """The uid of the process at the other end, from the kernel (unix(7), SO_PEERCRED)."""
+    transport = request.transport
+    if transport is None:
+        return -1
+    peer: socket.socket = transport.get_extra_info("socket")
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+@asynccontextmanager
+async def open_socket(
+    path: Path, gateway: GatewayPort, clock: Clock, greeting: Callable[[], str]
+) -> AsyncIterator[SocketServer]:
+    """Listen at `path` while the block runs. A socket that an earlier run left behind is replaced."""
+    server = SocketServer(gateway, clock, greeting)
+    application = web.Application()
+    application.router.add_get(PATH, server.serve)
+    runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, _bind(path)).start()
+        yield server
+    finally:
+        await runner.cleanup()
+        _unlink(path)
+
+
+def _bind(path: Path) -> socket.socket:
+    _unlink(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind(str(path))
+    path.chmod(0o600)
+    return listening
+
+
+def _unlink(path: Path) -> None:
+    path.unlink(missing_ok=True)

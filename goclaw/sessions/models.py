@@ -1,0 +1,81 @@
+"""Which models answer. Found out in the background, so that looking for an Ollama server delays no start."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from goclaw.config.schema import Config
+from goclaw.context.compaction import Source, Summarizer
+from goclaw.errors import ConfigError
+from goclaw.llm.base import ChatModel, ModelPorts
+from goclaw.llm.open import DEMO, ollama_finder, open_chain, pick_default, pick_summary
+from goclaw.supervise import background
+
+log = logging.getLogger(__name__)
+
+
+class Models:
+    """The main model and those that summarise. Made by `open_models`."""
+
+    def __init__(self, config: Config, ports: ModelPorts, notice: Callable[[str], None]) -> None:
+        self._config = config
+        self._ports = ports
+        self._notice = notice
+        self._agent: asyncio.Future[ChatModel] = asyncio.get_running_loop().create_future()
+        self._summary: ChatModel | None = None
+        self.sentence = "Model: still being looked for."
+        """Which model answers, why, and how to change it: for people."""
+        self.summary_specs: tuple[str, ...] = ()
+
+    async def agent(self) -> ChatModel:
+        """The main chain.
+
+        Raises:
+            ConfigError: a model of the configuration cannot be opened.
+        """
+        return await asyncio.shield(self._agent)
+
+    @property
+    def main(self) -> str:
+        """The main model's `provider:name`, or empty while it is being looked for."""
+        if self._agent.done() and self._agent.exception() is None:
+            return self._agent.result().spec
+        return ""
+
+    @property
+    def is_demo(self) -> bool:
+        """No AI is connected."""
+        return self.main == DEMO
+
+    async def summarizers(self) -> list[Summarizer]:
+        """Who writes summaries, the first choice first."""
+        main = await self.agent()
+        sources = [Summarizer(Source.LLM, self._summary)] if self._summary else []
+        # The demo model repeats what it is told: that is no summary.
+        return [*sources, Summarizer(Source.FALLBACK, main)] if not self.is_demo else sources
+
+    async def resolve(self) -> None:
+        """Find and open the models; `agent` waits for this."""
+        find_ollama = ollama_finder(self._config, self._ports)
+        try:
+            specs, self.sentence = await pick_default(self._config, find_ollama)
+            chain = open_chain(specs, self._config, self._ports, self._notice)
+            self.summary_specs = await pick_summary(self._config, find_ollama)
+            if self.summary_specs:
+                self._summary = open_chain(self.summary_specs, self._config, self._ports, self._notice)
+        except ConfigError as error:
+            self.sentence = f"Model: none. {error}"
+            self._agent.set_exception(error)
+            self._agent.exception()  # retrieved: nobody may ever ask for it
+        else:
+            self._agent.set_result(chain)
+        log.info("%s", self.sentence)
+
+
+@asynccontextmanager
+async def open_models(config: Config, ports: ModelPorts, notice: Callable[[str], None]) -> AsyncIterator[Models]:
+    """The models, being looked for while the block runs."""
+    models = Models(config, ports, notice)
+    async with background(models.resolve(), "looking for models"):
+        yield models

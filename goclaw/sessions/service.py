@@ -1,0 +1,187 @@
+"""Runs turns, and answers for sessions."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from goclaw.agent.loop import run_turn
+from goclaw.agent.policy import RunPolicy
+from goclaw.agent.prompt import Prompt
+from goclaw.blobs import Blobs
+from goclaw.bus import Bus
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+from goclaw.context.tokens import estimate_text
+from goclaw.engine.base import Turn
+from goclaw.engine.outbox import Outbox
+from goclaw.errors import ConfigError, DeliveryError, GoclawError, LimitReached, StateError, ToolError
+from goclaw.events import LOCAL, Attachment, Delivery, Outcome, TurnFinished, TurnStarted
+from goclaw.messages import Image, ToolCall
+from goclaw.sessions.models import Models
+from goclaw.sessions.state import Contexts, Session
+from goclaw.sessions.status import SessionStatus
+from goclaw.sessions.turn import TurnPorts, TurnRun
+from goclaw.store.transcripts import Transcripts
+from goclaw.toolkit.base import ToolEnvironment
+from goclaw.toolkit.dispatcher import Approve, CallScope, Dispatcher
+
+log = logging.getLogger(__name__)
+
+EMPTY_ANSWER = "(The model gave an empty answer.)"
+STOPPED = "Stopped."
+FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPorts:
+    """What sessions stand on; `app` fills it in."""
+
+    config: Config
+    clock: Clock
+    bus: Bus
+    blobs: Blobs
+    transcripts: Transcripts
+    outbox: Outbox
+    channels: Mapping[str, Channel]
+    dispatcher: Dispatcher
+    environment: ToolEnvironment
+    models: Models
+    prompt: Prompt
+
+
+class Sessions:
+    """The conversations. `run` is the engine's handler."""
+
+    def __init__(self, ports: SessionPorts) -> None:
+        self._ports = ports
+        self.models = ports.models
+        self.contexts = Contexts(
+            ports.transcripts, ports.models, ports.config.compaction, ports.clock, ports.bus.publish
+        )
+
+    async def run(self, turn: Turn) -> Sequence[Delivery]:
+        """Do a turn's work; returns what goes to the chat at its end."""
+        inbound = turn.inbound
+        session = await self.contexts.session(inbound.session)
+        self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
+        if turn.kind == "compact":
+            outcome, text = Outcome.ANSWERED, await self.contexts.compact(session, inbound.text)
+        else:
+            outcome, text = await self._answer(turn, session)
+        await self._pay_compaction(session)
+        return self._finish(turn, outcome, text)
+
+    async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
+        """The words to the user when `run` ended in a way that nobody foresaw."""
+        self.contexts.forget(turn.inbound.session)
+        return self._finish(turn, Outcome.FAILED, FAILED)
+
+    async def status(self, key: str, details: Mapping[str, str]) -> SessionStatus:
+        """A session's state; `details` are lines that others know."""
+        session = await self.contexts.session(key)
+        models = self._ports.models
+        try:
+            async with asyncio.timeout(0.5):
+                context_window = (await models.agent()).context_window
+        except (ConfigError, TimeoutError):
+            context_window = 0
+        return SessionStatus(
+            session=key,
+            messages=len(session.window.entries),
+            tokens=session.window.tokens(session.overhead),
+            context_window=context_window,
+            compactions=await self._ports.transcripts.compactions(key),
+            compacting=session.compacting,
+            ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
+            pending_retries=0,
+            model=models.main or models.sentence,
+            details=details,
+        )
+
+    async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+        """The agent's answer, or the sentence that stands in its place."""
+        run = None
+        try:
+            run = TurnRun(turn, session.window, await self._turn_ports(turn, session))
+            if turn.stopping:
+                raise asyncio.CancelledError  # /stop came before a crash: there is nothing to take up
+            text = await run_turn(run, RunPolicy(self._ports.config.limits))
+            return Outcome.ANSWERED, text or EMPTY_ANSWER
+        except LimitReached as limit:
+            outcome, text, reason = Outcome.LIMITED, str(limit), "not run: a limit of the turn was reached"
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not turn.stopping or task is None:
+                raise
+            task.uncancel()
+            outcome, text, reason = Outcome.STOPPED, STOPPED, "stopped by the user"
+        except StateError:
+            raise  # nothing can be recorded: the turn stays open and is taken up at the next start
+        except GoclawError as error:
+            outcome, text, reason = Outcome.FAILED, str(error), "the turn failed"
+        if run is not None:
+            await run.settle(f"[{text}]", reason)
+        # What was cut may have reached the store without reaching the window.
+        self.contexts.forget(session.key)
+        return outcome, text
+
+    async def _turn_ports(self, turn: Turn, session: Session) -> TurnPorts:
+        ports, inbound = self._ports, turn.inbound
+        model = await ports.models.agent()
+        system = await ports.prompt.system(await ports.environment.workspace(inbound.actor))
+        tools = orjson.dumps([spec.schema for spec in ports.dispatcher.registry.visible_to(inbound.actor)])
+        session.overhead = estimate_text(system) + len(tools) // 4
+
+        async def make_room(too_long: bool) -> None:
+            await self.contexts.make_room(session, model.context_window, too_long=too_long)
+
+        return TurnPorts(
+            transcripts=ports.transcripts,
+            dispatcher=ports.dispatcher,
+            publish=ports.bus.publish,
+            now=ports.clock.now,
+            fetch=self._fetch,
+            make_room=make_room,
+            model=model,
+            system=system,
+            scope=CallScope(
+                actor=inbound.actor,
+                session=inbound.session,
+                address=inbound.address,
+                deliver=ports.outbox.send,
+                emit=ports.bus.publish,
+                approve=_approver(turn),
+                turn=turn.id,
+            ),
+        )
+
+    async def _fetch(self, channel: str, attachment: Attachment) -> Image:
+        if channel not in self._ports.channels:
+            raise DeliveryError(f"no channel named {channel} is connected", permanent=True)
+        data = await self._ports.channels[channel].fetch(attachment)
+        return Image(await self._ports.blobs.put(data, attachment.mime), attachment.mime)
+
+    async def _pay_compaction(self, session: Session) -> None:
+        """A /compact that came after the last request of a turn."""
+        request, session.compact_request = session.compact_request, None
+        if request is not None:
+            await request.report(await self.contexts.compact(session, request.instructions))
+
+    def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
+        self._ports.bus.publish(TurnFinished(turn.id, turn.inbound.session, outcome, text))
+        if turn.inbound.address.channel == LOCAL or outcome is Outcome.STOPPED:
+            return ()  # a terminal reads the transcript; whoever said /stop has its answer
+        return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, text, turn=turn.id)]
+
+
+def _approver(turn: Turn) -> Approve:
+    """Approvals are answered by people in a later version; until then what would ask is refused in words."""
+
+    async def approve(call: ToolCall, reason: str) -> bool:
+        raise ToolError(f"approval required: {reason}")
+
+    return approve

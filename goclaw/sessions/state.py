@@ -1,0 +1,136 @@
+"""What a conversation needs in memory, and the two things people ask of it: /clear and /compact."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from goclaw.clock import Clock
+from goclaw.config.schema import CompactionSettings
+from goclaw.context.compaction import Source, compact, is_due
+from goclaw.context.health import CompactionHealth
+from goclaw.context.window import Window
+from goclaw.errors import ConfigError
+from goclaw.events import Notice, TurnEvent
+from goclaw.sessions.models import Models
+from goclaw.store.transcripts import StoredCompaction, Transcripts
+
+log = logging.getLogger(__name__)
+
+SESSIONS_IN_MEMORY = 200
+"""Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRequest:
+    """Somebody's /compact while a turn runs."""
+
+    instructions: str
+    report: Callable[[str], Awaitable[None]]
+    """Takes the command's answer to whoever asked."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One conversation in memory."""
+
+    key: str
+    window: Window
+    overhead: int = 0
+    """Tokens of system prompt and tools in the latest request."""
+    compacting: bool = False
+    compact_request: CompactRequest | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the window is rebuilt."""
+
+
+class Contexts:
+    """The windows of all conversations."""
+
+    def __init__(
+        self,
+        transcripts: Transcripts,
+        models: Models,
+        settings: CompactionSettings,
+        clock: Clock,
+        publish: Callable[[TurnEvent], None],
+    ) -> None:
+        self._transcripts = transcripts
+        self._models = models
+        self._settings = settings
+        self._clock = clock
+        self._publish = publish
+        self._loaded: OrderedDict[str, Session] = OrderedDict()
+        self.health = CompactionHealth(clock)
+
+    async def session(self, key: str) -> Session:
+        """The conversation, read from the store if it is not in memory."""
+        session = self._loaded.get(key)
+        if session is None:
+            fresh = Session(key, Window.of(*await self._transcripts.context(key)))
+            session = self._loaded.setdefault(key, fresh)
+        self._loaded.move_to_end(key)
+        while len(self._loaded) > SESSIONS_IN_MEMORY:
+            self._loaded.popitem(last=False)
+        return session
+
+    def forget(self, key: str) -> None:
+        """Drop a conversation from memory (a turn of it ended half-way): the store knows better."""
+        self._loaded.pop(key, None)
+
+    async def clear(self, key: str, running_turn: str) -> None:
+        """Start an empty context. What the turn that runs has said so far stays, so that it can go on."""
+        await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
+        session = self._loaded.get(key)
+        if session is not None:
+            fresh = Window.of(*await self._transcripts.context(key))
+            session.window.entries[:] = fresh.entries
+            session.window.keep_from(0, fresh.summary)
+
+    async def make_room(self, session: Session, context_window: int, *, too_long: bool) -> None:
+        """Before a request: do what a /compact asked for, else compact if it is due or the provider said so."""
+        request, session.compact_request = session.compact_request, None
+        if request is not None:
+            await request.report(await self.compact(session, request.instructions))
+            return
+        tokens = session.window.tokens(session.overhead)
+        if too_long or is_due(session.window, tokens, context_window, self._settings):
+            await self.compact(session)
+
+    async def compact(self, session: Session, instructions: str = "") -> str:
+        """Compact now; returns the lines of `/compact`."""
+        async with session.lock:
+            session.compacting = True
+            self._publish(Notice(session.key, "compacting the context"))
+            try:
+                done = await self._compact(session, instructions)
+            finally:
+                session.compacting = False
+        if done is None:
+            return "Nothing to compact: the conversation is short enough to be kept whole."
+        text = f"Compaction completed!\n  Tokens before: {done.tokens_before:,}\n  Summary source: {done.source}"
+        self._publish(Notice(session.key, text))
+        return f"{text}\n\nTokens after: {done.tokens_after:,}"
+
+    async def _compact(self, session: Session, instructions: str) -> StoredCompaction | None:
+        try:
+            summarizers = await self._models.summarizers()
+            context_window = (await self._models.agent()).context_window
+        except ConfigError:
+            summarizers, context_window = [], self._settings.reserve_tokens
+        if self.health.degraded:
+            summarizers = [summarizer for summarizer in summarizers if summarizer.source is not Source.LLM]
+        done = await compact(
+            session.window,
+            summarizers,
+            self._settings,
+            self._clock,
+            tokens_before=session.window.tokens(session.overhead),
+            budget=max(0, context_window // 2 - session.overhead),
+            instructions=instructions,
+            keep=lambda compaction: self._transcripts.add_compaction(session.key, compaction),
+        )
+        if done and any(summarizer.source is Source.LLM for summarizer in summarizers):
+            self.health.record(worked=done.source == Source.LLM)
+        return done

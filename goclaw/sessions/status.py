@@ -1,0 +1,82 @@
+"""The text of `/status` and the numbers behind it. The first lines are those of the tools contract, to the letter."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goclaw.clock import Clock
+from goclaw.context.health import FAILURE_THRESHOLD, CompactionHealth
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """A session's state at one moment."""
+
+    session: str
+    messages: int
+    tokens: int
+    context_window: int
+    compactions: int
+    compacting: bool
+    ollama_configured: bool
+    pending_retries: int
+    model: str
+    details: Mapping[str, str]
+    """More lines, in a block of their own: name and text."""
+
+    def text(self, health: CompactionHealth, clock: Clock) -> str:
+        """What `/status` prints."""
+        share = 100 * self.tokens / self.context_window if self.context_window else 0.0
+        blocks = [
+            [
+                "Session Status",
+                f"  Messages: {self.messages:,}",
+                f"  Tokens: {self.tokens:,} / {self.context_window:,} ({share:.1f}%)",
+                f"  Compactions: {self.compactions:,}",
+            ],
+            ["Compaction Health", *self._health_lines(health, clock)],
+            ["GoClaw", f"  Model: {self.model}", *(f"  {name}: {text}" for name, text in self.details.items())],
+        ]
+        return "\n\n".join("\n".join(block) for block in blocks)
+
+    def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
+        if not self.ollama_configured:
+            lines = ["  Ollama: not configured", "  Mode: main model only"]
+        elif health.degraded:
+            return [
+                f"  Ollama: degraded ({health.failures}/{FAILURE_THRESHOLD} failures)",
+                "  Mode: fallback to main model",
+                f"  Reset in: {_minutes(health.reset_in)}",
+                *self._progress(),
+            ]
+        else:
+            lines = [f"  Ollama: healthy ({health.failures}/{FAILURE_THRESHOLD} failures)", "  Mode: normal"]
+        ago = "never" if health.last_attempt is None else f"{_minutes(clock.now() - health.last_attempt)} ago"
+        return [*lines, f"  Last attempt: {ago}", f"  Pending retries: {self.pending_retries}", *self._progress()]
+
+    def _progress(self) -> Sequence[str]:
+        return ["  Status: compaction in progress"] if self.compacting else []
+
+    def numbers(self, health: CompactionHealth) -> dict[str, Any]:
+        """The same for machines (`goclaw status --json`)."""
+        return {
+            "session": self.session,
+            "messages": self.messages,
+            "tokens": self.tokens,
+            "context_window": self.context_window,
+            "compactions": self.compactions,
+            "compacting": self.compacting,
+            "pending_retries": self.pending_retries,
+            "model": self.model,
+            "ollama": {
+                "configured": self.ollama_configured,
+                "degraded": health.degraded,
+                "failures": health.failures,
+                "last_attempt": health.last_attempt,
+            },
+            "details": dict(self.details),
+        }
+
+
+def _minutes(seconds: float) -> str:
+    return f"{max(0, round(seconds / 60))} min"

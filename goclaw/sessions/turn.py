@@ -1,0 +1,190 @@
+"""One turn's steps: each is journaled, stored, shown to whoever watches, and added to the window.
+
+A step that the journal has already is read back; its rows are in the store and so in the window, which is loaded
+anew after a crash.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from goclaw.agent.prompt import envelope
+from goclaw.context.window import Window, shown
+from goclaw.engine.base import Step, Turn
+from goclaw.errors import DeliveryError, ModelError, ModelErrorKind, OutcomeUnknown
+from goclaw.events import (
+    Attachment,
+    MessageStored,
+    StreamRestarted,
+    TextStreamed,
+    ThinkingStreamed,
+    TurnEvent,
+)
+from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
+from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.specs import ToolSpec
+from goclaw.store.database import Bound
+from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, rows_of
+from goclaw.toolkit.dispatcher import CallScope, Dispatcher, error_text
+
+log = logging.getLogger(__name__)
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+_USER: TypeAdapter[UserMessage] = TypeAdapter(UserMessage)
+_FINISHED: TypeAdapter[Finished] = TypeAdapter(Finished)
+_NOTE: TypeAdapter[AssistantMessage] = TypeAdapter(AssistantMessage)
+_RESULT: TypeAdapter[ToolResult] = TypeAdapter(ToolResult)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPorts:
+    """What the steps of a turn stand on, filled in by the session service."""
+
+    transcripts: Transcripts
+    dispatcher: Dispatcher
+    publish: Callable[[TurnEvent], None]
+    now: Callable[[], float]
+    fetch: Callable[[str, Attachment], Awaitable[Image]]
+    """A picture from its channel into the blob store."""
+    make_room: Callable[[bool], Awaitable[None]]
+    """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long."""
+    model: ChatModel
+    system: str
+    scope: CallScope
+
+
+class TurnRun:
+    """Implements `agent.loop.TurnSteps` for one turn."""
+
+    def __init__(self, turn: Turn, window: Window, ports: TurnPorts) -> None:
+        self._turn = turn
+        self._window = window
+        self._ports = ports
+        self._session = turn.inbound.session
+        self._asked: dict[str, ToolCall] = {}
+        """Calls without a result yet, by step name."""
+
+    @property
+    def tools(self) -> list[ToolSpec]:
+        """What the model is shown; asked anew for every request, so that a right that was taken away is gone."""
+        return self._ports.dispatcher.registry.visible_to(self._turn.inbound.actor)
+
+    async def hear(self) -> None:
+        """Put the user's message into the transcript, its pictures fetched."""
+        inbound = self._turn.inbound
+        context = envelope(inbound)
+
+        def rows(message: UserMessage) -> list[Bound]:
+            origin = self._origin("user", sender=inbound.actor.key, context=context)
+            session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
+            return [*rows_of(message, origin), session]
+
+        step = await self._turn.step("user", self._user_message, _USER, rows=rows)
+        self._keep(step, step.value, sender=inbound.actor.key, context=context)
+
+    async def answer(self, number: int) -> AssistantMessage:
+        """Make the context fit, then ask the model."""
+        name = f"model:{number}"
+        step = await self._turn.step(
+            name, self._ask, _FINISHED, rows=lambda done: rows_of(done.message, self._origin(name))
+        )
+        self._keep(step, step.value.message)
+        if not step.replayed:
+            self._window.count(step.value.usage)
+        self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
+        return step.value.message
+
+    async def use(self, number: int, call: ToolCall) -> ToolResult:
+        """Run one tool call; one that must not run twice leaves an intent first."""
+        name = f"tool:{number}:{call.id}"
+        repeatable = self._ports.dispatcher.is_idempotent(call, self._turn.inbound.actor)
+        step = await self._turn.step(
+            name,
+            lambda: self._ports.dispatcher.call(call, self._ports.scope),
+            _RESULT,
+            rows=lambda result: rows_of(result, self._origin(name)),
+            unknown=None if repeatable else lambda: _unknown(call),
+        )
+        self._keep(step, step.value)
+        self._asked.pop(name, None)
+        return step.value
+
+    async def settle(self, note: str, reason: str) -> None:
+        """Leave a valid transcript after an end that the model did not choose.
+
+        Args:
+            note: what the transcript shows in place of an answer.
+            reason: the error text of every call that got no result.
+        """
+        for name, call in list(self._asked.items()):
+            result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
+            await self._note(f"settle:{name}", result, _RESULT)
+        self._asked.clear()
+        await self._note("settle", AssistantMessage(note), _NOTE)
+
+    async def _note(self, name: str, message: MessageT, codec: TypeAdapter[MessageT]) -> None:
+        async def given() -> MessageT:
+            return message
+
+        step = await self._turn.step(name, given, codec, rows=lambda value: rows_of(value, self._origin(name)))
+        self._keep(step, step.value)
+
+    async def _user_message(self) -> UserMessage:
+        inbound = self._turn.inbound
+        images, notes = [], []
+        for attachment in inbound.attachments:
+            try:
+                images.append(await self._ports.fetch(inbound.address.channel, attachment))
+            except DeliveryError as error:
+                notes.append(f"[a {attachment.kind} came with this message, but could not be fetched: {error}]")
+        return UserMessage("\n".join([inbound.text, *notes]).strip(), tuple(images))
+
+    async def _ask(self) -> Finished:
+        await self._ports.make_room(False)
+        try:
+            return await self._stream()
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.OVERFLOW:
+                raise
+            await self._ports.make_room(True)
+            return await self._stream()
+
+    async def _stream(self) -> Finished:
+        request = Request(self._ports.system, self._window.messages(), self.tools)
+        async with self._ports.model.stream(request) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event
+                self._show(event)
+        raise ModelError(ModelErrorKind.TRUNCATED, f"{self._ports.model.spec} ended without an answer.")
+
+    def _show(self, event: ModelEvent) -> None:
+        turn, session = self._turn.id, self._session
+        match event:
+            case TextDelta():
+                self._ports.publish(TextStreamed(turn, session, event.text))
+            case ThinkingDelta():
+                self._ports.publish(ThinkingStreamed(turn, session, event.text))
+            case Restarted():
+                self._ports.publish(StreamRestarted(turn, session, event.reason))
+            case _:
+                pass
+
+    def _keep(self, step: Step[Any], message: Message, *, sender: str = "", context: str = "") -> None:
+        """Add a message that was just stored to the window, and tell whoever watches."""
+        if step.replayed:
+            return
+        row, at = step.rows[0], self._ports.now()
+        self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
+        self._ports.publish(MessageStored(self._turn.id, self._session, row, message, at, sender))
+
+    def _origin(self, step: str, *, sender: str = "", context: str = "") -> Origin:
+        return Origin(self._session, self._turn.id, step, self._ports.now(), sender, context)
+
+
+def _unknown(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)

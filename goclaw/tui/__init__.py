@@ -1,0 +1,4 @@
+"""The terminal client: a process of its own that talks to the daemon over the socket. It imports nothing of the server.
+
+`client` speaks the protocol; `plain` is a conversation in plain lines.
+"""

@@ -1,0 +1,122 @@
+"""A client's end of the socket: attach to a session, send, and follow what happens."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+
+from goclaw.errors import StateError
+from goclaw.events import Acceptance, TurnEvent
+from goclaw.wire import (
+    CLIENT_FRAME,
+    MAX_FRAME,
+    PATH,
+    SERVER_FRAME,
+    Accepted,
+    AskStatus,
+    Attach,
+    Attached,
+    ClientFrame,
+    Happened,
+    Refused,
+    Send,
+    ServerFrame,
+    Status,
+    event_of,
+)
+
+FrameT = TypeVar("FrameT")
+
+
+class Client:
+    """One attached connection. Made by `attach`. One task at a time may read from it."""
+
+    def __init__(self, connection: aiohttp.ClientWebSocketResponse) -> None:
+        self._connection = connection
+        self._early: list[ServerFrame] = []
+        """Frames that came while an answer of another kind was awaited."""
+        self.attached: Attached
+
+    async def open(self, session: str, after: int, limit: int) -> None:
+        """Say which session; `attached` holds the answer."""
+        await self._send(Attach(session, after, limit))
+        self.attached = await self._expect(Attached)
+
+    async def submit(self, text: str, message_id: str = "") -> str:
+        """Send a message or a command without waiting; returns its id."""
+        frame = Send(message_id or uuid.uuid4().hex, text)
+        await self._send(frame)
+        return frame.id
+
+    async def send(self, text: str) -> Acceptance:
+        """Send a message or a command and wait until it is on disk, or answered."""
+        await self.submit(text)
+        return (await self._expect(Accepted)).acceptance
+
+    async def status(self) -> dict[str, Any]:
+        """The numbers of `/status`, with its text under `text`."""
+        await self._send(AskStatus())
+        return (await self._expect(Status)).numbers
+
+    async def frames(self) -> AsyncIterator[TurnEvent | Acceptance]:
+        """Everything that comes from now on; ends when the daemon closes the connection."""
+        while self._early or not self._connection.closed:
+            frame = self._early.pop(0) if self._early else await self._receive()
+            match frame:
+                case Happened():
+                    event = event_of(frame)
+                    if event is not None:
+                        yield event
+                case Accepted():
+                    yield frame.acceptance
+                case Refused():
+                    raise StateError(f"the daemon refused: {frame.reason}")
+                case None:
+                    return
+                case _:
+                    pass
+
+    async def _send(self, frame: ClientFrame) -> None:
+        try:
+            await self._connection.send_str(CLIENT_FRAME.dump_json(frame).decode())
+        except (ConnectionError, aiohttp.ClientError) as error:
+            raise StateError("the daemon closed the connection") from error
+
+    async def _receive(self) -> ServerFrame | None:
+        async for message in self._connection:
+            if message.type is aiohttp.WSMsgType.TEXT:
+                return SERVER_FRAME.validate_json(message.data)
+        return None
+
+    async def _expect(self, kind: type[FrameT]) -> FrameT:
+        while (frame := await self._receive()) is not None:
+            if isinstance(frame, kind):
+                return frame
+            if isinstance(frame, Refused):
+                raise StateError(f"the daemon refused: {frame.reason}")
+            self._early.append(frame)
+        raise StateError("the daemon closed the connection")
+
+
+@asynccontextmanager
+async def attach(path: Path, session: str, *, after: int = 0, limit: int = 50) -> AsyncIterator[Client]:
+    """Attach to `session` at the daemon whose socket is at `path`.
+
+    Raises:
+        StateError: no daemon answers there.
+    """
+    connector = aiohttp.UnixConnector(str(path))
+    async with aiohttp.ClientSession(connector=connector) as http:
+        try:
+            connection = await http.ws_connect(
+                f"http://goclaw{PATH}", heartbeat=20.0, max_msg_size=MAX_FRAME, timeout=aiohttp.ClientWSTimeout(5.0)
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise StateError(f"no GoClaw daemon answers at {path}. Start one with `goclaw gateway`.") from error
+        async with connection:
+            client = Client(connection)
+            await client.open(session, after, limit)
+            yield client

@@ -1,0 +1,144 @@
+"""The frames that clients and the daemon exchange: JSON texts over a WebSocket.
+
+A client attaches to one session, gets what it missed and the answer that is being written, and then every event of the
+session. It may send messages; each has an id of the client's own, so that one sent again after a break is not taken
+twice.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from goclaw.events import (
+    Acceptance,
+    CommandInfo,
+    MessageStored,
+    Notice,
+    StreamRestarted,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    TurnEvent,
+    TurnFinished,
+    TurnStarted,
+)
+
+PATH = "/ws"
+MAX_FRAME = 4 << 20
+"""Bytes of one frame: a pasted log fits, a flood does not."""
+
+# From the client
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """First frame of a connection: which session, and the last row that the client has."""
+
+    session: str
+    after: int = 0
+    limit: int = 50
+    type: Literal["attach"] = "attach"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A person's message or command."""
+
+    id: str
+    text: str
+    type: Literal["send"] = "send"
+
+
+@dataclass(frozen=True, slots=True)
+class AskStatus:
+    """The numbers of `/status`."""
+
+    type: Literal["ask_status"] = "ask_status"
+
+
+ClientFrame = Attach | Send | AskStatus
+
+# From the daemon
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Answer to `Attach`: rows that the client lacks, and the answer being written."""
+
+    session: str
+    history: list[MessageStored]
+    partial: str
+    commands: list[CommandInfo]
+    greeting: str
+    """Which model answers and how to change it."""
+    type: Literal["attached"] = "attached"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Answer to `Send`: the message is on disk, or the command's text."""
+
+    id: str
+    acceptance: Acceptance
+    type: Literal["accepted"] = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Answer to `AskStatus`."""
+
+    numbers: dict[str, Any]
+    type: Literal["status"] = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Something happened in the session."""
+
+    name: str
+    event: dict[str, Any] = field(default_factory=dict)
+    type: Literal["happened"] = "happened"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The client did something that the daemon does not take."""
+
+    reason: str
+    type: Literal["refused"] = "refused"
+
+
+ServerFrame = Attached | Accepted | Status | Happened | Refused
+
+CLIENT_FRAME: TypeAdapter[ClientFrame] = TypeAdapter(Annotated[ClientFrame, Field(discriminator="type")])
+SERVER_FRAME: TypeAdapter[ServerFrame] = TypeAdapter(Annotated[ServerFrame, Field(discriminator="type")])
+
+_EVENTS: dict[str, TypeAdapter[Any]] = {
+    kind.__name__: TypeAdapter(kind)
+    for kind in (
+        TurnStarted,
+        TextStreamed,
+        ThinkingStreamed,
+        StreamRestarted,
+        ToolStarted,
+        ToolFinished,
+        MessageStored,
+        Notice,
+        TurnFinished,
+    )
+}
+
+
+def happened(event: TurnEvent) -> Happened:
+    """An event as a frame."""
+    name = type(event).__name__
+    return Happened(name, _EVENTS[name].dump_python(event, mode="json"))
+
+
+def event_of(frame: Happened) -> TurnEvent | None:
+    """The event in a frame; None for a kind that only a newer daemon knows."""
+    adapter = _EVENTS.get(frame.name)
+    event: TurnEvent | None = adapter.validate_python(frame.event) if adapter else None
+    return event

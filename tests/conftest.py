@@ -1,0 +1,22 @@
+"""Nouns that many tests need."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from goclaw.clock import SteppedClock
+from goclaw.store.database import Database, open_database
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """A clock that stands still."""
+    return SteppedClock()
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    """A new database file."""
+    async with open_database(tmp_path / "goclaw.db") as opened:
+        yield opened

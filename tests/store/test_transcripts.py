@@ -1,0 +1,84 @@
+"""What is stored of a conversation comes back as the same conversation."""
+
+import pytest
+
+from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.store.database import Database
+from goclaw.store.transcripts import Origin, StoredCompaction, Transcripts, rows_of
+
+CONVERSATION: list[Message] = [
+    UserMessage("look at this", (Image("ab" * 32, "image/png"),)),
+    AssistantMessage(
+        "I will look",
+        (ToolCall("1", "read", {"path": "a.txt"}), ToolCall("2", "exec", {"command": "ls"})),
+        Native("anthropic", 1, [{"type": "thinking", "signature": "xyz"}]),
+    ),
+    ToolResult("2", "exec", "a.txt"),
+    ToolResult("1", "read", '{"error": "file not found: a.txt"}', is_error=True),
+    AssistantMessage("There is nothing."),
+]
+
+
+async def store(database: Database, messages: list[Message], session: str = "s", turn: str = "t") -> list[int]:
+    rows = []
+    for number, message in enumerate(messages):
+        origin = Origin(session, turn, f"step {number}", 100.0 + number, "telegram:1", "<context/>")
+        rows.append((await database.write(*rows_of(message, origin)))[0].lastrowid)
+    return rows
+
+
+async def test_a_conversation_survives_the_store(database: Database) -> None:
+    await store(database, CONVERSATION)
+    _, stored = await Transcripts(database).context("s")
+    assert [item.message for item in stored] == CONVERSATION
+
+
+async def test_history_gives_the_last_rows_oldest_first(database: Database) -> None:
+    rows = await store(database, [UserMessage(str(number)) for number in range(10)])
+    history = await Transcripts(database).history("s", after=rows[2], limit=3)
+    assert [(item.row, item.message) for item in history] == [
+        (rows[number], UserMessage(str(number))) for number in (7, 8, 9)
+    ]
+
+
+@pytest.mark.promise("P-history-kept")
+async def test_clear_hides_what_was_said_and_deletes_nothing(database: Database) -> None:
+    transcripts = Transcripts(database)
+    await store(database, CONVERSATION)
+    await transcripts.clear("s", but_turn="", at=1.0)
+    assert (await transcripts.context("s"))[1] == []
+    assert await transcripts.count("s") == 7
+
+
+async def test_clear_spares_the_turn_that_runs(database: Database) -> None:
+    transcripts = Transcripts(database)
+    await store(database, [UserMessage("old")], turn="old")
+    await store(database, [UserMessage("running")], turn="now")
+    await transcripts.clear("s", but_turn="now", at=1.0)
+    assert [item.message for item in (await transcripts.context("s"))[1]] == [UserMessage("running")]
+
+
+async def test_a_compaction_stands_for_what_came_before_it(database: Database) -> None:
+    transcripts = Transcripts(database)
+    rows = await store(database, CONVERSATION)
+    compaction = StoredCompaction("a summary", "LLM", rows[4], 1000, 10, at=5.0)
+    await transcripts.add_compaction("s", compaction)
+    assert await transcripts.context("s") == (compaction, (await transcripts.context("s"))[1])
+    assert [item.message for item in (await transcripts.context("s"))[1]] == CONVERSATION[4:]
+    assert await transcripts.compactions("s") == 1
+
+
+async def test_clear_hides_the_summary_too(database: Database) -> None:
+    transcripts = Transcripts(database)
+    rows = await store(database, CONVERSATION)
+    await transcripts.add_compaction("s", StoredCompaction("a summary", "LLM", rows[4], 1000, 10, at=5.0))
+    await transcripts.clear("s", but_turn="", at=6.0)
+    assert await transcripts.context("s") == (None, [])
+
+
+async def test_sessions_do_not_see_each_other(database: Database) -> None:
+    await store(database, [UserMessage("mine")], session="a")
+    await store(database, [UserMessage("yours")], session="b")
+    transcripts = Transcripts(database)
+    assert [item.message for item in (await transcripts.context("a"))[1]] == [UserMessage("mine")]
+    assert {info.key for info in await transcripts.sessions()} == {"a", "b"}
