@@ -22,6 +22,12 @@ Effort = Literal["low", "medium", "high"]
 DEFAULT_MAX_OUTPUT = 8_192
 """Output limit in tokens where neither the configuration nor the model data say one (design, "LLM")."""
 
+INVALID_JSON = "__invalid_json__"
+"""The one key of `ToolCall.input` when a model wrote arguments that are no JSON object; its value is what it wrote.
+
+Never a valid input: the dispatcher answers the model with an error, and the call can still be replayed.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

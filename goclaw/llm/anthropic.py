@@ -1,0 +1,262 @@
+"""Anthropic's Messages API, version 2023-06-01, as documented in November 2026. Streaming only.
+
+Thinking is signed and must come back as it was; it travels as `Native` (schema 1: the answer's content blocks).
+"""
+
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.errors import ConfigError, ModelError, ModelErrorKind
+from goclaw.llm.anthropic_answer import Answer
+from goclaw.llm.base import Effort, ModelEvent, ModelPorts, Provider, Request
+from goclaw.llm.data import ModelFacts, facts
+from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
+from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.failures import connecting, flagged, reading
+from goclaw.llm.post import post, settle
+from goclaw.llm.sse import read_events
+from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
+from goclaw.specs import ToolSpec
+
+BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+NATIVE_SCHEMA = 1
+MARK = b',"cache_control":{"type":"ephemeral"}}'
+"""Ends a block that closes a cached prefix."""
+MARKED_TURNS = 2
+"""Cache marks in the conversation: its end, and where it ended last time. Tools and system text take the other two of
+the four that the API allows."""
+BUDGET_ONLY = re.compile(r"claude-(3|(opus|sonnet|haiku)-4-([015]|20))")
+"""Models that think within a budget; all later ones think adaptively and refuse a budget."""
+BUDGETS: Mapping[Effort, int] = {"low": 2_048, "medium": 8_192, "high": 12_288}
+"""Tokens of thinking; they count towards the output limit, which is raised by as much (with the
+limits of `data` this stays below the 32,000 of Opus 4)."""
+LEAST_BUDGET = 1_024
+"""The API's own minimum."""
+STALE_THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
+"""In a rejection: thinking was sent back that no longer fits the conversation before it (it was compacted, say)."""
+OPENING = b'{"role":"user","content":[{"type":"text","text":"(The conversation goes on.)"}]}'
+"""The API wants the person to speak first; a compacted conversation need not begin that way."""
+
+
+class AnthropicModel:
+    """A `ChatModel` on the Messages API."""
+
+    def __init__(self, spec: str, base_url: str, key: str | None, options: ModelOptions, ports: ModelPorts) -> None:
+        self.spec = spec
+        self._name = spec.partition(":")[2]
+        self._base_url = base_url.rstrip("/").removesuffix("/v1")
+        self._key = key
+        self._options = options
+        self._ports = ports
+        self._messages = EncodedMessages(encode, ports.load_image)
+        self._tools = EncodedTools(encode_tools)
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """What is known of the model; see `data.prepare`."""
+        return facts(self.spec, self._options, self._ports.clock.now())
+
+    @property
+    def context_window(self) -> int:
+        return self.facts.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self.facts.sees_images
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
+        return aclosing(flagged(self._events(request)))
+
+    async def count(self, request: Request) -> int:
+        """Anthropic's own count; an estimate when it cannot be had."""
+        body = await self._body(request, {"model": self._name})
+        try:
+            url = f"{self._base_url}/v1/messages/count_tokens"
+            async with post(self._ports.http, self._ports.clock, self.spec, url, self._headers(), body) as response:
+                with connecting(self.spec), reading(self.spec):
+                    return int(orjson.loads(await response.read())["input_tokens"])
+        except (ModelError, KeyError, TypeError):
+            return estimate_tokens(request)
+
+    async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        try:
+            async with aclosing(self._ask(request)) as events:
+                async for event in events:
+                    yield event
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.REJECTED or not STALE_THINKING.search(str(error)):
+                raise
+            if not self._forget_thinking(request):
+                raise
+        else:
+            return
+        async with aclosing(self._ask(request)) as events:
+            async for event in events:
+                yield event
+
+    async def _ask(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        limit = request.max_output or self.facts.max_output
+        thinking = think(self._name, self._options.thinking, limit, request.messages)
+        head = {"model": self._name, "max_tokens": limit, "stream": True, **thinking}
+        body = await self._body(request, head)
+        url = f"{self._base_url}/v1/messages"
+        async with post(self._ports.http, self._ports.clock, self.spec, url, self._headers(), body) as response:
+            answer = Answer(self.spec)
+            with reading(self.spec):
+                async with aclosing(read_events(response.content)) as frames:
+                    async for frame in frames:
+                        for event in answer.take(orjson.loads(frame.data)):
+                            yield event
+                        if answer.ended:
+                            break
+            finished = answer.finish()
+            await settle(response)
+            yield finished
+
+    def _headers(self) -> dict[str, str]:
+        key = {"x-api-key": self._key} if self._key else {}
+        return {"anthropic-version": VERSION, **key}
+
+    async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
+        messages = results_first(request.messages)
+        parts = {}
+        if request.system.strip():
+            block = orjson.dumps({"type": "text", "text": request.system})
+            parts["system"] = array([mark(block) if request.cache else block])
+        if request.tools:
+            tools = self._tools.text(request.tools)
+            # `}]` ends the last tool and the list.
+            parts["tools"] = mark(tools[:-1]) + b"]" if request.cache else tools
+        blocks = await self._messages.blocks(messages)
+        parts["messages"] = join(messages, blocks, marked=request.cache)
+        return splice(head, **parts)
+
+    def _forget_thinking(self, request: Request) -> bool:
+        """Send answers without their thinking from now on; tell whether that changes anything."""
+        stale = [
+            message for message in request.messages if isinstance(message, AssistantMessage) and replayable(message)
+        ]
+        for message in stale:
+            self._messages.keep(message, plain(message))
+        return bool(stale)
+
+
+def encode(message: Message, pictures: Pictures) -> Blocks:
+    """The content blocks of one message."""
+    if isinstance(message, AssistantMessage):
+        native = replayable(message)
+        return tuple(map(orjson.dumps, native)) if native else plain(message)
+    if isinstance(message, ToolResult):
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": clean(message.call_id)}
+        if message.content:
+            block["content"] = message.content
+        if message.is_error:
+            block["is_error"] = True
+        return (orjson.dumps(block),)
+    blocks = [
+        orjson.dumps(
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": image.mime, "data": pictures[image.blob]},
+            }
+        )
+        for image in message.images
+    ]
+    # Blocks of nothing but space are rejected.
+    text = message.text if message.text.strip() else "" if blocks else "(empty message)"
+    return (*blocks, orjson.dumps({"type": "text", "text": text})) if text else tuple(blocks)
+
+
+def plain(message: AssistantMessage) -> Blocks:
+    """The content blocks of an answer without what only its own model could have said."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    for call in message.calls:
+        blocks.append({"type": "tool_use", "id": clean(call.id), "name": clean(call.name), "input": call.input})
+    return tuple(map(orjson.dumps, blocks))
+
+
+def replayable(message: AssistantMessage) -> list[Any]:
+    """The answer's own blocks, when they are Anthropic's and of a shape that we know; else empty."""
+    native = message.native
+    if native is None or native.provider != "anthropic" or native.schema != NATIVE_SCHEMA:
+        return []
+    return native.content if isinstance(native.content, list) else []
+
+
+def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
+    """The JSON list of the tools."""
+    return orjson.dumps(
+        [{"name": tool.name, "description": tool.description, "input_schema": tool.schema} for tool in tools]
+    )
+
+
+def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool) -> bytes:
+    """The JSON list of turns: what follows each other from one side becomes one turn, tool results first."""
+    turns: list[tuple[bool, list[bytes]]] = []
+    for message, encoded in zip(messages, blocks, strict=True):
+        from_model = isinstance(message, AssistantMessage)
+        if not encoded:
+            continue
+        if turns and turns[-1][0] is from_model:
+            turns[-1][1].extend(encoded)
+        else:
+            turns.append((from_model, list(encoded)))
+    if marked:
+        for content in [content for from_model, content in turns if not from_model][-MARKED_TURNS:]:
+            content[-1] = mark(content[-1])
+    texts = [
+        b'{"role":"%s","content":[%s]}' % (b"assistant" if from_model else b"user", b",".join(content))
+        for from_model, content in turns
+    ]
+    return array(texts if turns and not turns[0][0] else [OPENING, *texts])
+
+
+def mark(block: bytes) -> bytes:
+    """The block with a cache mark; given and returned as JSON."""
+    return block[:-1] + MARK
+
+
+def think(name: str, effort: str, limit: int, messages: Sequence[Message]) -> dict[str, Any]:
+    """The fields that ask for thinking; none for `off`: the model then does as it does by default."""
+    if effort not in BUDGETS:
+        return {}
+    if not BUDGET_ONLY.match(name):
+        return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
+    if any(isinstance(message, AssistantMessage) and not replayable(message) for message in running_loop(messages)):
+        # With a budget the API wants every answer of the running turn to begin with thinking.
+        return {}
+    budget = max(LEAST_BUDGET, BUDGETS[effort])  # type: ignore[index]  # `effort` is a key: checked above
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": limit + budget}
+
+
+def running_loop(messages: Sequence[Message]) -> list[Message]:
+    """What the model and its tools said since a person spoke last."""
+    since = 0
+    for number, message in enumerate(messages):
+        if isinstance(message, UserMessage):
+            since = number
+    return list(messages[since:])
+
+
+def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> AnthropicModel:
+    """The model for `anthropic:name`.
+
+    Raises:
+        ConfigError: there is no key (one is not needed with an own `base_url`).
+    """
+    key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get("ANTHROPIC_API_KEY")
+    if not key and not settings.base_url:
+        raise ConfigError(f"{spec}: no key; set ANTHROPIC_API_KEY or providers.anthropic.api_key")
+    return AnthropicModel(spec, settings.base_url or BASE_URL, key, options, ports)
+
+
+PROVIDER = Provider("anthropic", open_anthropic)

@@ -1,0 +1,127 @@
+"""Each message is mapped to a wire's form once and kept as bytes; a request's body is those bytes, joined.
+
+A turn then costs what is new in it, not what the conversation is long. Kept by identity for as long as the message
+lives: messages are frozen, so the bytes stay true.
+"""
+
+import asyncio
+import base64
+import hashlib
+import re
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from goclaw.messages import Image, Message, ToolResult, UserMessage
+from goclaw.specs import ToolSpec
+
+Blocks = tuple[bytes, ...]
+"""The JSON texts that one message becomes: content blocks, or one whole message, as the wire likes it."""
+Pictures = Mapping[str, str]
+"""Base64 by blob key."""
+Encode = Callable[[Message, Pictures], Blocks]
+NAME = re.compile(r"[^a-zA-Z0-9_-]")
+"""What ids and names of tools may not hold at Anthropic and OpenAI; other providers' may, and so may invented ones."""
+
+
+class EncodedMessages:
+    """The encoded forms of the messages of all conversations that one model has."""
+
+    def __init__(self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]]) -> None:
+        self._encode = encode
+        self._load_image = load_image
+        self._kept: dict[int, tuple[weakref.ref[Message], Blocks]] = {}
+
+    async def blocks(self, messages: Sequence[Message]) -> list[Blocks]:
+        """The forms of `messages`, in order. Loads the pictures of those that are new.
+
+        Raises: whatever the loader raises.
+        """
+        found: list[Blocks] = []
+        for message in messages:
+            kept = self._kept.get(id(message))
+            if kept is not None and kept[0]() is message:
+                found.append(kept[1])
+            else:
+                blocks = self._encode(message, await self._pictures(message))
+                self.keep(message, blocks)
+                found.append(blocks)
+        return found
+
+    def keep(self, message: Message, blocks: Blocks) -> None:
+        """Use `blocks` for this message from now on."""
+        key = id(message)
+
+        def forget(dead: "weakref.ref[Message]") -> None:
+            # The number may belong to a new message by now.
+            if (kept := self._kept.get(key)) is not None and kept[0] is dead:
+                del self._kept[key]
+
+        self._kept[key] = (weakref.ref(message, forget), blocks)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def _pictures(self, message: Message) -> Pictures:
+        if not isinstance(message, UserMessage) or not message.images:
+            return {}
+        return {image.blob: await self._picture(image) for image in message.images}
+
+    async def _picture(self, image: Image) -> str:
+        data = await self._load_image(image.blob)
+        # Several megabytes are possible: 10 ms and more.
+        return await asyncio.to_thread(lambda: base64.b64encode(data).decode())
+
+
+class EncodedTools:
+    """The encoded form of the tools that were shown last; they change seldom."""
+
+    def __init__(self, encode: Callable[[Sequence[ToolSpec]], bytes]) -> None:
+        self._encode = encode
+        self._tools: Sequence[ToolSpec] = ()
+        self._text = b""
+
+    def text(self, tools: Sequence[ToolSpec]) -> bytes:
+        """The form of these tools; made anew only when one of them is another object than last time."""
+        same = len(tools) == len(self._tools) and all(map(lambda old, new: old is new, self._tools, tools))
+        if not same or not self._text:
+            self._tools, self._text = tuple(tools), self._encode(tools)
+        return self._text
+
+
+def results_first(messages: Sequence[Message]) -> list[Message]:
+    """The conversation with tool results moved before what a person said while the tools ran.
+
+    Every protocol wants them directly after the calls.
+    """
+    ordered: list[Message] = []
+    waiting: list[Message] = []
+    for message in messages:
+        if isinstance(message, UserMessage):
+            waiting.append(message)
+        else:
+            if waiting and not isinstance(message, ToolResult):
+                ordered += waiting
+                waiting = []
+            ordered.append(message)
+    return ordered + waiting
+
+
+def splice(head: Mapping[str, Any], **parts: bytes) -> bytes:
+    """The JSON object with the fields of `head` and, after them, `parts` that are JSON already."""
+    fields = [orjson.dumps(head)[1:-1], *(b'"%s":%s' % (name.encode(), text) for name, text in parts.items())]
+    return b"{" + b",".join(field for field in fields if field) + b"}"
+
+
+def array(items: Sequence[bytes]) -> bytes:
+    """The JSON array of items that are JSON already."""
+    return b"[" + b",".join(items) + b"]"
+
+
+def clean(name: str) -> str:
+    """An id or name that every API takes; one that had to be changed stays unmistakable by a digest."""
+    if name and not NAME.search(name):
+        return name
+    return f"{NAME.sub('_', name)}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

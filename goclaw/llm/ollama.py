@@ -1,0 +1,232 @@
+"""Ollama's own protocol (`/api/chat`): its OpenAI-compatible one ignores `num_ctx`, and long conversations are then
+cut silently to 4,096 tokens.
+
+The `ollama` package is imported when a model is first asked: half a second that nobody else should wait for.
+"""
+
+import asyncio
+import math
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.errors import ModelError, ModelErrorKind
+from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
+from goclaw.llm.data import sees, usual_output
+from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, results_first, splice
+from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.failures import classify, fail, flagged
+from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
+from goclaw.llm.ollama_probe import TIME_LIMIT, ollama_url
+from goclaw.llm.openai_chat import encode_tools
+from goclaw.messages import AssistantMessage, Message, ToolResult
+from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable
+
+if TYPE_CHECKING:
+    from ollama import AsyncClient
+
+SMALLEST_BUCKET = 4_096
+"""Tokens of `num_ctx`; doubled until the need fits. Ollama loads a model anew for every other value."""
+LEAST_OUTPUT = 512
+"""Tokens that must remain for an answer; with less, the conversation counts as too long."""
+
+
+class OllamaModel:
+    """A `ChatModel` on an Ollama server."""
+
+    def __init__(
+        self, spec: str, base_url: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
+    ) -> None:
+        self.spec = spec
+        self._name = spec.partition(":")[2]
+        self._base_url = base_url
+        self._key = settings.api_key.get_secret_value() if settings.api_key else None
+        self._options = options
+        self._largest = options.context_window or settings.max_context
+        self._bucket = 0
+        self._capabilities: frozenset[str] | None = None
+        self._messages = EncodedMessages(encode, ports.load_image)
+        self._tools = EncodedTools(encode_tools)
+
+    @property
+    def context_window(self) -> int:
+        """The largest `num_ctx` that will be asked for; known exactly once the server was asked about the model."""
+        return self._largest
+
+    @property
+    def sees_images(self) -> bool:
+        if self._options.images is not None:
+            return self._options.images
+        return sees(self._name) if self._capabilities is None else "vision" in self._capabilities
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
+        return aclosing(flagged(self._events(request)))
+
+    async def count(self, request: Request) -> int:
+        """An estimate: the protocol has no count."""
+        return estimate_tokens(request)
+
+    async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        async with self._client() as client:
+            await self._look(client)
+            body = await self._body(request)
+            answer = Answer(self.spec)
+            with self._translated(answer):
+                # Not `client.chat`: it drops what its own tool type does not know (`anyOf`, nested properties,
+                # defaults) and checks and writes the whole conversation anew each time.
+                parts: AsyncGenerator[dict[str, Any], None] = await client._request(  # type: ignore[assignment]  # it is one
+                    dict, "POST", "/api/chat", content=body, stream=True
+                )
+                async with aclosing(parts):
+                    async for part in parts:
+                        for event in answer.take(part):
+                            yield event
+        yield answer.finish()
+
+    async def _body(self, request: Request) -> bytes:
+        limit = request.max_output or self._options.max_output or usual_output(self._name)
+        options = {"num_ctx": self._num_ctx(estimate_tokens(request), limit), "num_predict": limit}
+        head: dict[str, Any] = {"model": self._name, "stream": True, "options": options, **self._think()}
+        parts = {}
+        if request.tools:
+            parts["tools"] = self._tools.text(request.tools)
+        encoded = await self._messages.blocks(results_first(request.messages))
+        texts = [text for blocks in encoded for text in blocks]
+        if request.system.strip():
+            texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
+        parts["messages"] = array(texts)
+        return splice(head, **parts)
+
+    def _num_ctx(self, prompt: int, limit: int) -> int:
+        """The window to ask for. It never shrinks again, for a change costs a reload of the model.
+
+        Raises:
+            ModelError: the prompt does not fit (`overflow`): Ollama would cut it without a word.
+        """
+        if prompt + LEAST_OUTPUT > self._largest:
+            raise fail(ModelErrorKind.OVERFLOW, self.spec, f"about {prompt} tokens, the window has {self._largest}")
+        self._bucket = max(self._bucket, min(bucket(prompt + limit), self._largest))
+        return self._bucket
+
+    def _think(self) -> dict[str, Any]:
+        """The field that turns thinking on or off, for models that can; others refuse it."""
+        if self._capabilities is None or "thinking" not in self._capabilities:
+            return {}
+        effort = self._options.thinking
+        if self._name.startswith("gpt-oss"):
+            # It always thinks, and is told how much.
+            return {} if effort == "off" else {"think": effort}
+        return {"think": effort != "off"}
+
+    async def _look(self, client: "AsyncClient") -> None:
+        """Learn the model's own window and abilities, once. Not knowing them is no reason to fail."""
+        if self._capabilities is not None:
+            return
+        expected: tuple[type[Exception], ...] = (TimeoutError, OSError, ValueError, *library_errors())
+        try:
+            async with asyncio.timeout(TIME_LIMIT):
+                shown = await client.show(self._name)
+        except expected:
+            return  # the question itself will tell what is wrong
+        self._capabilities = frozenset(shown.capabilities or ())
+        own = [
+            value
+            for key, value in (shown.modelinfo or {}).items()
+            if key.endswith(".context_length") and isinstance(value, int) and value > 0
+        ]
+        self._largest = min([self._largest, *own])
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator["AsyncClient"]:
+        """The library's client; leaving the block closes its connections."""
+        check_reachable(urlsplit(self._base_url).hostname or "")
+        await asyncio.to_thread(library_errors)
+        from httpx import Timeout
+        from ollama import AsyncClient
+
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        timeout = Timeout(None, connect=CONNECT_TIMEOUT, read=IDLE_TIMEOUT)
+        async with AsyncClient(self._base_url, timeout=timeout, headers=headers, verify=certificates()) as client:
+            yield client
+
+    @contextmanager
+    def _translated(self, answer: Answer) -> Iterator[None]:
+        """Turn what the library and its HTTP client raise into `ModelError`."""
+        from httpx import HTTPError, TimeoutException
+        from ollama import ResponseError
+
+        try:
+            yield
+        except ResponseError as error:
+            raise self._refusal(error.error, error.status_code) from error
+        except TimeoutException as error:
+            raise fail(ModelErrorKind.TIMEOUT, self.spec) from error
+        except (HTTPError, OSError) as error:
+            if answer.begun:
+                raise fail(ModelErrorKind.TRUNCATED, self.spec, "connection lost") from error
+            sentence = (
+                f"Ollama does not answer at {self._base_url}; start it (`ollama serve`) or set "
+                "providers.ollama.base_url"
+            )
+            raise fail(ModelErrorKind.NETWORK, self.spec, sentence=sentence) from error
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise fail(ModelErrorKind.TRUNCATED, self.spec, "unreadable data in the stream") from error
+
+    def _refusal(self, text: str, status: int) -> ModelError:
+        found = classify(self.spec, str(text), str(text), status if status > 0 else None, None)
+        if found.kind is ModelErrorKind.NOT_FOUND:
+            sentence = f"Ollama has no such model; try `ollama pull {self._name}`"
+            return fail(ModelErrorKind.NOT_FOUND, self.spec, sentence=sentence)
+        return found
+
+
+def encode(message: Message, pictures: Pictures) -> Blocks:
+    """One message of ours is one of theirs."""
+    if isinstance(message, ToolResult):
+        return (orjson.dumps({"role": "tool", "content": message.content, "tool_name": message.name}),)
+    if not isinstance(message, AssistantMessage):
+        told: dict[str, Any] = {"role": "user", "content": message.text}
+        if message.images:
+            told["images"] = [pictures[image.blob] for image in message.images]
+        return (orjson.dumps(told),)
+    told = {"role": "assistant", "content": message.text}
+    if message.calls:
+        told["tool_calls"] = [{"function": {"name": call.name, "arguments": call.input}} for call in message.calls]
+        told |= replayable(message)
+    return (orjson.dumps(told),)
+
+
+def bucket(tokens: int) -> int:
+    """The smallest bucket that holds so many tokens: 4,096 times a power of two."""
+    return SMALLEST_BUCKET << max(0, math.ceil(math.log2(tokens / SMALLEST_BUCKET)))
+
+
+@cache
+def library_errors() -> tuple[type[Exception], ...]:
+    """What the library and its HTTP client raise. The first call imports both: slow."""
+    from httpx import HTTPError
+    from ollama import RequestError, ResponseError
+
+    certificates()
+    return (HTTPError, RequestError, ResponseError)
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """The system's certificates, read once: the library would read its own anew for every client."""
+    return ssl.create_default_context()
+
+
+def open_ollama(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> OllamaModel:
+    """The model for `ollama:name[:tag]` at `providers.ollama.base_url`, else `OLLAMA_HOST`, else this machine."""
+    return OllamaModel(spec, ollama_url(settings), settings, options, ports)
+
+
+PROVIDER = Provider(PROVIDER_NAME, open_ollama)

@@ -1,0 +1,182 @@
+"""OpenAI's chat completions, and every server that speaks them (`compat.SERVERS`). Streaming only.
+
+What a server wants back with its answer (thinking, the extra fields of a tool call) travels as `Native` with the
+server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}}`).
+"""
+
+import hashlib
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.errors import ConfigError
+from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
+from goclaw.llm.compat import SERVERS, Server
+from goclaw.llm.data import ModelFacts, facts
+from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
+from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.failures import flagged, reading
+from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
+from goclaw.llm.post import post, settle
+from goclaw.llm.sse import read_events
+from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult
+from goclaw.specs import ToolSpec
+
+DONE = b"[DONE]"
+"""The data of the last frame, as the protocol has it."""
+SHORT_ID = 9
+"""Characters of a call id at Mistral."""
+
+
+class OpenAIChatModel:
+    """A `ChatModel` on one compatible server."""
+
+    def __init__(
+        self, spec: str, server: Server, base_url: str, key: str | None, options: ModelOptions, ports: ModelPorts
+    ) -> None:
+        self.spec = spec
+        self._provider, _, self._name = spec.partition(":")
+        self._server = server
+        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self._key = key
+        self._options = options
+        self._ports = ports
+        self._messages = EncodedMessages(self._encode, ports.load_image)
+        self._tools = EncodedTools(encode_tools)
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """What is known of the model; see `data.prepare`."""
+        return facts(self.spec, self._options, self._ports.clock.now())
+
+    @property
+    def context_window(self) -> int:
+        return self.facts.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self.facts.sees_images
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
+        return aclosing(flagged(self._events(request)))
+
+    async def count(self, request: Request) -> int:
+        """An estimate: the protocol has no count."""
+        return estimate_tokens(request)
+
+    async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        body = await self._body(request)
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        async with post(self._ports.http, self._ports.clock, self.spec, self._url, headers, body) as response:
+            answer = Answer(self.spec, self._provider)
+            with reading(self.spec):
+                async with aclosing(read_events(response.content)) as frames:
+                    async for frame in frames:
+                        if frame.data == DONE:
+                            break
+                        for event in answer.take(orjson.loads(frame.data)):
+                            yield event
+            finished = answer.finish()
+            await settle(response)
+            yield finished
+
+    async def _body(self, request: Request) -> bytes:
+        limit = request.max_output or self.facts.max_output
+        head: dict[str, Any] = {"model": self._name, self._server.limit_field: limit, "stream": True}
+        if self._server.stream_options:
+            head["stream_options"] = {"include_usage": True}
+        if self._options.thinking != "off":
+            if self._server.effort == "word":
+                head["reasoning_effort"] = self._options.thinking
+            elif self._server.effort == "object":
+                head["reasoning"] = {"effort": self._options.thinking}
+        parts = {}
+        if request.tools:
+            parts["tools"] = self._tools.text(request.tools)
+        encoded = await self._messages.blocks(results_first(request.messages))
+        texts = [text for blocks in encoded for text in blocks]
+        if request.system.strip():
+            texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
+        parts["messages"] = array(texts)
+        return splice(head, **parts)
+
+    def _encode(self, message: Message, pictures: Pictures) -> Blocks:
+        """One message of ours is one of theirs."""
+        if isinstance(message, AssistantMessage):
+            return (orjson.dumps(self._assistant(message)),)
+        if isinstance(message, ToolResult):
+            call_id = self._call_id(message.call_id)
+            return (orjson.dumps({"role": "tool", "tool_call_id": call_id, "content": message.content}),)
+        if not message.images:
+            return (orjson.dumps({"role": "user", "content": message.text}),)
+        content: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
+        for image in message.images:
+            url = f"data:{image.mime};base64,{pictures[image.blob]}"
+            content.append({"type": "image_url", "image_url": {"url": url}})
+        return (orjson.dumps({"role": "user", "content": content}),)
+
+    def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
+        native = self._replayable(message)
+        extra: Mapping[str, Any] = native.get("extra") or {}
+        # Null beside calls, never beside nothing: that is refused.
+        told: dict[str, Any] = {"role": "assistant", "content": message.text or (None if message.calls else "")}
+        if message.calls:
+            told["tool_calls"] = [self._call(call, extra.get(call.id) or {}) for call in message.calls]
+            if self._server.replay_reasoning and native.get("reasoning"):
+                told[self._server.reasoning_field] = native["reasoning"]
+        return told
+
+    def _call(self, call: ToolCall, extra: Mapping[str, Any]) -> dict[str, Any]:
+        function = {"name": clean(call.name), "arguments": orjson.dumps(call.input).decode()}
+        return {"id": self._call_id(call.id), "type": "function", "function": function, **extra}
+
+    def _call_id(self, call_id: str) -> str:
+        if not self._server.short_ids or (len(call_id) == SHORT_ID and call_id.isascii() and call_id.isalnum()):
+            return call_id
+        return hashlib.sha256(call_id.encode()).hexdigest()[:SHORT_ID]
+
+    def _replayable(self, message: AssistantMessage) -> Mapping[str, Any]:
+        native = message.native
+        if native is None or native.provider != self._provider or native.schema != NATIVE_SCHEMA:
+            return {}
+        return native.content if isinstance(native.content, dict) else {}
+
+
+def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
+    """The JSON list of the tools."""
+    return orjson.dumps(
+        [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
+            }
+            for tool in tools
+        ]
+    )
+
+
+def open_openai_chat(
+    spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
+) -> OpenAIChatModel:
+    """The model for `name:model`, where `name` is a row of the table of compatible servers.
+
+    Raises:
+        ConfigError: there is no key (one is not needed with an own `base_url`).
+    """
+    name = spec.partition(":")[0]
+    server = SERVERS[name]
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    if key is None and server.key_variable:
+        key = os.environ.get(server.key_variable)
+    if not key and server.key_variable and not settings.base_url:
+        raise ConfigError(f"{spec}: no key; set {server.key_variable} or providers.{name}.api_key")
+    return OpenAIChatModel(spec, server, settings.base_url or server.base_url, key, options, ports)
+
+
+PROVIDER = Provider("openai-chat", open_openai_chat)
