@@ -1,0 +1,101 @@
+"""Walking the schema: which keys there are, of which kind, and what was probably meant by one that is none."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+ANY_NAME = "*"
+"""Stands in a path for a name that the operator chooses (`providers.*.api_key`)."""
+
+Loc = tuple[str | int, ...]
+"""Where a value is: keys and list indexes from the top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a model, a section or a value."""
+
+    path: tuple[str, ...]
+    kind: Any
+    """Its type, without `None`."""
+    field: FieldInfo
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def is_section(self) -> bool:
+        return is_model(self.kind) or is_model(entry_kind(self.kind))
+
+
+def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
+    """Every key of `model` in the order of its definition, each section before its own keys."""
+    for name, field in model.model_fields.items():
+        key = Key((*prefix, field.alias or name), without_none(field.annotation), field)
+        yield key
+        if is_model(key.kind):
+            yield from keys(key.kind, key.path)
+        elif is_model(entry := entry_kind(key.kind)):
+            yield from keys(entry, (*key.path, ANY_NAME))
+
+
+def child_kind(kind: Any, name: str) -> Any:
+    """The type of `name` inside a mapping of type `kind`; None where there is no such key."""
+    if is_model(kind):
+        field = next((field for own, field in kind.model_fields.items() if name in (own, field.alias)), None)
+        return without_none(field.annotation) if field else None
+    return Any if kind is Any else entry_kind(kind)
+
+
+def names_in(kind: Any) -> list[str]:
+    """The keys that a mapping of type `kind` knows; empty where any name will do."""
+    return [field.alias or name for name, field in kind.model_fields.items()] if is_model(kind) else []
+
+
+def is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def is_mapping(kind: Any) -> bool:
+    return is_model(kind) or get_origin(kind) is dict
+
+
+def is_list(kind: Any) -> bool:
+    return any(get_origin(member) is tuple for member in (kind, *get_args(kind)))
+
+
+def is_secret(kind: Any) -> bool:
+    return kind is SecretStr
+
+
+def entry_kind(kind: Any) -> Any:
+    """The type of the values of a `dict[str, X]`; None for anything else."""
+    return without_none(get_args(kind)[1]) if get_origin(kind) is dict else None
+
+
+def without_none(kind: Any) -> Any:
+    """`X` for `X | None` and for `Annotated[X, …]`; other types as they are."""
+    if hasattr(kind, "__metadata__"):
+        return without_none(kind.__origin__)
+    arguments = get_args(kind)
+    if NoneType not in arguments:
+        return kind
+    rest = [argument for argument in arguments if argument is not NoneType]
+    return without_none(rest[0]) if len(rest) == 1 else kind
+
+
+def closest(name: str, known: Sequence[str]) -> str | None:
+    """The one of `known` that was probably meant by `name`, whatever its case, hyphens and underscores."""
+    plain = {bare(candidate): candidate for candidate in reversed(known)}
+    found = get_close_matches(bare(name), plain, n=1)
+    return plain[found[0]] if found else None
+
+
+def bare(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")

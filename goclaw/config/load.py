@@ -1,0 +1,146 @@
+"""Loads the configuration: defaults < file < secrets folders < environment < command line.
+
+Nothing here opens or creates anything of GoClaw: a configuration that cannot be used is refused before that.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from goclaw.config.environment import LOCATION, environment_layer
+from goclaw.config.files import readable_by_others, shown_path
+from goclaw.config.keys import Loc
+from goclaw.config.layers import Layer, holds_secret, merged
+from goclaw.config.report import problem_line, problem_lines
+from goclaw.config.schema import Config, default_state_dir
+from goclaw.config.sources import file_layer, override_layer, secrets_layer
+from goclaw.errors import ConfigError
+from goclaw.redact import remember
+
+CONTAINER_SECRETS = Path("/run/secrets")
+"""Where container engines mount secrets."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration that can be used."""
+
+    config: Config
+    path: Path | None
+    """The file that was read; None when there is none."""
+    warnings: tuple[str, ...]
+    """What works but is not as it should be, one line each: files that others can read, unknown secrets."""
+    layers: tuple[Layer, ...]
+    """Where settings come from, weakest first."""
+
+    def origin(self, loc: Loc) -> str:
+        """Where the value at `loc` was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`, `default`."""
+        return next((layer.places[loc] for layer in reversed(self.layers) if loc in layer.places), "default")
+
+
+def load_config(
+    path: Path | None = None,
+    *,
+    overrides: Mapping[str, Any] = _NOTHING,
+    environ: Mapping[str, str] | None = None,
+    container_secrets: Path = CONTAINER_SECRETS,
+) -> Loaded:
+    """Read and check the whole configuration, and make its secrets known to `redact`.
+
+    `path` (else `GOCLAW_CONFIG`, else `config.yaml` in the state folder, which may be missing) is the file,
+    `overrides` are dotted keys with their values, `environ` stands in for the process's environment.
+
+    Raises:
+        ConfigError: with one line for each problem, in `problems`; no line holds a secret.
+    """
+    environ = os.environ if environ is None else environ
+    above = [environment_layer(environ), override_layer(overrides)]
+    path = path or _named_file(environ)
+    file = _default_file(above) if path is None else path.expanduser()
+    below = [file_layer(file)] if file else []
+    state_dir = _state_dir([*below, *above])
+    secrets = [secrets_layer(state_dir / "secrets", ours=True), secrets_layer(container_secrets, ours=False)]
+    layers = (*below, *secrets, *above)
+    config = _validated({"state_dir": str(state_dir)}, layers)
+    for secret in secret_values(config):
+        remember(secret)
+    warnings = [
+        *(_file_warnings(file, below[0]) if file else ()),
+        *(line for layer in layers for line in layer.warnings),
+    ]
+    return Loaded(config, file, tuple(warnings), layers)
+
+
+def secret_values(model: BaseModel) -> Iterator[str]:
+    """Every secret that a configuration holds."""
+    for _, value in model:
+        entries = value.values() if isinstance(value, dict) else (value,)
+        for entry in entries:
+            if isinstance(entry, SecretStr):
+                yield entry.get_secret_value()
+            elif isinstance(entry, BaseModel):
+                yield from secret_values(entry)
+
+
+def _named_file(environ: Mapping[str, str]) -> Path | None:
+    return Path(environ[LOCATION]) if environ.get(LOCATION) else None
+
+
+def _default_file(layers: list[Layer]) -> Path | None:
+    file = _state_dir(layers) / "config.yaml"
+    return file if file.exists() or file.is_symlink() else None
+
+
+def _state_dir(layers: list[Layer]) -> Path:
+    set_to = merged([layer.values for layer in layers]).get("state_dir")
+    return Path(set_to).expanduser().absolute() if isinstance(set_to, str) and set_to else default_state_dir()
+
+
+def _validated(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
+    place = _placer(layers)
+    problems = [line for layer in layers for line in layer.problems]
+    try:
+        config = Config.model_validate(merged([defaults, *(layer.values for layer in layers)]))
+    except ValidationError as error:
+        raise ConfigError(*problems, *problem_lines(error, Config, place)) from None
+    problems += [problem_line(place(loc), loc, message) for loc, message in _contradictions(config)]
+    if problems:
+        raise ConfigError(*problems)
+    return config
+
+
+def _placer(layers: tuple[Layer, ...]) -> Callable[[Loc], str]:
+    def place(loc: Loc) -> str:
+        for length in range(len(loc), 0, -1):
+            for layer in reversed(layers):
+                if loc[:length] in layer.places:
+                    return layer.places[loc[:length]]
+        return "default"
+
+    return place
+
+
+def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
+    """Settings that are fine alone but not together."""
+    if config.telegram.enabled and not config.telegram.token:
+        yield ("telegram", "enabled"), "needs `telegram.token` (from @BotFather), or the variable TELEGRAM_BOT_TOKEN"
+    if config.policy.mode == "bypass" and not config.policy.allow_bypass:
+        yield ("policy", "mode"), "`bypass` needs `policy.allow_bypass: true`"
+    if config.state_dir.resolve().is_relative_to(config.workspace_path.resolve()):
+        loc = ("workspace",) if config.workspace else ("state_dir",)
+        yield loc, "the state folder must not lie inside the workspace: the agent could read its secrets; move one"
+
+
+def _file_warnings(path: Path, layer: Layer) -> Iterator[str]:
+    mode, shown = readable_by_others(path), shown_path(path)
+    if mode & 0o022:
+        yield f"{shown}: others can change it (mode {mode:o}); run `chmod 600 {shown}`"
+    elif mode and holds_secret(layer):
+        yield f"{shown}: others can read the secrets in it (mode {mode:o}); run `chmod 600 {shown}`"

@@ -1,0 +1,143 @@
+"""Reads YAML into plain values and remembers where in the file each of them stands.
+
+Stricter than YAML: keys are text and may not repeat, `yes`, `no`, `on` and `off` stay text (the schema decides what
+they mean: `sandbox: off` is a name, `enabled: off` a switch), and there are no aliases, tags or dates.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from goclaw.config.keys import Loc
+
+MAX_DEPTH = 50
+"""No configuration is nested deeper; the parser's time grows with the square of the depth."""
+_PLAIN = "tag:yaml.org,2002:"
+
+
+class _Loader(yaml.CSafeLoader):
+    """Knows null, true, false and numbers; every other plain word is text."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own attribute
+
+
+for _name, _pattern, _first in (
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("int", r"^[-+]?[0-9]{1,30}$", "-+0123456789"),
+    ("float", r"^[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+):
+    _Loader.add_implicit_resolver(_PLAIN + _name, re.compile(_pattern), list(_first))
+
+
+@dataclass(slots=True)
+class Located:
+    """What a file says. `places` maps each location to `line:column`, counted from 1."""
+
+    value: Any = None
+    places: dict[Loc, str] = field(default_factory=dict)
+    problems: list[tuple[str, Loc, str]] = field(default_factory=list)
+    """`line:column`, location and message of what is wrong with the file itself."""
+
+
+def parse_yaml(text: str) -> Located:
+    """Values, positions and problems of a YAML document; the value of an empty one is None."""
+    located = Located()
+    try:
+        if trouble := _refused(text):
+            located.problems.append(trouble)
+            return located
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        located.problems.append((_spot(mark) if mark else "1:1", (), _syntax(error, text)))
+        return located
+    except yaml.YAMLError:
+        located.problems.append(("1:1", (), "not YAML: it holds control characters"))
+        return located
+    if node is not None:
+        located.value = _build(node, (), located)
+    return located
+
+
+def _refused(text: str) -> tuple[str, Loc, str] | None:
+    depth = documents = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+        if isinstance(event, yaml.AliasEvent):
+            return _spot(event.start_mark), (), "aliases are not supported; write the value out, or put it in quotes"
+        if depth > MAX_DEPTH:
+            return _spot(event.start_mark), (), f"nested deeper than {MAX_DEPTH} levels"
+        if documents > 1:
+            return _spot(event.start_mark), (), "a second document begins here; remove the line `---`"
+    return None
+
+
+def _build(node: yaml.Node, loc: Loc, located: Located) -> Any:
+    located.places.setdefault(loc, _spot(node.start_mark))
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, loc, located)
+    if isinstance(node, yaml.SequenceNode):
+        return [_build(item, (*loc, index), located) for index, item in enumerate(node.value)]
+    return _scalar(node, loc, located)
+
+
+def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, Any]:
+    built: dict[str, Any] = {}
+    for key, value in node.value:
+        spot = _spot(key.start_mark)
+        if not isinstance(key, yaml.ScalarNode):
+            located.problems.append((spot, loc, "a key should be text"))
+            continue
+        inner = (*loc, key.value)
+        if key.value in built:
+            first = located.places[inner]
+            located.problems.append((spot, inner, f"duplicate key; it is also set at {first}, keep one of them"))
+            continue
+        located.places[inner] = spot
+        built[key.value] = _build(value, inner, located)
+    return built
+
+
+def _scalar(node: yaml.Node, loc: Loc, located: Located) -> Any:
+    text = str(node.value)
+    kind = node.tag.removeprefix(_PLAIN)
+    try:
+        match kind:
+            case "str":
+                return text
+            case "null":
+                return None
+            case "bool":
+                return text.lower() == "true"
+            case "int":
+                return int(text)
+            case "float":
+                return float(text)
+    except ValueError:
+        # An explicit tag (`!!int x`) on something else.
+        pass
+    located.problems.append((_spot(node.start_mark), loc, "tags (`!…`) are not supported; put the value in quotes"))
+    return None
+
+
+def _spot(mark: Any) -> str:
+    return f"{mark.line + 1}:{mark.column + 1}"
+
+
+def _syntax(error: yaml.MarkedYAMLError, text: str) -> str:
+    mark = error.problem_mark or error.context_mark
+    lines = text.splitlines()
+    line = lines[mark.line] if mark and mark.line < len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())] or "cannot start any token" in str(error.problem):
+        return "not YAML: indent with spaces instead of tabs, and put text with special characters in quotes"
+    if "mapping values are not allowed" in str(error.problem):
+        return "not YAML: a second `:` in this line; put the value in quotes, or check the indentation above"
+    return f"not YAML: {error.problem or error.context}; check quotes, brackets and the indentation of this line"

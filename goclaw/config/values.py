@@ -1,0 +1,63 @@
+"""The kinds of value that the schema is made of, with the checks that go with them. Messages never repeat a value."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr
+
+
+def _split(value: Any) -> Any:
+    if not isinstance(value, str) or value == "auto":
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _check_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("should be a URL like http://host:port")
+    return value.rstrip("/")
+
+
+def _check_secret(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("should be one word without spaces, line breaks or unusual characters")
+    return value
+
+
+def _check_group(value: int) -> int:
+    if value >= 0:
+        raise ValueError("should be a group's id, which is negative; people belong into users.json")
+    return value
+
+
+def _absolute(value: Path) -> Path:
+    return value.expanduser().absolute()
+
+
+OneOrMore = BeforeValidator(_split)
+"""A list that may also be written as one text with commas, as environment variables are."""
+
+Names = Annotated[tuple[str, ...], OneOrMore]
+Groups = Annotated[tuple[Annotated[int, AfterValidator(_check_group)], ...], OneOrMore]
+Url = Annotated[str, AfterValidator(_check_url)]
+Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
+Folder = Annotated[Path, AfterValidator(_absolute)]
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+
+Mode = Literal["default", "accept-edits", "plan", "bypass"]
+"""Permission modes."""
+Answer = Literal["run", "ask", "refuse"]
+"""What becomes of a tool call before it runs."""
+Row = Literal["low", "medium", "contained", "high", "critical"]
+"""The rows of the table "What runs, what asks"."""

@@ -1,0 +1,45 @@
+"""Masks secrets in text that leaves the process: logs, errors, results of tools.
+
+Known secrets are masked wherever they stand; beyond them everything that has the shape of a token.
+"""
+
+import re
+
+MASK = "[secret]"
+SHORTEST = 8
+"""Shorter values are too likely to be ordinary words."""
+
+_SHAPES = (
+    r"(?<!\d)\d{6,20}(?::|%3A)[A-Za-z0-9_-]{30,}",  # a Telegram bot's token, also inside a URL
+    r"\bsk-[A-Za-z0-9_-]{16,}",  # keys of Anthropic, OpenAI and most who copied them
+    r"\bBearer[ \t]{1,8}[A-Za-z0-9._~+/=-]{8,}",
+    r"(?<=://)[^/\s:@]{1,256}:[^/\s@]{1,256}(?=@)",  # user and password in a URL
+)
+_TRACES = ("sk-", "://", "Bearer")
+_COLON_AFTER_DIGIT = re.compile(r"\d(?::|%3A)[A-Za-z0-9_-]{30}")
+
+# One set of secrets per process, as there is one standard error.
+_known: set[str] = set()
+_pattern = re.compile("|".join(_SHAPES))
+
+
+def remember(secret: str) -> None:
+    """Mask this text from now on, wherever it appears; texts under eight characters are not remembered."""
+    global _pattern
+    if len(secret) < SHORTEST or secret in _known:
+        return
+    _known.add(secret)
+    # The longest first: one secret may begin with another.
+    known = sorted(map(re.escape, _known), key=len, reverse=True)
+    _pattern = re.compile("|".join((*known, *_SHAPES)))
+
+
+def mask(text: str) -> str:
+    """The text with every secret replaced by `[secret]`; quick where there is none."""
+    if (
+        any(trace in text for trace in _TRACES)
+        or _COLON_AFTER_DIGIT.search(text)
+        or any(map(text.__contains__, _known))
+    ):
+        return _pattern.sub(MASK, text)
+    return text

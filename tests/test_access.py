@@ -1,0 +1,203 @@
+"""Who may do what: every rule, and every cell of the table "What runs, what asks"."""
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from goclaw.access import Access, Action, consent
+from goclaw.config.schema import Config, PolicySettings, ToolsSettings
+from goclaw.config.values import Answer, Mode
+from goclaw.events import Actor
+from goclaw.specs import Risk
+from goclaw.users import User, Users
+
+ALL = User("telegram:1", roles=frozenset({"user"}))
+SOME = User("telegram:2", roles=frozenset({"user"}), allowed_tools=frozenset({"read"}), session="shared")
+NONE = User("telegram:3", allowed_tools=frozenset())
+BOSS = User("telegram:4", roles=frozenset({"admin"}))
+LISTED_OWNER = User("tui:listed", allowed_tools=frozenset({"read"}))
+
+
+def actor(key: str, *, owner: bool = False, entry: str = "telegram", behalf: tuple[Actor, ...] = ()) -> Actor:
+    return Actor(key, entry, owner=owner, behalf=behalf)
+
+
+def access(config: Config | None = None) -> Access:
+    return Access(Users([ALL, SOME, NONE, BOSS, LISTED_OWNER]), config or Config())
+
+
+OWNER = actor("tui:me", owner=True, entry="socket")
+STRANGER = actor("telegram:99")
+
+
+@pytest.mark.promise("P-tools-per-user")
+@pytest.mark.parametrize(
+    ("who", "tool", "allowed", "rule"),
+    [
+        (actor("telegram:1"), "exec", True, "users.json telegram:1, all tools"),
+        (actor("telegram:2"), "read", True, "users.json telegram:2 allowedTools"),
+        (actor("telegram:2"), "exec", False, "users.json telegram:2 allowedTools"),
+        (actor("telegram:2"), "Read", False, "users.json telegram:2 allowedTools"),
+        (actor("telegram:2"), "", False, "no rule"),
+        (actor("telegram:3"), "read", False, "users.json telegram:3 allowedTools"),
+        (STRANGER, "read", False, "telegram:99 is not in users.json"),
+        (actor("telegram:01"), "read", False, "not in users.json"),
+        (actor(""), "read", False, "nobody"),
+        (OWNER, "exec", True, "owner"),
+        (actor("", owner=True, entry="cli"), "exec", True, "owner"),
+        (actor("tui:listed", owner=True), "exec", False, "users.json tui:listed allowedTools"),
+        (actor("tui:listed", owner=True), "read", True, "users.json tui:listed allowedTools"),
+        (actor("telegram:1", behalf=(actor("telegram:2"),)), "exec", False, "users.json telegram:2"),
+        (actor("telegram:1", behalf=(actor("telegram:2"),)), "read", True, "users.json telegram:2"),
+        (actor("tui:me", owner=True, behalf=(STRANGER,)), "read", False, "telegram:99"),
+        (actor("telegram:1", behalf=(actor("telegram:4", behalf=(STRANGER,)),)), "read", False, "telegram:99"),
+        (actor("telegram:1"), "write", False, "config tools.disabled"),
+        (OWNER, "write", False, "config tools.disabled"),
+    ],
+)
+def test_a_tool_is_for_those_whose_entry_allows_it(who: Actor, tool: str, allowed: bool, rule: str) -> None:
+    config = Config(tools=ToolsSettings(disabled=("write",)))
+    decision = access(config).authorize(who, "tool.use", tool)
+    assert decision.allowed is allowed
+    assert rule in decision.rule
+
+
+@pytest.mark.promise("P-sessions-are-private")
+@pytest.mark.parametrize("action", ["session.read", "session.write"])
+@pytest.mark.parametrize(
+    ("who", "session", "allowed"),
+    [
+        (actor("telegram:1"), "telegram:1", True),
+        (actor("telegram:1"), "telegram:2", False),
+        (actor("telegram:1"), "tui:me", False),
+        (actor("telegram:1"), "", False),
+        (actor("telegram:2"), "shared", True),
+        (actor("telegram:2"), "telegram:2", True),
+        (actor("telegram:1"), "shared", False),
+        (actor("telegram:1"), "telegram:-100", True),
+        (actor("telegram:1"), "telegram:-100:7", True),
+        (actor("telegram:1"), "telegram:-100:x", False),
+        (actor("telegram:1"), "telegram:-100\n", False),
+        (actor("telegram:1", entry="socket"), "telegram:-100", False),
+        (actor("tui:listed", entry="telegram"), "telegram:-100", False),
+        (STRANGER, "telegram:99", False),
+        (STRANGER, "telegram:-100", False),
+        (actor(""), "", False),
+        (actor(""), "telegram:-100", False),
+        (actor("telegram:4"), "telegram:1", True),
+        (OWNER, "telegram:1", True),
+        (actor("tui:listed", owner=True), "telegram:1", False),
+        (actor("telegram:4", behalf=(actor("telegram:1"),)), "telegram:4", False),
+    ],
+)
+def test_a_session_is_for_its_own_user_for_the_group_and_for_admins(
+    action: str, who: Actor, session: str, allowed: bool
+) -> None:
+    assert access().authorize(who, action, session).allowed is allowed
+
+
+@pytest.mark.parametrize(
+    ("who", "action", "allowed"),
+    [
+        (actor("telegram:3"), "command.run", True),
+        (STRANGER, "command.run", False),
+        (OWNER, "command.run", True),
+        (actor("telegram:1"), "command.admin", False),
+        (actor("telegram:4"), "command.admin", True),
+        (OWNER, "command.admin", True),
+        (actor("tui:listed", owner=True), "command.admin", False),
+        (actor("telegram:1"), "message.other", True),
+        (STRANGER, "message.other", False),
+        (OWNER, "made.up", False),
+        (OWNER, "", False),
+    ],
+)
+def test_commands_and_messages_are_for_listed_users_and_unknown_actions_for_nobody(
+    who: Actor, action: str, allowed: bool
+) -> None:
+    assert access().authorize(who, action, "x").allowed is allowed
+
+
+def test_the_configuration_can_forbid_messages_to_other_chats() -> None:
+    config = Config(policy=PolicySettings(other_chats="deny"))
+    assert not access(config).authorize(OWNER, "message.other", "telegram:5").allowed
+
+
+@pytest.mark.parametrize("action", get_args(Action))
+def test_every_action_refuses_strangers_and_names_a_rule(action: str) -> None:
+    decision = access().authorize(STRANGER, action, "telegram:99")
+    assert not decision.allowed
+    assert decision.rule
+
+
+async def test_rights_change_with_the_file_between_two_uses(tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    path.write_text(json.dumps({"users": {"telegram:1": {}}}))
+    users = Users.read(path)
+    gate = Access(users, Config())
+    assert gate.authorize(actor("telegram:1"), "tool.use", "exec").allowed
+    path.write_text(json.dumps({"users": {"telegram:1": {"allowedTools": ["read"]}}}))
+    await users.refresh()
+    assert not gate.authorize(actor("telegram:1"), "tool.use", "exec").allowed
+
+
+@pytest.mark.parametrize(
+    ("who", "default", "session"),
+    [
+        (actor("telegram:1"), "telegram:1", "telegram:1"),
+        (actor("telegram:2"), "telegram:2", "shared"),
+        (actor("telegram:2"), "telegram:-100", "telegram:-100"),
+        (STRANGER, "telegram:99", "telegram:99"),
+        (actor(""), "", ""),
+    ],
+)
+def test_a_users_session_replaces_their_own_and_no_other(who: Actor, default: str, session: str) -> None:
+    assert access().session_for(who, default) == session
+
+
+@pytest.mark.parametrize(
+    ("who", "allow", "mode"),
+    [
+        (OWNER, True, "bypass"),
+        (actor("telegram:4"), True, "bypass"),
+        (actor("telegram:1"), True, "default"),
+        (actor("tui:listed", owner=True), True, "default"),
+        (OWNER, False, "default"),
+        (actor("telegram:4", behalf=(actor("telegram:1"),)), True, "default"),
+    ],
+)
+def test_bypass_is_for_admins_where_the_configuration_allows_it(who: Actor, allow: bool, mode: str) -> None:
+    config = Config(policy=PolicySettings(mode="bypass", allow_bypass=allow))
+    assert access(config).mode(who) == mode
+
+
+MODES: tuple[Mode, ...] = ("default", "accept-edits", "plan", "bypass")
+TABLE: dict[Risk, tuple[Answer, Answer, Answer, Answer]] = {
+    Risk.NONE: ("run", "run", "run", "run"),
+    Risk.LOW: ("run", "run", "run", "run"),
+    Risk.MEDIUM: ("run", "run", "refuse", "run"),
+    Risk.CONTAINED: ("run", "run", "refuse", "run"),
+    Risk.HIGH: ("ask", "ask", "refuse", "run"),
+    Risk.CRITICAL: ("ask", "ask", "refuse", "run"),
+}
+
+
+@pytest.mark.promise("P-what-runs-what-asks")
+@pytest.mark.parametrize(("risk", "mode"), list(product(Risk, MODES)))
+def test_every_cell_of_the_table(risk: Risk, mode: Mode) -> None:
+    assert consent(mode, risk) == TABLE[risk][MODES.index(mode)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tool_that_wants_confirmation_counts_as_critical(mode: Mode) -> None:
+    assert consent(mode, Risk.NONE, confirm=True) == TABLE[Risk.CRITICAL][MODES.index(mode)]
+
+
+def test_configuration_can_make_a_row_stricter_but_never_milder() -> None:
+    assert consent("default", Risk.MEDIUM, stricter={"medium": "ask"}) == "ask"
+    assert consent("bypass", Risk.HIGH, stricter={"high": "refuse"}) == "refuse"
+    assert consent("plan", Risk.MEDIUM, stricter={"medium": "ask"}) == "refuse"
+    assert consent("default", Risk.LOW, stricter={"medium": "ask"}) == "run"
