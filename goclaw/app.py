@@ -117,8 +117,10 @@ async def open_environment(config: Config, users: Users, clock: Clock) -> AsyncI
 
 
 @asynccontextmanager
-async def open_app(config: Config, clock: Clock | None = None) -> AsyncIterator[App]:
+async def open_app(config: Config, clock: Clock | None = None, *, with_channels: bool = True) -> AsyncIterator[App]:
     """The daemon, listening and answering while the block runs.
+
+    Without channels it serves local clients only: for a command that opens the state for a moment.
 
     Raises:
         ConfigError: something in the configuration or users.json cannot be used.
@@ -132,7 +134,8 @@ async def open_app(config: Config, clock: Clock | None = None) -> AsyncIterator[
         environment = await stack.enter_async_context(open_environment(config, users, clock))
         access = Access(users, config)
         bus = Bus()
-        channels, ports = await _open_outside(stack, config, clock, environment)
+        wanted = config.wanted_channels if with_channels else frozenset()
+        channels, ports = await _open_outside(stack, config, clock, environment, wanted)
         outbox = await stack.enter_async_context(open_outbox(database, channels, clock))
         models = await stack.enter_async_context(open_models(config, ports, lambda line: log.warning("%s", line)))
         registry = Registry([BuiltIn()], access)
@@ -180,14 +183,14 @@ async def open_app(config: Config, clock: Clock | None = None) -> AsyncIterator[
 
 
 async def _open_outside(
-    stack: AsyncExitStack, config: Config, clock: Clock, environment: Environment
+    stack: AsyncExitStack, config: Config, clock: Clock, environment: Environment, wanted: frozenset[str]
 ) -> tuple[dict[str, Channel], ModelPorts]:
     """The network client and the channels that the configuration wants."""
     http = await stack.enter_async_context(open_client())
     ports = ChannelPorts(http, clock, environment.blobs.get)
     channels: dict[str, Channel] = {}
     for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
-        if name in config.wanted_channels:
+        if name in wanted:
             part = load(path, ChannelPart)
             channels[name] = await stack.enter_async_context(part.open(config, ports))
     return channels, ModelPorts(http, environment.blobs.get, clock)

@@ -76,8 +76,11 @@ class Outbox:
         )
 
     def take(self, promised: Sequence[Delivery]) -> None:
-        """Send what was committed with `row`."""
+        """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
         for delivery in promised:
+            if delivery.address.channel not in self._channels:
+                log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
+                continue
             key = (delivery.address.channel, delivery.address.chat)
             queue = self._queues.get(key)
             if queue is None:
@@ -161,9 +164,7 @@ class Outbox:
         began = self._clock.now()
         pause = FIRST_PAUSE
         while True:
-            channel = self._channels.get(delivery.address.channel)
-            if channel is None:
-                return await self._fail(delivery, f"no channel named {delivery.address.channel} is connected")
+            channel = self._channels[delivery.address.channel]
             await self._database.write(_SENDING(of=delivery.id), durable=True)
             try:
                 return await self._settle(delivery, await channel.deliver(delivery))
