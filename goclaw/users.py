@@ -22,6 +22,7 @@ from goclaw.config.locate import Located
 from goclaw.config.locate_json import parse_json
 from goclaw.config.report import json_type, problem_line, problem_lines
 from goclaw.errors import ConfigError
+from goclaw.supervise import background
 
 MAX_FILE_BYTES = 4_000_000
 LOOK_SECONDS = 0.8
@@ -117,12 +118,8 @@ async def open_users(path: Path, clock: Clock) -> AsyncIterator[Users]:
         ConfigError: the file is broken now, at the start. Later only `Users.problem` says so.
     """
     users = await asyncio.to_thread(Users.read, path)
-    async with asyncio.TaskGroup() as group:
-        watcher = group.create_task(_watch(users, clock), name="users-watcher")
-        try:
-            yield users
-        finally:
-            watcher.cancel()
+    async with background(_watch(users, clock), "users watcher"):
+        yield users
 
 
 async def _watch(users: Users, clock: Clock) -> None:
