@@ -87,8 +87,8 @@ def test_the_entries_mean_what_the_specification_says(tmp_path: Path) -> None:
     users = Users.read(path)
     listed = users.get("telegram:123456")
     assert listed
-    assert (listed.name, listed.roles) == ("User", {"user"})
-    assert listed.allowed_tools == {"read", "memory_search"}
+    assert (listed.name, listed.roles) == ("User", frozenset({"user"}))
+    assert listed.allowed_tools == frozenset({"read", "memory_search"})
     plain, ann = users.get("telegram:5"), users.get("tui:ann")
     assert plain
     assert plain.allowed_tools is None

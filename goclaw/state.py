@@ -1,0 +1,127 @@
+"""The state folder: private, outside every workspace, and used by one process at a time."""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from goclaw.config.schema import Config
+from goclaw.errors import StateError
+
+MAX_SOCKET_PATH = 107
+"""Bytes in the path of a Unix socket: `sun_path` has 108 with its end (unix(7))."""
+LOCK_TRIES = 20
+LOCK_PAUSE_SECONDS = 0.01
+
+
+@contextmanager
+def open_state(config: Config) -> Iterator[None]:
+    """Hold the state folder, made when missing (mode 0700), until the block ends.
+
+    The lock belongs to the open file: it ends with the process however that dies, and a stale file locks nothing.
+
+    Raises:
+        StateError: another process holds it (the message has its pid), it cannot be used, or it lies in a workspace.
+    """
+    folder = config.state_dir
+    check_apart(folder, config.workspace_path)
+    if len(os.fsencode(config.socket_path)) > MAX_SOCKET_PATH:
+        raise StateError(
+            f"{config.socket_path}: too long for a socket ({MAX_SOCKET_PATH} bytes); choose a shorter `state_dir`"
+        )
+    try:
+        _make_private(folder)
+        lock = os.open(lock_path(config), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StateError(f"{folder}: cannot be used as state folder: {error.strerror}") from None
+    try:
+        _lock(lock, folder)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        yield
+        os.ftruncate(lock, 0)
+    finally:
+        os.close(lock)
+
+
+def running_pid(config: Config) -> int | None:
+    """The pid of the process that holds the state folder; None when none does."""
+    try:
+        lock = os.open(lock_path(config), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _pid(lock)
+    finally:
+        os.close(lock)
+    return None
+
+
+def lock_path(config: Config) -> Path:
+    """The file whose lock stands for the state folder; it holds the pid of its holder."""
+    return config.state_dir / "goclaw.lock"
+
+
+def check_apart(state_dir: Path, workspace: Path) -> None:
+    """Refuse a workspace that contains the state folder, links followed: the agent could read its secrets.
+
+    The other way round is fine: the default workspace is a folder of its own in the state folder.
+
+    Raises:
+        StateError: it does.
+    """
+    if state_dir.resolve().is_relative_to(workspace.resolve()):
+        raise StateError(
+            f"the state folder {state_dir} lies inside the workspace {workspace}; "
+            "set `state_dir` or `workspace` to another place"
+        )
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    # A folder with other content may belong to more than GoClaw (somebody's home): that one is left as it is.
+    ours = (folder / "goclaw.lock").exists() or not any(folder.iterdir())
+    if mode & 0o077 and ours and folder.stat().st_uid == os.geteuid():
+        folder.chmod(0o700)
+
+
+def _lock(lock: int, folder: Path) -> None:
+    pause = Event()
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if _alive(_pid(lock)):
+                break
+            # Whoever holds it is only looking (`running_pid`), or about to write its pid.
+            pause.wait(LOCK_PAUSE_SECONDS)
+        except OSError as error:
+            raise StateError(f"{folder}: this file system has no locks ({error.strerror}); use a local one") from None
+        else:
+            return
+    pid = _pid(lock)
+    holder = f"another GoClaw (pid {pid})" if pid else "another GoClaw"
+    raise StateError(f"{holder} uses {folder}; `goclaw stop` ends it")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return pid > 0
+
+
+def _pid(lock: int) -> int:
+    try:
+        return int(os.pread(lock, 32, 0))
+    except ValueError:
+        return 0
