@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from pydantic import TypeAdapter
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
 
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
@@ -46,10 +46,16 @@ _SENT = Statement(
 _FAILED = Statement(
     update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="failed", error=bindparam("error"))
 )
-_OPEN = Statement(select(deliveries).where(deliveries.c.state.in_(("pending", "sending"))).order_by(deliveries.c.seq))
+_OPEN = Statement(
+    select(deliveries)
+    .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
+    .order_by(deliveries.c.seq)
+)
 _ONE = Statement(select(deliveries).where(deliveries.c.id == bindparam("of")))
 _PRUNE = Statement(
-    delete(deliveries).where(deliveries.c.state.in_(("sent", "failed")), deliveries.c.created_at < bindparam("before"))
+    delete(deliveries).where(
+        or_(deliveries.c.state == "sent", deliveries.c.state == "failed"), deliveries.c.created_at < bindparam("before")
+    )
 )
 
 

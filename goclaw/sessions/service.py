@@ -69,7 +69,7 @@ class Sessions:
         session = await self.contexts.session(inbound.session)
         self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
         if turn.kind == "compact":
-            outcome, text = Outcome.ANSWERED, await self.contexts.compact(session, inbound.text)
+            outcome, text = Outcome.ANSWERED, await self.contexts.compact(session, inbound.text, forced=True)
         else:
             outcome, text = await self._answer(turn, session)
         await self._pay_compaction(session)
@@ -169,7 +169,7 @@ class Sessions:
         """A /compact that came after the last request of a turn."""
         request, session.compact_request = session.compact_request, None
         if request is not None:
-            await request.report(await self.contexts.compact(session, request.instructions))
+            await request.report(await self.contexts.compact(session, request.instructions, forced=True))
 
     def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
         self._ports.bus.publish(TurnFinished(turn.id, turn.inbound.session, outcome, text))

@@ -18,6 +18,8 @@ from goclaw.store.transcripts import StoredCompaction, Transcripts
 
 log = logging.getLogger(__name__)
 
+FEWEST_KEPT = 2
+"""Messages that /compact keeps at least: the last question and its answer."""
 SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
 
@@ -92,19 +94,22 @@ class Contexts:
         """Before a request: do what a /compact asked for, else compact if it is due or the provider said so."""
         request, session.compact_request = session.compact_request, None
         if request is not None:
-            await request.report(await self.compact(session, request.instructions))
+            await request.report(await self.compact(session, request.instructions, forced=True))
             return
         tokens = session.window.tokens(session.overhead)
         if too_long or is_due(session.window, tokens, context_window, self._settings):
             await self.compact(session)
 
-    async def compact(self, session: Session, instructions: str = "") -> str:
-        """Compact now; returns the lines of `/compact`."""
+    async def compact(self, session: Session, instructions: str = "", *, forced: bool = False) -> str:
+        """Compact now; returns the lines of `/compact`. `forced`: a person wants it, however short it is."""
         async with session.lock:
             session.compacting = True
             self._publish(Notice(session.key, "compacting the context"))
             try:
-                done = await self._compact(session, instructions)
+                settings = self._settings
+                if forced:
+                    settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
+                done = await self._compact(session, instructions, settings)
             finally:
                 session.compacting = False
         if done is None:
@@ -113,7 +118,9 @@ class Contexts:
         self._publish(Notice(session.key, text))
         return f"{text}\n\nTokens after: {done.tokens_after:,}"
 
-    async def _compact(self, session: Session, instructions: str) -> StoredCompaction | None:
+    async def _compact(
+        self, session: Session, instructions: str, settings: CompactionSettings
+    ) -> StoredCompaction | None:
         try:
             summarizers = await self._models.summarizers()
             context_window = (await self._models.agent()).context_window
@@ -124,7 +131,7 @@ class Contexts:
         done = await compact(
             session.window,
             summarizers,
-            self._settings,
+            settings,
             self._clock,
             tokens_before=session.window.tokens(session.overhead),
             budget=max(0, context_window // 2 - session.overhead),

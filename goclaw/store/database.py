@@ -56,6 +56,8 @@ class Statement:
     def __init__(self, clause: ClauseElement) -> None:
         compiled = clause.compile(dialect=_DIALECT)
         self._sql = str(compiled)
+        if "POSTCOMPILE" in self._sql:
+            raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {self._sql}")
         self._defaults = dict(compiled.params or {})
 
     def __call__(self, **values: Any) -> Bound:
