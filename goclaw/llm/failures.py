@@ -142,7 +142,7 @@ def classify(
     for pattern, kind in ((WRONG_KEY, KINDS.AUTH), (NO_MODEL, KINDS.NOT_FOUND), (FILTERED, KINDS.REFUSED)):
         if pattern.search(text) and (status is None or 400 <= status < 500):
             return fail(kind, spec, words)
-    if named is None and BUSY.search(text) and status not in (401, 402, 403, 404):
+    if BUSY.search(text) and named is not KINDS.RATE and status not in (401, 402, 403, 404):
         return fail(KINDS.OVERLOADED, spec, words, retry_after=wait)
     return fail(named or by_status(status), spec, words, retry_after=wait)
 

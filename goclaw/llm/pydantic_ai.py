@@ -1,0 +1,94 @@
+"""Every provider without a wire of its own, through pydantic-ai's `direct` requests: the extra `providers`.
+
+The library takes seconds and some 80 MB to import. That happens in a thread, when such a model is first asked.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.errors import ConfigError
+from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
+from goclaw.llm.data import ModelFacts, facts
+from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.failures import flagged
+from goclaw.net import check_reachable
+
+if TYPE_CHECKING:
+    from goclaw.llm.pydantic_ai_bridge import Bridge
+
+INSTALL = "pip install 'goclaw[providers]'"
+
+
+class PydanticAIModel:
+    """A `ChatModel` on whatever pydantic-ai infers from `provider:name`."""
+
+    def __init__(self, spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> None:
+        self.spec = spec
+        self._settings = settings
+        self._options = options
+        self._ports = ports
+        self._bridge: Bridge | None = None
+        self._loading = asyncio.Lock()
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """What is known of the model; see `data.prepare`."""
+        return facts(self.spec, self._options, self._ports.clock.now())
+
+    @property
+    def context_window(self) -> int:
+        return self.facts.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self.facts.sees_images
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask. Raises ModelError while iterating; see `base.ChatModel`.
+
+        Raises:
+            ConfigError: pydantic-ai does not know the provider, or it lacks a key; only then can that be known.
+        """
+        return aclosing(flagged(self._events(request)))
+
+    async def count(self, request: Request) -> int:
+        """An estimate."""
+        return estimate_tokens(request)
+
+    async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        async with self._loading:
+            if self._bridge is None:
+                self._bridge = await asyncio.to_thread(self._load)
+        limit = request.max_output or self.facts.max_output
+        async with aclosing(self._bridge.events(request, limit, self._options.thinking)) as events:
+            async for event in events:
+                yield event
+
+    def _load(self) -> "Bridge":
+        from goclaw.llm.pydantic_ai_bridge import Bridge
+
+        return Bridge(self.spec, self._settings, self._ports.load_image)
+
+
+def open_pydantic_ai(
+    spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
+) -> PydanticAIModel:
+    """The model for any `provider:name` that pydantic-ai knows.
+
+    Raises:
+        ConfigError: the extra is not installed.
+    """
+    provider = spec.partition(":")[0]
+    if find_spec("pydantic_ai") is None:
+        raise ConfigError(f"{spec}: {provider!r} is none of our providers; for more of them: {INSTALL}")
+    check_reachable((settings.base_url and urlsplit(settings.base_url).hostname) or provider)
+    return PydanticAIModel(spec, settings, options, ports)
+
+
+PROVIDER = Provider("pydantic-ai", open_pydantic_ai)

@@ -1,0 +1,218 @@
+"""Between our messages, events and errors and pydantic-ai's. Imported by `pydantic_ai` only, late."""
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic_ai import exceptions
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from goclaw.config.schema import ProviderSettings
+from goclaw.errors import ConfigError, ModelError, ModelErrorKind
+from goclaw.llm.arguments import read_arguments
+from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
+from goclaw.llm.encoded import results_first
+from goclaw.llm.failures import fail
+from goclaw.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
+
+KINDS = ModelErrorKind
+NATIVE_SCHEMA = 1
+BY_CLASS = (
+    (exceptions.ModelContextWindowExceededError, KINDS.OVERFLOW),
+    (exceptions.ModelQuotaExceededError, KINDS.AUTH),
+    (exceptions.ModelRateLimitError, KINDS.RATE),
+    (exceptions.ModelUnavailableError, KINDS.OVERLOADED),
+    (exceptions.ModelServerError, KINDS.SERVER),
+    (exceptions.ModelTimeoutError, KINDS.TIMEOUT),
+    (exceptions.ModelRequestTimeout, KINDS.TIMEOUT),
+    (exceptions.ModelConnectionError, KINDS.NETWORK),
+    (exceptions.ModelAuthenticationError, KINDS.AUTH),
+    (exceptions.ModelNotFoundError, KINDS.NOT_FOUND),
+    (exceptions.ModelRequestRejectedError, KINDS.REJECTED),
+    (exceptions.ContentFilterError, KINDS.REFUSED),
+)
+"""The library's error classes; the first that fits decides."""
+STOPS = {"stop": Stop.END, "length": Stop.LENGTH, "content_filter": Stop.REFUSAL, "tool_call": Stop.TOOLS}
+URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")
+"""What the library's providers call the address of a server."""
+
+
+class Bridge:
+    """One model of the library, asked in our terms.
+
+    Raises:
+        ConfigError: the library does not know the provider, or wants a key or another package for it.
+    """
+
+    def __init__(self, spec: str, settings: ProviderSettings, load_image: Callable[[str], Awaitable[bytes]]) -> None:
+        self._spec = spec
+        self._native_name = f"pydantic-ai/{spec.partition(':')[0]}"
+        self._load_image = load_image
+        try:
+            self._model: Model = infer_model(spec, provider_factory=lambda name: make_provider(name, settings))
+        except (exceptions.UserError, ImportError, ValueError, TypeError) as error:
+            raise ConfigError(f"{spec}: {str(error).partition(chr(10))[0]}") from error
+        client = getattr(self._model, "client", None)
+        if client is not None and hasattr(client, "max_retries"):
+            # Our chain repeats; both together would ask nine times.
+            client.max_retries = 0
+
+    async def events(self, request: Request, limit: int, thinking: str) -> AsyncGenerator[ModelEvent, None]:
+        """Ask, and yield our events. Raises ModelError."""
+        settings = ModelSettings(max_tokens=limit)
+        if thinking in ("low", "medium", "high"):
+            settings["thinking"] = thinking  # type: ignore[typeddict-item]  # one of three literals: checked above
+        tools = [
+            ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema)
+            for tool in request.tools
+        ]
+        parameters = ModelRequestParameters(function_tools=tools)
+        history = await self._history(request)
+        begun = False
+        with translated(self._spec):
+            async with model_request_stream(
+                self._model, history, model_settings=settings, model_request_parameters=parameters
+            ) as stream:
+                try:
+                    async for event in stream:
+                        begun = True
+                        for ours in events_of(event):
+                            yield ours
+                except exceptions.ModelConnectionError as error:
+                    raise fail(KINDS.TRUNCATED if begun else KINDS.NETWORK, self._spec) from error
+                response = stream.get()
+        yield self._finished(response)
+
+    async def _history(self, request: Request) -> list[ModelMessage]:
+        history: list[ModelMessage] = []
+        for message in results_first(request.messages):
+            if isinstance(message, AssistantMessage):
+                history.append(self._response(message))
+                continue
+            part: UserPromptPart | ToolReturnPart
+            if isinstance(message, ToolResult):
+                outcome: Any = "failed" if message.is_error else "success"
+                part = ToolReturnPart(message.name, message.content, message.call_id, outcome=outcome)
+            else:
+                part = UserPromptPart(await self._content(message))
+            if history and isinstance(history[-1], ModelRequest):
+                history[-1].parts = [*history[-1].parts, part]
+            else:
+                history.append(ModelRequest([part], instructions=request.system or None))
+        return history
+
+    async def _content(self, message: UserMessage) -> Any:
+        """Text alone as a string, with pictures as a list."""
+        if not message.images:
+            return message.text
+        pictures = [
+            BinaryContent(await self._load_image(image.blob), media_type=image.mime) for image in message.images
+        ]
+        return [message.text, *pictures] if message.text else pictures
+
+    def _response(self, message: AssistantMessage) -> ModelResponse:
+        native = message.native
+        if native is not None and native.provider == self._native_name and native.schema == NATIVE_SCHEMA:
+            [response] = ModelMessagesTypeAdapter.validate_python(native.content)
+            if isinstance(response, ModelResponse):
+                return response
+        text = [TextPart(message.text)] if message.text else []
+        return ModelResponse([*text, *(ToolCallPart(call.name, call.input, call.id) for call in message.calls)])
+
+    def _finished(self, response: ModelResponse) -> Finished:
+        if response.finish_reason in (None, "error") or response.state != "complete":
+            raise fail(KINDS.TRUNCATED, self._spec, "the stream ended without a finish reason")
+        calls = tuple(
+            ToolCall(part.tool_call_id, part.tool_name, arguments_of(part))
+            for part in response.parts
+            if isinstance(part, ToolCallPart)
+        )
+        stop = STOPS.get(str(response.finish_reason), Stop.END)
+        if calls and stop is Stop.END:
+            stop = Stop.TOOLS
+        text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+        native = None
+        if any(isinstance(part, ThinkingPart) or getattr(part, "provider_details", None) for part in response.parts):
+            content = ModelMessagesTypeAdapter.dump_python([response], mode="json")
+            native = Native(self._native_name, NATIVE_SCHEMA, content)
+        counted = response.usage
+        usage = Usage(
+            counted.input_tokens,
+            counted.output_tokens,
+            counted.cache_read_tokens,
+            counted.cache_write_tokens,
+            int(counted.details.get("reasoning_tokens", 0)),
+        )
+        return Finished(AssistantMessage(text, calls, native), usage, stop, self._spec)
+
+
+def make_provider(name: str, settings: ProviderSettings) -> Provider[Any]:
+    """The library's provider, with the key and the address that are configured; it reads its own variables itself."""
+    kind = infer_provider_class(name)
+    known = inspect.signature(kind).parameters
+    given: dict[str, Any] = {}
+    if settings.api_key is not None:
+        given["api_key"] = settings.api_key.get_secret_value()
+    if settings.base_url is not None:
+        given[next((parameter for parameter in URL_PARAMETERS if parameter in known), "base_url")] = settings.base_url
+    return kind(**given)
+
+
+def events_of(event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
+    """Our events for one of the library's; kinds that we do not know are passed over."""
+    if isinstance(event, PartStartEvent):
+        if isinstance(event.part, ToolCallPart):
+            yield CallStarted(event.part.tool_name)
+        elif isinstance(event.part, TextPart) and event.part.content:
+            yield TextDelta(event.part.content)
+        elif isinstance(event.part, ThinkingPart) and event.part.content:
+            yield ThinkingDelta(event.part.content)
+    elif isinstance(event, PartDeltaEvent):
+        if isinstance(event.delta, TextPartDelta) and event.delta.content_delta:
+            yield TextDelta(event.delta.content_delta)
+        elif isinstance(event.delta, ThinkingPartDelta) and event.delta.content_delta:
+            yield ThinkingDelta(event.delta.content_delta)
+
+
+def arguments_of(part: ToolCallPart) -> dict[str, Any]:
+    """The call's arguments, whether the library has read them already or not."""
+    return dict(part.args) if isinstance(part.args, dict) else read_arguments(part.args or "")
+
+
+@contextmanager
+def translated(spec: str) -> Iterator[None]:
+    """Turn the library's errors into `ModelError`."""
+    try:
+        yield
+    except (exceptions.AgentRunError, exceptions.UserError) as error:
+        raise translate(spec, error) from error
+
+
+def translate(spec: str, error: Exception) -> ModelError:
+    """The `ModelError` for one of the library's errors; an unknown one is an answer that broke off."""
+    kind = next((kind for known, kind in BY_CLASS if isinstance(error, known)), KINDS.TRUNCATED)
+    if isinstance(error, exceptions.UserError):
+        kind = KINDS.REJECTED
+    return fail(kind, spec, str(error), retry_after=getattr(error, "retry_after", None))
