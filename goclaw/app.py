@@ -134,8 +134,9 @@ async def open_app(config: Config, clock: Clock | None = None, *, with_channels:
         environment = await stack.enter_async_context(open_environment(config, users, clock))
         access = Access(users, config)
         bus = Bus()
-        wanted = config.wanted_channels if with_channels else frozenset()
-        channels, ports = await _open_outside(stack, config, clock, environment, wanted)
+        http = await stack.enter_async_context(open_client())
+        ports = ModelPorts(http, environment.blobs.get, clock)
+        channels = await _open_channels(stack, config, ports) if with_channels else {}
         outbox = await stack.enter_async_context(open_outbox(database, channels, clock))
         models = await stack.enter_async_context(open_models(config, ports, lambda line: log.warning("%s", line)))
         registry = Registry([BuiltIn()], access)
@@ -182,18 +183,15 @@ async def open_app(config: Config, clock: Clock | None = None, *, with_channels:
         yield app
 
 
-async def _open_outside(
-    stack: AsyncExitStack, config: Config, clock: Clock, environment: Environment, wanted: frozenset[str]
-) -> tuple[dict[str, Channel], ModelPorts]:
-    """The network client and the channels that the configuration wants."""
-    http = await stack.enter_async_context(open_client())
-    ports = ChannelPorts(http, clock, environment.blobs.get)
+async def _open_channels(stack: AsyncExitStack, config: Config, ports: ModelPorts) -> dict[str, Channel]:
+    """The channels that the configuration wants."""
     channels: dict[str, Channel] = {}
     for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
-        if name in wanted:
-            part = load(path, ChannelPart)
-            channels[name] = await stack.enter_async_context(part.open(config, ports))
-    return channels, ModelPorts(http, environment.blobs.get, clock)
+        part = load(path, ChannelPart)
+        if part.enabled(config):
+            outside = ChannelPorts(ports.http, ports.clock, ports.load_image)
+            channels[name] = await stack.enter_async_context(part.open(config, outside))
+    return channels
 
 
 @dataclass(frozen=True, slots=True)

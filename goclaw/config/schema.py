@@ -213,9 +213,3 @@ class Config(Section):
     def socket_path(self) -> Path:
         """The Unix socket on which the terminal clients reach the daemon."""
         return self.state_dir / "goclaw.sock"
-
-    @property
-    def wanted_channels(self) -> frozenset[str]:
-        """Names of the channels that are configured and not switched off."""
-        telegram = self.telegram.token is not None if self.telegram.enabled is None else self.telegram.enabled
-        return frozenset({*self.channels, *(("telegram",) if telegram else ())})

@@ -1,0 +1,158 @@
+"""Checks by doing: each tries the thing itself and says what it found and what helps."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+import aiohttp
+
+from goclaw.clock import RealClock
+from goclaw.config.load import Loaded
+from goclaw.config.schema import Config
+from goclaw.errors import GoclawError
+from goclaw.llm.base import ModelPorts
+from goclaw.llm.open import ollama_finder, open_chain, pick_default
+from goclaw.net import open_client
+from goclaw.redact import mask
+from goclaw.sandbox.select import probe
+from goclaw.state import check_apart, running_pid
+from goclaw.store.migrations import STEPS
+from goclaw.users import Users
+
+CHECK_SECONDS = 20.0
+"""How long one check may take before that is its result."""
+
+Verdict = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found."""
+
+    check: str
+    verdict: Verdict
+    text: str
+    remedy: str = ""
+
+    def line(self) -> str:
+        """For people."""
+        mark = {"ok": "✓", "warning": "!", "problem": "✗"}[self.verdict]
+        remedy = f"\n    → {self.remedy}" if self.remedy else ""
+        return f"{mark} {self.check}: {self.text}{remedy}"
+
+
+async def examine(loaded: Loaded) -> list[Finding]:
+    """Run every check; none of them changes anything but caches."""
+    checks: dict[str, Callable[[Loaded], Awaitable[list[Finding]]]] = {
+        "config": _config,
+        "state": _state,
+        "users": _users,
+        "database": _database,
+        "exec": _exec,
+        "model": _model,
+        "telegram": _telegram,
+    }
+    findings = await asyncio.gather(*(_bounded(name, check(loaded)) for name, check in checks.items()))
+    return [finding for found in findings for finding in found]
+
+
+async def _bounded(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await check
+    except TimeoutError:
+        return [Finding(name, "problem", f"no result within {CHECK_SECONDS:g} s")]
+    except GoclawError as error:
+        return [Finding(name, "problem", str(error))]
+
+
+async def _config(loaded: Loaded) -> list[Finding]:
+    source = str(loaded.path) if loaded.path else "no config file, the defaults are in force"
+    return [
+        Finding("config", "ok", source),
+        *(Finding("config", "warning", warning) for warning in loaded.warnings),
+    ]
+
+
+async def _state(loaded: Loaded) -> list[Finding]:
+    config = loaded.config
+    check_apart(config.state_dir, config.workspace_path)
+    pid = running_pid(config)
+    running = f"a daemon runs (pid {pid})" if pid else "no daemon runs"
+    return [Finding("state", "ok", f"{config.state_dir}; {running}")]
+
+
+async def _users(loaded: Loaded) -> list[Finding]:
+    path = loaded.config.users_path
+    listed = (await asyncio.to_thread(Users.read, path)).all()
+    if not listed:
+        remedy = "add one with `goclaw users add telegram:<numeric id>`"
+        return [
+            Finding("users", "ok", f"{path}: nobody is listed, only the owner of the state folder may talk", remedy)
+        ]
+    return [Finding("users", "ok", f"{path}: {len(listed)} listed")]
+
+
+async def _database(loaded: Loaded) -> list[Finding]:
+    return [await asyncio.to_thread(_check_database, loaded.config)]
+
+
+def _check_database(config: Config) -> Finding:
+    path = config.database_path
+    if not path.exists():
+        return Finding("database", "ok", f"{path} will be made at the first start")
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        return Finding("database", "problem", f"{path}: {error}", "move it away, or `goclaw restore` a backup")
+    if version > 1 + len(STEPS):
+        return Finding("database", "problem", f"{path} is of a newer GoClaw", "install that version")
+    if answer != "ok":
+        return Finding("database", "problem", f"{path}: {answer}", "move it away, or `goclaw restore` a backup")
+    return Finding("database", "ok", f"{path}: sound, schema {version}")
+
+
+async def _exec(loaded: Loaded) -> list[Finding]:
+    reports = await probe(loaded.config.tools.exec)
+    if any(report.tier == "off" for report in reports):
+        return [Finding("exec", "warning", reports[0].text, reports[0].remedy)]
+    if not any(report.works for report in reports):
+        return [Finding("exec", "problem", report.text, report.remedy) for report in reports]
+    return [
+        Finding("exec", "ok" if report.works else "warning", report.text, "" if report.works else report.remedy)
+        for report in reports
+    ]
+
+
+async def _model(loaded: Loaded) -> list[Finding]:
+    async with open_client() as http:
+        ports = ModelPorts(http, _no_image, RealClock())
+        specs, sentence = await pick_default(loaded.config, ollama_finder(loaded.config, ports))
+        open_chain(specs, loaded.config, ports)
+    verdict: Verdict = "warning" if specs == ("demo",) else "ok"
+    return [Finding("model", verdict, sentence.removeprefix("Model: "))]
+
+
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")
+
+
+async def _telegram(loaded: Loaded) -> list[Finding]:
+    settings = loaded.config.telegram
+    if settings.token is None or settings.enabled is False:
+        return [Finding("telegram", "ok", "off", "set `telegram.token` or TELEGRAM_BOT_TOKEN to turn it on")]
+    url = f"{settings.base_url.rstrip('/')}/bot{settings.token.get_secret_value()}/getMe"
+    try:
+        async with open_client() as http, http.get(url, proxy=settings.proxy) as response:
+            answer = await response.json(content_type=None)
+    except (aiohttp.ClientError, ValueError, OSError) as error:
+        return [Finding("telegram", "problem", f"{settings.base_url} does not answer: {mask(str(error))}")]
+    if not answer.get("ok"):
+        remedy = "ask @BotFather for a token, set `telegram.token`"
+        return [Finding("telegram", "problem", f"the token was refused: {answer.get('description')}", remedy)]
+    return [Finding("telegram", "ok", f"@{answer['result'].get('username')} answers")]

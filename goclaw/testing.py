@@ -1,0 +1,7 @@
+"""The fakes that GoClaw ships, for its own tests and for those of people who build on it."""
+
+from goclaw.channels.memory import MemoryChannel
+from goclaw.clock import SteppedClock
+from goclaw.llm.scripted import Answer, ScriptedModel
+
+__all__ = ["Answer", "MemoryChannel", "ScriptedModel", "SteppedClock"]
