@@ -23,6 +23,8 @@ class Fault:
     status: int | None = None
     description: str = "Fault injected"
     retry_after: int | None = None
+    migrate_to: int | None = None
+    """The group became the supergroup with this id."""
     cut: Literal["before", "after"] | None = None
     """Close the connection without an answer: before the call took effect, or after it."""
     body: bytes | None = None
@@ -38,7 +40,8 @@ class Fault:
         """The answer, where the fault is one."""
         if self.status is None:
             return None
-        parameters = {} if self.retry_after is None else {"retry_after": self.retry_after}
+        listed = {"retry_after": self.retry_after, "migrate_to_chat_id": self.migrate_to}
+        parameters = {name: value for name, value in listed.items() if value is not None}
         return ApiError(self.status, self.description, **parameters)
 
 

@@ -1,0 +1,154 @@
+"""A channel without a network: tests and programs that embed GoClaw talk through a `Room`.
+
+    room = Room()
+    config = Config(channels={"memory": {"room": room}})
+    ...
+    await room.say("hello")
+    answer = await room.heard()
+
+It is on only when the configuration has `channels.memory`.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts
+from goclaw.clock import Clock, RealClock
+from goclaw.config.schema import Config
+from goclaw.errors import ConfigError, DeliveryError
+from goclaw.events import Acceptance, Actor, Address, Attachment, Delivery, GatewayPort, Inbound, Receipt
+
+NAME = "memory"
+HERE = Actor("tui:here", NAME, owner=True, name="Here")
+"""Who speaks when nobody else is named: this process, which the operating system vouches for as the owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Something that arrived, with the id that the channel gave it."""
+
+    message_id: str
+    delivery: Delivery
+
+
+class Room:
+    """Where people stand; lives as long as its owner wants, also across several runs of the daemon."""
+
+    def __init__(self) -> None:
+        self.all: list[Heard] = []
+        """Everything that arrived, oldest first."""
+        self.failures: deque[DeliveryError] = deque()
+        """Raised by the next deliveries, one each, before anything arrives."""
+        self._files: dict[str, bytes] = {}
+        self._fresh: asyncio.Queue[Heard] = asyncio.Queue()
+        self._gateway: GatewayPort | None = None
+        self._connected = asyncio.Event()
+        self._clock: Clock = RealClock()
+
+    async def say(
+        self,
+        text: str,
+        *,
+        actor: Actor = HERE,
+        chat: str = "here",
+        session: str = "",
+        message_id: str = "",
+        pictures: Mapping[str, bytes] | None = None,
+    ) -> Acceptance:
+        """Write a message; returns when the gateway has it.
+
+        `session` is `memory:<chat>` if not given. The same `message_id` again is the same message again. `pictures`
+        are bytes by their media type.
+        """
+        while (gateway := self._gateway) is None:
+            await self._connected.wait()
+        attachments = tuple(self._keep(mime, content) for mime, content in (pictures or {}).items())
+        return await gateway.accept(
+            Inbound(
+                id=f"{NAME}:{message_id or uuid.uuid4().hex}",
+                actor=actor,
+                session=session or f"{NAME}:{chat}",
+                text=text,
+                address=Address(NAME, chat),
+                received_at=self._clock.now(),
+                attachments=attachments,
+            )
+        )
+
+    async def heard(self) -> Heard:
+        """The next thing that arrives and was not asked for yet."""
+        return await self._fresh.get()
+
+    def _keep(self, mime: str, content: bytes) -> Attachment:
+        reference = f"file-{len(self._files) + 1}"
+        self._files[reference] = content
+        return Attachment("image", reference, mime, size=len(content))
+
+    def _connect(self, gateway: GatewayPort, clock: Clock) -> None:
+        self._gateway, self._clock = gateway, clock
+        self._connected.set()
+
+    def _disconnect(self) -> None:
+        self._gateway = None
+        self._connected.clear()
+
+    def _arrive(self, delivery: Delivery) -> str:
+        if self.failures:
+            raise self.failures.popleft()
+        heard = Heard(delivery.message_id or str(len(self.all) + 1), delivery)
+        self.all.append(heard)
+        self._fresh.put_nowait(heard)
+        return heard.message_id
+
+    def _fetch(self, reference: str) -> bytes:
+        try:
+            return self._files[reference]
+        except KeyError:
+            raise DeliveryError(f"there is no file {reference}", permanent=True) from None
+
+
+class MemoryChannel:
+    """The channel around one room."""
+
+    name = NAME
+    capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True)
+
+    def __init__(self, room: Room, clock: Clock) -> None:
+        self._room = room
+        self._clock = clock
+
+    async def run(self, gateway: GatewayPort) -> None:
+        self._room._connect(gateway, self._clock)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._room._disconnect()
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        return Receipt(self._room._arrive(delivery))
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        return self._room._fetch(attachment.ref)
+
+    def health(self) -> str:
+        return "in memory"
+
+
+@asynccontextmanager
+async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Channel]:
+    """The channel around `channels.memory.room`, or around a room of its own.
+
+    Raises:
+        ConfigError: `room` is something else, as it must be in a file.
+    """
+    room = config.channels[NAME].get("room") or Room()
+    if not isinstance(room, Room):
+        raise ConfigError("channels.memory.room: only a program can give a room, a file cannot")
+    yield MemoryChannel(room, ports.clock)
+
+
+CHANNEL = ChannelPart(NAME, lambda config: NAME in config.channels, open_channel)

@@ -1,0 +1,200 @@
+"""An update of Telegram's, as raw JSON, into what the gateway understands; or nothing, when it is not for us.
+
+The sender is the numeric id in `from` and nothing else: names can be changed and taken over. Whoever writes in the
+name of a chat (an anonymous admin, a channel, an automatic forward) is nobody, because every one of its admins could
+have written.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goclaw.events import Actor, Address, Attachment, Inbound
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "telegram"
+MAX_FILE = 5 * 1024 * 1024
+"""Bytes of a picture that we take (docs: images up to 5 MB)."""
+MAX_QUOTE = 500
+"""Characters of a quoted message that are passed on."""
+IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+UNREADABLE = ("voice", "video_note", "video", "audio", "document", "sticker", "location", "contact", "poll")
+"""Kinds of content that we cannot read yet: the agent is told that they came, so that nobody talks to a wall."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The bot itself, as getMe says."""
+
+    id: int
+    username: str
+
+
+def inbound_of(update: Json, me: Me, now: float, groups: Sequence[int] = ()) -> Inbound | None:
+    """The message in `update`; None when there is none for us. Never raises, whatever the update holds.
+
+    Edited messages are not taken: the answer to the first version may be on its way already.
+    """
+    try:
+        return read_message(update, me, now, groups)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        log.warning("update %s has a shape that is not known; it is skipped", update.get("update_id"))
+        return None
+
+
+def read_message(update: Json, me: Me, now: float, groups: Sequence[int]) -> Inbound | None:
+    """See `inbound_of`; raises where the update has an unknown shape."""
+    message: Json | None = update.get("message")
+    if message is None or not (sender := person_of(message)):
+        return None
+    chat, in_group = message["chat"], message["chat"]["type"] in ("group", "supergroup")
+    if not in_group and chat["type"] != "private":
+        return None
+    if in_group and ((groups and chat["id"] not in groups) or not is_addressed(message, me)):
+        return None
+    thread = str(message["message_thread_id"]) if message.get("is_topic_message") else None
+    session = f"{CHANNEL}:{chat['id'] if in_group else sender['id']}"
+    attachments, notes = files_of(message)
+    text = words_of(message, me, notes)
+    if not text and not attachments:
+        return None
+    return Inbound(
+        id=f"{CHANNEL}:{update['update_id']}",
+        actor=Actor(key=f"{CHANNEL}:{sender['id']}", entry=CHANNEL, name=name_of(sender)),
+        session=f"{session}:{thread}" if in_group and thread else session,
+        text=text,
+        address=Address(CHANNEL, str(chat["id"]), thread, str(message["message_id"]) if in_group else None),
+        received_at=now,
+        attachments=attachments,
+    )
+
+
+def person_of(message: Json) -> Json | None:
+    """The human who wrote; None for bots and for whoever writes in the name of a chat."""
+    sender: Json | None = message.get("from")
+    if sender is None or message.get("sender_chat") or message.get("is_automatic_forward"):
+        return None
+    return None if sender.get("is_bot") else sender
+
+
+def is_addressed(message: Json, me: Me) -> bool:
+    """Whether a message in a group is meant for the bot: a mention, a reply to it, or a command that may be its own."""
+    if message.get("reply_to_message", {}).get("from", {}).get("id") == me.id:
+        return True
+    text, entities = body_of(message)
+    return any(mentions(text, entity, me) or is_my_command(text, entity, me) for entity in entities)
+
+
+def mentions(text: str, entity: Json, me: Me) -> bool:
+    """Whether an entity names the bot."""
+    if entity["type"] == "text_mention":
+        return bool(entity["user"]["id"] == me.id)
+    return entity["type"] == "mention" and covered(text, entity).lower() == f"@{me.username}".lower()
+
+
+def is_my_command(text: str, entity: Json, me: Me) -> bool:
+    """Whether the message begins with `/name` or `/name@bot`; as in privacy mode, a bare command is for every bot."""
+    if entity["type"] != "bot_command" or entity["offset"] != 0:
+        return False
+    _, _, addressed = covered(text, entity).partition("@")
+    return addressed.lower() in ("", me.username.lower())
+
+
+def words_of(message: Json, me: Me, notes: Sequence[str]) -> str:
+    """What was said, without the bot's name, and with what the words refer to."""
+    text, entities = body_of(message)
+    for entity in sorted(entities, key=lambda found: -int(found["offset"])):
+        if mentions(text, entity, me):
+            text = cut_out(text, entity)
+        elif is_my_command(text, entity, me):
+            text = covered(text, entity).partition("@")[0] + text[len(covered(text, entity)) :]
+    text = text.strip()
+    if text.startswith("/"):
+        return text
+    return "\n".join([*contexts_of(message, me), *([text] if text else []), *notes])
+
+
+def contexts_of(message: Json, me: Me) -> list[str]:
+    """Lines that say what a message answers and where it was forwarded from."""
+    lines = []
+    quoted = quoted_text(message, me)
+    if quoted:
+        author = name_of(message.get("reply_to_message", {}).get("from", {})) or "somebody"
+        lines.append(f"[In reply to {author}: {shortened(quoted)}]")
+    if origin := message.get("forward_origin"):
+        lines.append(f"[Forwarded from {origin_name(origin)}]")
+    return lines
+
+
+def quoted_text(message: Json, me: Me) -> str:
+    """The text that a reply refers to; of the bot's own words, which the conversation has, only a chosen part."""
+    if quote := message.get("quote"):
+        return str(quote["text"])
+    answered: Json = message.get("reply_to_message", {})
+    # Every message of a topic "answers" the service message that opened it.
+    if "forum_topic_created" in answered or answered.get("from", {}).get("id") == me.id:
+        return ""
+    return str(answered.get("text") or answered.get("caption") or "")
+
+
+def origin_name(origin: Json) -> str:
+    """Who first wrote a forwarded message."""
+    chat = origin.get("sender_chat") or origin.get("chat")
+    if chat:
+        return str(chat.get("title") or chat.get("username") or chat["id"])
+    return name_of(origin.get("sender_user", {})) or str(origin.get("sender_user_name") or "somebody")
+
+
+def files_of(message: Json) -> tuple[tuple[Attachment, ...], list[str]]:
+    """Pictures to look at, and a line for everything that cannot be opened."""
+    if sizes := message.get("photo"):
+        fitting = [size for size in sizes if size.get("file_size", 0) <= MAX_FILE]
+        if not fitting:
+            return (), ["[A picture larger than 5 MB came with this; it was not opened.]"]
+        best = max(fitting, key=lambda size: int(size["width"]) * int(size["height"]))
+        return (Attachment("image", best["file_id"], "image/jpeg", size=best.get("file_size")),), []
+    document: Json = message.get("document", {})
+    if document.get("mime_type") in IMAGES and document.get("file_size", 0) <= MAX_FILE:
+        name = str(document.get("file_name", ""))
+        found = Attachment("image", document["file_id"], document["mime_type"], name, document.get("file_size"))
+        return (found,), []
+    kinds = [kind for kind in UNREADABLE if kind in message]
+    return (), [f"[A {kinds[0].replace('_', ' ')} came with this; it cannot be opened here.]"] if kinds else []
+
+
+def body_of(message: Json) -> tuple[str, Sequence[Json]]:
+    """The text or the caption, with its entities."""
+    if "text" in message:
+        return message["text"], message.get("entities", ())
+    return message.get("caption", ""), message.get("caption_entities", ())
+
+
+def name_of(person: Json) -> str:
+    """A display name; never used for a decision."""
+    return " ".join(str(person[part]) for part in ("first_name", "last_name") if person.get(part))
+
+
+def covered(text: str, entity: Json) -> str:
+    """The characters under an entity, whose place is counted in UTF-16 units."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    start, length = int(entity["offset"]), int(entity["length"])
+    return units[2 * start : 2 * (start + length)].decode("utf-16-le", "surrogatepass")
+
+
+def cut_out(text: str, entity: Json) -> str:
+    """`text` without the characters under an entity, nor the comma and the space after it."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    start, length = int(entity["offset"]), int(entity["length"])
+    before = units[: 2 * start].decode("utf-16-le", "surrogatepass")
+    after = units[2 * (start + length) :].decode("utf-16-le", "surrogatepass")
+    return before + after.lstrip(",: ")
+
+
+def shortened(text: str) -> str:
+    """One line of at most `MAX_QUOTE` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_QUOTE else f"{line[:MAX_QUOTE]}…"

@@ -1,0 +1,171 @@
+"""python-telegram-bot's way to the network, on the daemon's shared aiohttp session instead of httpx.
+
+What the library throws together is kept apart here, because a delivery depends on it: a request that never left
+(`Unsent`), one whose answer was lost (`Unanswered`), and flood control (`Flood`). No error holds a URL: URLs of the
+Bot API hold the token.
+"""
+
+from typing import Any
+
+import aiohttp
+import orjson
+from telegram.error import NetworkError, TelegramError
+from telegram.request import BaseRequest, RequestData
+
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 20.0
+"""How long Telegram may take to answer an ordinary call; `getUpdates` brings its own time."""
+UPLOAD_SECONDS = 120.0
+TOO_MANY_REQUESTS = 429
+SERVER_ERROR = 500
+
+
+class Unsent(NetworkError):
+    """The request never reached Telegram: repeating it is safe."""
+
+
+class Unanswered(NetworkError):
+    """The request went out and no readable answer came back: it may have taken effect."""
+
+
+class Flood(TelegramError):
+    """Telegram wants us to wait (429). The library's own `RetryAfter` warns of its own future on every use."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Telegram asks to wait {seconds:g} s")
+        self.seconds = seconds
+
+
+class TooLarge(TelegramError):
+    """A download went past its limit."""
+
+
+class AiohttpRequest(BaseRequest):
+    """Sends forms and files as the library's own request class does, and honours `telegram.proxy`."""
+
+    def __init__(self, session: aiohttp.ClientSession, proxy: str | None = None) -> None:
+        self._session = session
+        self._proxy = proxy
+
+    @property
+    def read_timeout(self) -> float:
+        return ANSWER_SECONDS
+
+    async def initialize(self) -> None:
+        """Nothing: the session belongs to the daemon."""
+
+    async def shutdown(self) -> None:
+        """Nothing: the session belongs to the daemon."""
+
+    async def do_request(
+        self,
+        url: str,
+        method: str,
+        request_data: RequestData | None = None,
+        read_timeout: Any = BaseRequest.DEFAULT_NONE,  # the library's marker for "not given" is a type of its own
+        write_timeout: Any = BaseRequest.DEFAULT_NONE,
+        connect_timeout: Any = BaseRequest.DEFAULT_NONE,
+        pool_timeout: Any = BaseRequest.DEFAULT_NONE,
+    ) -> tuple[int, bytes]:
+        """One HTTP request; returns status and body.
+
+        Raises:
+            Unsent, Unanswered, Flood: see there.
+        """
+        form = form_of(request_data)
+        seconds = read_timeout if isinstance(read_timeout, int | float) else ANSWER_SECONDS
+        if isinstance(form, aiohttp.FormData):
+            seconds = max(seconds, UPLOAD_SECONDS)
+        status, body = await self._exchange(method, url, form, seconds)
+        if status == TOO_MANY_REQUESTS:
+            raise Flood(wait_of(body))
+        if status >= SERVER_ERROR and not is_json(body):
+            # A gateway in between gave up; what Telegram did is unknown.
+            raise Unanswered(f"HTTP {status} without an answer of Telegram's")
+        return status, body
+
+    async def download(self, url: str, limit: int) -> bytes:
+        """The bytes behind `url`.
+
+        Raises:
+            TooLarge: more than `limit` bytes.
+            TelegramError: it cannot be had.
+        """
+        try:
+            async with self._session.get(url, timeout=timeout(ANSWER_SECONDS), proxy=self._proxy) as response:
+                if response.status != 200:
+                    raise TelegramError(f"HTTP {response.status} for a file")
+                content = await response.content.read(limit + 1)
+                while len(content) <= limit and (more := await response.content.read(limit + 1)):
+                    content += more
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unsent(said(error)) from None
+        if len(content) > limit:
+            raise TooLarge(f"the file is larger than {limit >> 20} MB")
+        return content
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """The object in an answer; `Unanswered` for anything else."""
+        try:
+            parsed = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            parsed = None
+        if not isinstance(parsed, dict) or ("result" not in parsed and parsed.get("ok", True)):
+            raise Unanswered("an answer that is not Telegram's")
+        return parsed
+
+    async def _exchange(
+        self, method: str, url: str, form: aiohttp.FormData | dict[str, str] | None, seconds: float
+    ) -> tuple[int, bytes]:
+        try:
+            async with self._session.request(
+                method, url, data=form, timeout=timeout(seconds), proxy=self._proxy, allow_redirects=False
+            ) as response:
+                return response.status, await response.read()
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
+            raise Unsent(said(error)) from None
+        except aiohttp.InvalidURL:
+            raise Unsent("telegram.base_url or telegram.proxy is not a URL") from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unanswered(said(error)) from None
+
+
+def timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """Bounds for each part of a request; a long upload may take longer in total."""
+    return aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=seconds)
+
+
+def form_of(data: RequestData | None) -> aiohttp.FormData | dict[str, str] | None:
+    """A plain form, or a multipart one where files go along."""
+    if data is None:
+        return None
+    if not data.contains_files:
+        return data.json_parameters
+    form = aiohttp.FormData(data.json_parameters)
+    for name, (file_name, content, mime) in data.multipart_data.items():
+        form.add_field(name, content, filename=file_name, content_type=mime)
+    return form
+
+
+def is_json(body: bytes) -> bool:
+    """Whether this is an answer of the Bot API rather than a web page."""
+    try:
+        return isinstance(orjson.loads(body), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def wait_of(body: bytes) -> float:
+    """Seconds that a 429 asks for; one where it does not say."""
+    try:
+        return float(orjson.loads(body)["parameters"]["retry_after"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return 1.0
+
+
+def said(error: BaseException) -> str:
+    """An error in words without its URL: its kind, and what the operating system says."""
+    cause = getattr(error, "os_error", error)
+    reason = getattr(cause, "strerror", None) or getattr(error, "status", None)
+    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

@@ -1,0 +1,86 @@
+"""A gateway for channels to talk to: remembers what it was given and publishes what a test says."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from goclaw.bus import Bus
+from goclaw.events import Acceptance, AcceptKind, Actor, CommandInfo, Inbound, MessageStored, TurnEvent
+
+
+class RecordingGateway:
+    """The `GatewayPort` of channel tests."""
+
+    def __init__(self) -> None:
+        self.accepted: list[Inbound] = []
+        self.errors: list[Exception] = []
+        """Raised by the next calls of `accept`, one each."""
+        self.gates: dict[str, asyncio.Event] = {}
+        """Messages with this text are not durable until the event is set."""
+        self.begun: list[str] = []
+        """Texts in the order in which they were handed over."""
+        self._bus = Bus()
+        self._changed = asyncio.Condition()
+        self._subscribed = asyncio.Event()
+
+    async def accept(self, inbound: Inbound) -> Acceptance:
+        self.begun.append(inbound.text)
+        await self._notify()
+        if self.errors:
+            raise self.errors.pop(0)
+        if gate := self.gates.get(inbound.text):
+            await gate.wait()
+        known = any(inbound.id == other.id for other in self.accepted)
+        self.accepted.append(inbound)
+        await self._notify()
+        return Acceptance(AcceptKind.DUPLICATE if known else AcceptKind.TURN, inbound.id)
+
+    def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        return [
+            CommandInfo("status", "How it is going"),
+            CommandInfo("not-a-menu-name", "x"),
+            CommandInfo("stop", "Stop"),
+        ]
+
+    @asynccontextmanager
+    async def subscribe(self, session: str | None) -> AsyncIterator[AsyncIterator[TurnEvent]]:
+        async with self._bus.subscribe(session) as events:
+            self._subscribed.set()
+            yield events
+
+    async def publish(self, *events: TurnEvent) -> None:
+        """Let events happen, once somebody listens."""
+        await self._subscribed.wait()
+        for event in events:
+            self._bus.publish(event)
+
+    async def wait_accepted(self, count: int) -> list[Inbound]:
+        """The messages, when there are `count`."""
+        await self._wait(lambda: len(self.accepted) >= count)
+        return self.accepted
+
+    async def wait_begun(self, count: int) -> list[str]:
+        """The texts that were handed over, when there are `count`."""
+        await self._wait(lambda: len(self.begun) >= count)
+        return self.begun
+
+    async def history(self, session: str, after: int = 0, limit: int = 200) -> Sequence[MessageStored]:
+        return []
+
+    def partial(self, session: str) -> str:
+        return ""
+
+    async def status(self, session: str) -> Mapping[str, Any]:
+        return {}
+
+    async def decide(self, actor: Actor, approval: str, allow: bool) -> str:
+        return ""
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _wait(self, is_so: Any) -> None:
+        async with asyncio.timeout(10), self._changed:
+            await self._changed.wait_for(is_so)

@@ -1,0 +1,93 @@
+"""A Telegram channel on a fake Telegram: what the tests of this folder share."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from goclaw.catalog import CHANNELS
+from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
+from goclaw.clock import Clock, RealClock, SteppedClock
+from goclaw.config.schema import Config
+from goclaw.errors import ToolError
+from goclaw.events import Address, Delivery
+from goclaw.plugins import load
+from goclaw.supervise import background
+from tests.channels.support import RecordingGateway
+from tests.fake_telegram.server import FakeTelegram
+
+PART = load(CHANNELS["telegram"], ChannelPart)
+UNHURRIED = {"messages_per_second": 1e6, "chat_messages_per_second": 1e6, "group_messages_per_minute": 1e6}
+"""Without our own limits, for tests that are not about them."""
+
+
+@dataclass
+class Stage:
+    """Everything a test touches."""
+
+    telegram: FakeTelegram
+    channel: Channel
+    gateway: RecordingGateway
+    blobs: dict[str, bytes] = field(default_factory=dict)
+
+    async def deliver(self, text: str, *, chat: int = 5, number: str = "d1", **fields: Any) -> str:
+        """Deliver `text`; returns the message id."""
+        return (await self.channel.deliver(delivery(text, chat=chat, number=number, **fields))).message_id
+
+    def texts(self, chat: int = 5) -> list[str]:
+        """What the bot's messages in a chat say."""
+        return [sent.text for sent in self.telegram.sent(chat)]
+
+
+class HastyClock(SteppedClock):
+    """Time flies: whoever sleeps is awake at once, and the clock has moved on. Remembers who slept how long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.advance(seconds)
+        await asyncio.sleep(0)
+
+
+async def eventually(look: Callable[[], object]) -> None:
+    """Return when `look` finds something that changes without telling anybody; `TimeoutError` after ten seconds."""
+    async with asyncio.timeout(10):
+        while not look():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0)
+
+
+def delivery(
+    text: str, *, chat: int = 5, number: str = "d1", thread: str | None = None, reply_to: str | None = None, **rest: Any
+) -> Delivery:
+    """A delivery to a chat of Telegram's."""
+    return Delivery(number, Address("telegram", str(chat), thread, reply_to), text, **rest)
+
+
+@asynccontextmanager
+async def open_stage(
+    *, running: bool = True, clock: Clock | None = None, telegram: FakeTelegram | None = None, **settings: Any
+) -> AsyncIterator[Stage]:
+    """A channel connected to a fake, a new one or one that runs; with `running` it polls, else it only delivers."""
+    async with nullcontext(telegram) if telegram else FakeTelegram() as fake, aiohttp.ClientSession() as session:
+        blobs: dict[str, bytes] = {}
+
+        async def load_blob(key: str) -> bytes:
+            if key not in blobs:
+                raise ToolError(f"{key} is gone")
+            return blobs[key]
+
+        values = UNHURRIED | {"token": fake.token, "base_url": fake.base_url, "poll_seconds": 5} | settings
+        config = Config.model_validate({"telegram": values})
+        async with PART.open(config, ChannelPorts(session, clock or RealClock(), load_blob)) as channel:
+            stage = Stage(fake, channel, RecordingGateway(), blobs)
+            if not running:
+                yield stage
+                return
+            async with background(channel.run(stage.gateway), "telegram"):
+                yield stage

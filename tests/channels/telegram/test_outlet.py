@@ -1,0 +1,79 @@
+"""Our own limits keep us below Telegram's."""
+
+import asyncio
+
+from goclaw.channels.telegram.outlet import Outlet
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import TelegramSettings
+
+
+async def fill(outlet: Outlet, clock: SteppedClock, chat: int, count: int) -> list[float]:
+    """The times at which `count` messages in a row may go out, on a clock that jumps to the next waiter."""
+    times: list[float] = []
+    began = clock.now()
+
+    async def send() -> None:
+        for _ in range(count):
+            await outlet.pace(chat)
+            times.append(round(clock.now() - began, 3))
+
+    sending = asyncio.create_task(send())
+    async with asyncio.timeout(10):
+        while not sending.done():
+            await asyncio.sleep(0)
+            if clock.sleepers:
+                clock.advance(0.25)
+    await sending
+    return times
+
+
+async def test_a_chat_takes_three_at_once_and_then_one_a_second() -> None:
+    clock = SteppedClock()
+    assert await fill(Outlet(TelegramSettings(), clock), clock, 5, 6) == [0, 0, 0, 3, 3, 3]
+
+
+async def test_a_group_takes_twenty_a_minute() -> None:
+    clock = SteppedClock()
+    times = await fill(Outlet(TelegramSettings(), clock), clock, -5, 25)
+    assert times[19] < 60 <= times[20]
+
+
+async def test_all_chats_together_take_thirty_a_second() -> None:
+    clock = SteppedClock()
+    outlet = Outlet(TelegramSettings(), clock)
+    for chat in range(1, 31):
+        await outlet.pace(chat)
+    assert await fill(outlet, clock, 99, 1) == [1]
+
+
+async def test_a_wish_to_wait_holds_one_chat_only() -> None:
+    clock = SteppedClock()
+    outlet = Outlet(TelegramSettings(), clock)
+    outlet.hold(5, 40)
+    assert await fill(outlet, clock, 6, 1) == [0]
+    assert await fill(outlet, clock, 5, 1) == [40]
+
+
+async def test_previews_leave_room_for_the_answer() -> None:
+    clock = SteppedClock()
+    outlet = Outlet(TelegramSettings(), clock)
+    assert [outlet.spare(-5) for _ in range(4)] == [True, True, False, False]
+    assert await fill(outlet, clock, -5, 1) == [0]
+    outlet.hold(-6, 5)
+    assert not outlet.spare(-6)
+
+
+async def test_large_limits_never_wait() -> None:
+    settings = TelegramSettings(messages_per_second=1e6, chat_messages_per_second=1e6, group_messages_per_minute=1e6)
+    clock = SteppedClock()
+    assert await fill(Outlet(settings, clock), clock, -5, 500) == [0] * 500
+
+
+async def test_chats_that_went_quiet_are_forgotten() -> None:
+    clock = SteppedClock()
+    outlet = Outlet(TelegramSettings(messages_per_second=1e6), clock)
+    for chat in range(1, 1_001):
+        await outlet.pace(chat)
+    clock.advance(100)
+    await outlet.pace(2_000)
+    assert len(outlet._chats) == 1, "the only way to see what is remembered"

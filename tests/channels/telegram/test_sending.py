@@ -1,0 +1,223 @@
+"""What is delivered arrives once, whole and in order, and failures say what they mean."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
+from goclaw.channels.telegram.sending import AFTER_RESTART, AFTER_SILENCE, marked
+from goclaw.errors import DeliveryError
+from goclaw.events import Address, Delivery
+from tests.channels.telegram.support import HastyClock, Stage, delivery, open_stage
+from tests.fake_telegram.rules import utf16_length
+
+LONG = "\n\n".join(f"paragraph {number} **bold** " + "word " * 300 for number in range(10))
+
+
+async def failing(stage: Stage, **fields: Any) -> DeliveryError:
+    """The error of a delivery that cannot succeed now."""
+    with pytest.raises(DeliveryError) as caught:
+        await stage.deliver("**hi**", **fields)
+    return caught.value
+
+
+async def test_markdown_arrives_as_entities() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        number = await stage.deliver("**bold** and `code`")
+        (sent,) = stage.telegram.sent(5)
+        assert (sent.text, str(sent.message_id)) == ("bold and code", number)
+        assert [(e["type"], e["offset"], e["length"]) for e in sent.entities] == [("bold", 0, 4), ("code", 9, 4)]
+        (call,) = stage.telegram.called("sendMessage")
+        assert call["link_preview_options"] == {"is_disabled": True}
+        assert "parse_mode" not in call and "reply_parameters" not in call
+
+
+@pytest.mark.promise("P-telegram-long")
+async def test_long_answers_arrive_in_parts_and_in_order() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        first = await stage.deliver(LONG)
+        sent = stage.telegram.sent(5)
+        assert len(sent) > 3 and str(sent[0].message_id) == first
+        assert all(utf16_length(message.text) <= MAX_UNITS for message in sent)
+        assert "".join(message.text for message in sent).split() == LONG.replace("**", "").split()
+
+
+async def test_in_groups_the_first_part_replies_and_topics_are_kept() -> None:
+    async with open_stage(running=False) as stage:
+        asked = (await stage.telegram.world.say("@claw_bot go", chat=-100, topic=7))["message"]["message_id"]
+        await stage.deliver(LONG, chat=-100, thread="7", reply_to=str(asked))
+        sent = stage.telegram.sent(-100)
+        assert [message.reply_to for message in sent] == [asked] + [None] * (len(sent) - 1)
+        assert {message.thread for message in sent} == {7}
+
+
+async def test_an_answer_to_a_deleted_message_arrives_without_the_reply() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(-100)
+        await stage.deliver("hi", chat=-100, reply_to="99")
+        assert stage.texts(-100) == ["hi"]
+
+
+@pytest.mark.promise("P-telegram-plain")
+async def test_formatting_that_telegram_refuses_is_left_out() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        stage.telegram.fail("sendMessage", status=400, description="Bad Request: can't parse entities")
+        await stage.deliver("**hi**")
+        (sent,) = stage.telegram.sent(5)
+        assert (sent.text, sent.entities) == ("hi", ())
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ({"status": 403, "description": "Forbidden: bot was blocked by the user"}, (True, None, False)),
+        ({"status": 400, "description": "Bad Request: chat not found", "times": 2}, (True, None, False)),
+        ({"status": 429, "description": "Too Many Requests", "retry_after": 7}, (False, 7.0, False)),
+        ({"status": 500, "description": "Internal Server Error"}, (False, None, False)),
+        ({"status": 401, "description": "Unauthorized"}, (False, None, False)),
+        ({"cut": "before"}, (False, None, True)),
+        ({"cut": "after"}, (False, None, True)),
+        ({"body": b"<html>gateway</html>"}, (False, None, True)),
+    ],
+)
+async def test_failures_say_whether_and_when_to_try_again(fault: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        stage.telegram.fail("sendMessage", **fault)
+        error = await failing(stage)
+        assert (error.permanent, error.retry_after, error.maybe_delivered) == expected
+        assert stage.telegram.token not in str(error)
+
+
+async def test_a_server_that_cannot_be_reached_has_not_delivered() -> None:
+    async with open_stage(running=False, base_url="http://127.0.0.1:9") as stage:
+        error = await failing(stage)
+        assert (error.permanent, error.maybe_delivered) == (False, False)
+        assert stage.telegram.token not in repr(error) + repr(error.__cause__)
+
+
+async def test_addresses_of_another_kind_are_refused_for_good() -> None:
+    async with open_stage(running=False) as stage:
+        for address in (Address("telegram", "@ann"), Address("telegram", "5", "topic")):
+            with pytest.raises(DeliveryError) as caught:
+                await stage.channel.deliver(Delivery("d", address, "hi"))
+            assert caught.value.permanent
+        assert stage.telegram.calls == []
+
+
+@pytest.mark.promise("P-telegram-resume")
+async def test_a_delivery_that_failed_midway_goes_on_where_it_stopped() -> None:
+    async with open_stage(running=False, clock=HastyClock()) as stage:
+        stage.telegram.world.meet(5)
+        whole = await stage.deliver(LONG, number="whole")
+        expected, stage.telegram.world.messages = stage.texts(), {}
+        third = asyncio.Event()
+        third.set()
+        stage.telegram.fail("sendMessage", gate=third, times=2)
+        stage.telegram.fail("sendMessage", status=429, retry_after=1)
+        await failing_delivery(stage, LONG)
+        assert stage.texts() == expected[:2]
+        first = await stage.deliver(LONG, number="again")
+        assert stage.texts() == expected
+        assert first == str(stage.telegram.sent(5)[0].message_id) != whole
+
+
+async def failing_delivery(stage: Stage, text: str) -> None:
+    with pytest.raises(DeliveryError):
+        await stage.deliver(text, number="again")
+
+
+@pytest.mark.promise("P-telegram-marked")
+async def test_what_may_have_arrived_before_is_marked() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        await stage.deliver("**hi**", repeated=True)
+        stage.telegram.fail("sendMessage", cut="after")
+        await failing_delivery(stage, "lost")
+        await stage.deliver("lost", number="again", repeated=True)
+        assert stage.texts() == [f"{AFTER_RESTART}hi", "lost", f"{AFTER_SILENCE}lost"]
+        assert stage.telegram.sent(5)[0].entities[0]["offset"] == len(AFTER_RESTART)
+
+
+def test_a_mark_without_room_is_a_message_of_its_own() -> None:
+    full = Chunk("x" * MAX_UNITS, (Span(0, 3, Mark("bold")),))
+    assert marked(full, AFTER_RESTART) == [Chunk(AFTER_RESTART.strip()), full]
+
+
+async def test_reactions_edits_and_removals() -> None:
+    async with open_stage(running=False) as stage:
+        said = str((await stage.telegram.world.say("hello"))["message"]["message_id"])
+        own = await stage.deliver("first")
+        await stage.channel.deliver(delivery("", action="react", message_id=said, emoji="👍"))
+        await stage.channel.deliver(delivery("**second**", number="d2", action="edit", message_id=own))
+        await stage.channel.deliver(delivery("**second**", number="d3", action="edit", message_id=own))
+        assert stage.texts() == ["second"]
+        assert stage.telegram.world.reactions[5, int(said)] == ("👍",)
+        await stage.channel.deliver(delivery("", number="d4", action="delete", message_id=own))
+        assert stage.texts() == []
+
+
+@pytest.mark.parametrize("number", [None, "last"])
+async def test_an_action_without_a_message_is_refused_for_good(number: str | None) -> None:
+    async with open_stage(running=False) as stage:
+        with pytest.raises(DeliveryError, match="needs the numeric id"):
+            await stage.channel.deliver(delivery("", action="delete", message_id=number))
+
+
+async def test_pictures_go_as_photos_and_other_files_as_documents() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        stage.blobs |= {"a": b"jpeg-bytes", "b": b"text-bytes"}
+        await stage.deliver("**look**", number="1", media="a", media_name="cat.jpg")
+        await stage.deliver("", number="2", media="b", media_name="notes.txt")
+        photo, document = stage.telegram.sent(5)
+        assert (photo.text, photo.file, photo.entities[0]["type"]) == ("look", b"jpeg-bytes", "bold")
+        assert (document.file_name, document.file) == ("notes.txt", b"text-bytes")
+        assert [call.method for call in stage.telegram.calls] == ["sendPhoto", "sendDocument"]
+
+
+async def test_a_picture_that_telegram_refuses_goes_as_a_document() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        stage.blobs["a"] = b"odd"
+        stage.telegram.fail("sendPhoto", status=400, description="Bad Request: PHOTO_INVALID_DIMENSIONS")
+        await stage.deliver("", media="a", media_name="strip.png")
+        assert stage.telegram.sent(5)[0].file_name == "strip.png"
+
+
+async def test_a_caption_that_is_too_long_follows_as_messages() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        stage.blobs["a"] = b"bytes"
+        await stage.deliver("word " * 500, media="a", media_name="a.pdf")
+        file, text = stage.telegram.sent(5)
+        assert (file.text, text.text.split()) == ("", ["word"] * 500)
+
+
+async def test_a_file_that_is_gone_fails_for_good() -> None:
+    async with open_stage(running=False) as stage:
+        with pytest.raises(DeliveryError, match="is gone") as caught:
+            await stage.deliver("x", media="missing")
+        assert caught.value.permanent
+
+
+async def test_a_group_that_moved_is_followed() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(-1001)
+        stage.telegram.fail("sendMessage", chat=-9, status=400, description="upgraded", migrate_to=-1001)
+        with pytest.raises(DeliveryError) as caught:
+            await stage.deliver("hi", chat=-9)
+        assert not caught.value.permanent
+        await stage.deliver("hi", chat=-9)
+        assert stage.texts(-1001) == ["hi"]
+
+
+async def test_nothing_to_say_is_an_error_for_good() -> None:
+    async with open_stage(running=False) as stage:
+        with pytest.raises(DeliveryError) as caught:
+            await stage.deliver(" ")
+        assert caught.value.permanent

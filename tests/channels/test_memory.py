@@ -1,0 +1,79 @@
+"""The in-memory channel carries messages both ways and breaks on order."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from goclaw.catalog import CHANNELS
+from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
+from goclaw.channels.memory import Room
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import Config
+from goclaw.errors import ConfigError, DeliveryError
+from goclaw.events import AcceptKind, Address, Delivery
+from goclaw.plugins import load
+from goclaw.supervise import background
+from tests.channels.support import RecordingGateway
+
+PART = load(CHANNELS["memory"], ChannelPart)
+
+
+async def no_blob(key: str) -> bytes:
+    raise AssertionError(key)
+
+
+@pytest.fixture
+async def ports() -> AsyncIterator[ChannelPorts]:
+    async with aiohttp.ClientSession() as session:
+        yield ChannelPorts(session, SteppedClock(), no_blob)
+
+
+@pytest.fixture
+async def room() -> Room:
+    return Room()
+
+
+@pytest.fixture
+async def channel(room: Room, ports: ChannelPorts) -> AsyncIterator[Channel]:
+    async with PART.open(Config(channels={"memory": {"room": room}}), ports) as channel:
+        yield channel
+
+
+async def test_it_is_on_only_when_it_is_configured() -> None:
+    assert not PART.enabled(Config())
+    assert PART.enabled(Config(channels={"memory": {}}))
+
+
+async def test_what_is_said_reaches_the_gateway(room: Room, channel: Channel) -> None:
+    gateway = RecordingGateway()
+    async with background(channel.run(gateway), "memory"):
+        accepted = await room.say("hello", chat="kitchen", pictures={"image/png": b"png"})
+        assert accepted.kind is AcceptKind.TURN
+    (inbound,) = gateway.accepted
+    assert (inbound.text, inbound.session, inbound.address) == ("hello", "memory:kitchen", Address("memory", "kitchen"))
+    assert await channel.fetch(inbound.attachments[0]) == b"png"
+
+
+async def test_the_same_message_id_is_the_same_message(room: Room, channel: Channel) -> None:
+    async with background(channel.run(RecordingGateway()), "memory"):
+        await room.say("hello", message_id="1")
+        assert (await room.say("hello", message_id="1")).kind is AcceptKind.DUPLICATE
+
+
+async def test_deliveries_are_heard_and_fail_on_order(room: Room, channel: Channel) -> None:
+    delivery = Delivery("d1", Address("memory", "here"), "answer")
+    room.failures.append(DeliveryError("no", retry_after=1))
+    with pytest.raises(DeliveryError):
+        await channel.deliver(delivery)
+    receipt = await channel.deliver(delivery)
+    async with asyncio.timeout(5):
+        heard = await room.heard()
+    assert (heard.message_id, heard.delivery) == (receipt.message_id, delivery)
+
+
+async def test_a_room_in_a_file_is_refused(ports: ChannelPorts) -> None:
+    with pytest.raises(ConfigError):
+        async with PART.open(Config(channels={"memory": {"room": "lobby"}}), ports):
+            pass
