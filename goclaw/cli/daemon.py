@@ -6,19 +6,35 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from goclaw.app import open_app
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
+from goclaw.state import running_pid
 
 START_SECONDS = 20.0
 """How long the daemon may take until its socket answers."""
 STOP_SECONDS = 40.0
 """How long it may take to end: the grace time for turns and deliveries, generously."""
 LOOK_SECONDS = 0.05
+
+
+def run_daemon(work: Coroutine[Any, Any, None]) -> None:
+    """Run the daemon's own loop: uvloop where there is one."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(work)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
 
 
 async def serve(config: Config) -> None:
@@ -49,7 +65,7 @@ async def _stop_signals() -> AsyncIterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-def start_in_background(config: Config, config_path: Path | None) -> None:
+async def start_in_background(config: Config, config_path: Path | None) -> None:
     """Start a detached daemon and wait until it listens.
 
     Raises:
@@ -58,20 +74,20 @@ def start_in_background(config: Config, config_path: Path | None) -> None:
     output = config.state_dir / "logs" / "daemon.out"
     output.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     arguments = [sys.executable, "-m", "goclaw", *(["--config", str(config_path)] if config_path else []), "gateway"]
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = _spawn(arguments, output)
     deadline = time.monotonic() + START_SECONDS
     while not listens(config):
         if process.poll() is not None or time.monotonic() > deadline:
             last = output.read_text(errors="replace").strip().splitlines()[-5:]
             raise StateError("\n".join(["the daemon did not start:", *last]))
-        time.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _spawn(arguments: list[str], output: Path) -> "subprocess.Popen[bytes]":
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
 
 
 def listens(config: Config) -> bool:
@@ -79,7 +95,7 @@ def listens(config: Config) -> bool:
     return running_pid(config) is not None and config.socket_path.exists()
 
 
-def stop(config: Config) -> int | None:
+async def stop(config: Config) -> int | None:
     """End the daemon and wait for it; returns its pid, or None when none ran.
 
     Raises:
@@ -93,5 +109,5 @@ def stop(config: Config) -> int | None:
     while running_pid(config) == pid:
         if time.monotonic() > deadline:
             raise StateError(f"the daemon (pid {pid}) did not end within {STOP_SECONDS:g} s; `kill -9 {pid}` is safe")
-        time.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
     return pid

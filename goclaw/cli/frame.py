@@ -1,0 +1,198 @@
+"""The frame of the command line: the table of commands, the options before them, exit codes, and how errors read.
+
+Only light modules are imported here; a command's module comes with its first call.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from pkgutil import resolve_name
+from types import TracebackType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from goclaw.errors import ConfigError, GoclawError
+from goclaw.redact import mask
+
+FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
+"""Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "gateway": ("goclaw.cli.gateway:app", "Run the daemon here, until Ctrl-C or SIGTERM."),
+    "tui": ("goclaw.cli.tui:app", "Talk to the agent in this terminal."),
+    "send": ("goclaw.cli.send:app", "Send one message and print the answer."),
+    "status": ("goclaw.cli.status:app", "What runs, and how it is."),
+    "stop": ("goclaw.cli.stop:app", "End the daemon; what is unfinished goes on at the next start."),
+    "restart": ("goclaw.cli.restart:app", "End the daemon and start it anew."),
+    "logs": ("goclaw.cli.logs:app", "Show the daemon's log."),
+    "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),
+    "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
+    "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
+    "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
+    "memory": ("goclaw.cli.memory:app", "Search and index the memory files."),
+    "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
+    "audit": ("goclaw.cli.audit:app", "Who did what, and which rule allowed it."),
+    "backup": ("goclaw.cli.backup:app", "Save the state folder to a file."),
+    "restore": ("goclaw.cli.restore:app", "Bring a saved state folder back."),
+    "version": ("goclaw.cli.version:app", "Print the version."),
+}
+"""Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
+
+START = "goclaw.cli.start:app"
+"""What `goclaw` alone does: start the daemon if none runs, then the terminal client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was said before the command; `common.options` finds it."""
+
+    config: Path | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    debug: bool = False
+
+
+class LazyGroup(TyperGroup):
+    """Knows the names and help of all commands, and imports the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, (_, text) in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=text))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(COMMANDS[name][0]) if name else None, rest
+
+
+def load_command(path: str) -> Any:
+    """The command behind a line of the table, imported."""
+    return typer.main.get_command(resolve_name(path))
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    config: Annotated[Path | None, typer.Option(help="Configuration file, instead of GOCLAW_CONFIG.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of unexpected errors.")] = False,
+) -> None:
+    """A chat-bot gateway daemon. Alone: start it if it does not run, then talk to the agent in this terminal."""
+    context.obj = Options(config, dict(_overrides(set_ or [])), debug)
+    if context.invoked_subcommand is None:
+        command = load_command(START)
+        with command.make_context("start", [], parent=context) as inner:
+            command.invoke(inner)
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its code."""
+    arguments = sys.argv[1:]
+    if "--debug" not in arguments:
+        sys.excepthook = report_crash
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without UTF-8 gets question marks instead of an error.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; what went wrong is said on standard error, a line each. Returns the exit code."""
+    try:
+        result = typer.main.get_command(app).main(_hoisted(arguments), "goclaw", standalone_mode=False)
+    except typer.TyperException as error:
+        return _usage(error)
+    except typer.Abort:
+        return FAILED
+    except GoclawError as error:
+        return _report([error])
+    except BaseExceptionGroup as group:
+        expected, unexpected = group.split(GoclawError)
+        if unexpected or not expected:
+            raise
+        return _report(list(_leaves(expected)))
+    return result if isinstance(result, int) else 0
+
+
+def say(line: str) -> None:
+    """One line on standard error, as every message of this program is."""
+    print(f"goclaw: {mask(line)}", file=sys.stderr)
+
+
+def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What a person sees of a mistake of ours: one line, and where the traceback was written."""
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    folder = Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser() / "logs"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder / "crash.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(mask("".join(traceback.format_exception(kind, error, trace))))
+        details = f"details in {folder / 'crash.log'}"
+    except OSError:
+        details = "run it again with --debug for details"
+    text = " ".join(str(error).split())
+    say(f"unexpected error: {kind.__name__}{f': {text}' if text else ''}; {details}")
+
+
+def _report(errors: Sequence[BaseException]) -> int:
+    for error in errors:
+        lines = error.problems if isinstance(error, ConfigError) else str(error).splitlines()
+        for line in lines:
+            say(line)
+    return BAD_CONFIGURATION if any(isinstance(error, ConfigError) for error in errors) else FAILED
+
+
+def _usage(error: typer.TyperException) -> int:
+    text = error.format_message()
+    if "\n" in text:
+        # The help of a group that was called without a command.
+        print(text, file=sys.stderr)
+    else:
+        say(f"{text} See `goclaw --help`.")
+    return error.exit_code
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        yield from _leaves(error) if isinstance(error, BaseExceptionGroup) else (error,)
+
+
+def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("should be KEY=VALUE, like http.port=8000", param_hint="--set")
+        yield name.strip(), value.strip()
+
+
+def _hoisted(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--config` and `--debug` in front: people write them after the command as well."""
+    front: list[str] = []
+    rest: list[str] = []
+    waiting = list(arguments)
+    while waiting:
+        argument = waiting.pop(0)
+        if argument == "--":
+            return [*front, *rest, argument, *waiting]
+        if argument == "--debug" or argument.startswith("--config="):
+            front.append(argument)
+        elif argument == "--config" and waiting:
+            front += [argument, waiting.pop(0)]
+        else:
+            rest.append(argument)
+    return [*front, *rest]

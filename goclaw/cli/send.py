@@ -1,0 +1,28 @@
+"""`goclaw send`."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from goclaw.cli import talk
+from goclaw.cli.common import load
+from goclaw.servers.socket import login_name
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def send(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="The message, or a command such as /status.")],
+    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")] = False,
+) -> None:
+    """Send one message and print the answer. Exit code 1 when it could not be answered."""
+    config = load(context).config
+    answer, went_well = asyncio.run(talk.send(config, text, session or f"tui:{login_name()}", as_json=as_json))
+    if answer:
+        print(answer)
+    if not went_well:
+        raise typer.Exit(1)

@@ -1,0 +1,44 @@
+"""`goclaw status`."""
+
+import asyncio
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from goclaw.cli.common import load
+from goclaw.cli.daemon import listens
+from goclaw.cli.frame import say
+from goclaw.config.schema import Config
+from goclaw.servers.socket import login_name
+from goclaw.state import running_pid
+from goclaw.tui.client import attach
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def status(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+) -> None:
+    """What runs, and how it is. Exit code 1 when no daemon runs."""
+    config = load(context).config
+    if not listens(config):
+        if as_json:
+            print(orjson.dumps({"running": False}).decode())
+        else:
+            say(f"not running (state folder {config.state_dir}). Start it with `goclaw`.")
+        raise typer.Exit(1)
+    numbers = asyncio.run(_ask(config, session or f"tui:{login_name()}"))
+    text = numbers.pop("text")
+    if as_json:
+        print(orjson.dumps({"running": True, "pid": running_pid(config), **numbers}).decode())
+    else:
+        print(f"{text}\n  Daemon: running, pid {running_pid(config)}")
+
+
+async def _ask(config: Config, session: str) -> dict[str, Any]:
+    async with attach(config.socket_path, session, limit=1) as client:
+        return await client.status()

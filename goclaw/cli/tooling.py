@@ -1,0 +1,109 @@
+"""`goclaw tool`: run the tools without a model and without the daemon, under the same rights and containment."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, BinaryIO
+
+import orjson
+
+from goclaw.access import Access
+from goclaw.app import open_environment
+from goclaw.clock import RealClock
+from goclaw.config.schema import Config
+from goclaw.errors import DeliveryError, ToolError
+from goclaw.events import LOCAL, Actor, Address, Delivery, Receipt
+from goclaw.messages import ToolCall, ToolResult
+from goclaw.servers.socket import login_name
+from goclaw.specs import ToolSpec
+from goclaw.toolkit.arguments import json_type
+from goclaw.toolkit.dispatcher import CallScope, Dispatcher, error_text
+from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.users import open_users
+
+
+class Toolbox:
+    """The dispatcher, for somebody at a command line. Made by `open_toolbox`."""
+
+    def __init__(self, dispatcher: Dispatcher, *, approve: bool) -> None:
+        self._dispatcher = dispatcher
+        self._approve = approve
+        self._calls = 0
+
+    def specs(self, user: str | None) -> list[ToolSpec]:
+        """The tools that `user` (None: the owner of the state folder) may use."""
+        return self._dispatcher.registry.visible_to(_actor(user))
+
+    async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
+        """One call; an error's content is `{"error": "…"}`."""
+        self._calls += 1
+        call_id = f"cli-{self._calls}"
+        if not isinstance(given, dict):
+            message = f"input: expected object, got {json_type(given)}"
+            return ToolResult(call_id, name, error_text(message), is_error=True)
+        actor = _actor(user)
+        scope = CallScope(
+            actor=actor,
+            session=actor.key,
+            address=Address(LOCAL, actor.key),
+            deliver=_nowhere,
+            emit=lambda event: None,
+            approve=self._consent,
+            turn="cli",
+        )
+        return await self._dispatcher.call(ToolCall(call_id, name, given), scope)
+
+    async def _consent(self, call: ToolCall, reason: str) -> bool:
+        if not self._approve:
+            raise ToolError(f"approval required: {reason}")
+        return True
+
+
+def _actor(user: str | None) -> Actor:
+    if user is None:
+        return Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
+    return Actor(user, "cli")
+
+
+async def _nowhere(delivery: Delivery) -> Receipt:
+    raise DeliveryError(f"no channel named {delivery.address.channel} is connected here", permanent=True)
+
+
+@asynccontextmanager
+async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterator[Toolbox]:
+    """The tools, while the block runs. `approve`: the owner says yes beforehand to everything that would ask."""
+    clock = RealClock()
+    async with open_users(config.users_path, clock) as users, open_environment(config, users, clock) as environment:
+        access = Access(users, config)
+        yield Toolbox(Dispatcher(Registry([BuiltIn()], access), access, environment), approve=approve)
+
+
+async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:
+    """`--jsonl`: a call per line in, an answer per line out, in order, whatever the lines hold."""
+    while line := await asyncio.to_thread(source.readline):
+        if line.strip():
+            sys.stdout.write(f"{await _answer(box, line, user)}\n")
+            sys.stdout.flush()
+
+
+async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
+    try:
+        asked = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return error_text(f"not JSON: {error}")
+    if not isinstance(asked, dict):
+        return error_text(f'expected an object {{"tool", "input", "user"}}, got {json_type(asked)}')
+    name, acting = asked.get("tool"), asked.get("user", user)
+    if not isinstance(name, str):
+        return error_text(f'field "tool": expected string, got {_got(asked, "tool")}')
+    if acting is not None and not isinstance(acting, str):
+        return error_text(f'field "user": expected string, got {json_type(acting)}')
+    result = await box.run(name, asked.get("input", {}), acting)
+    if result.is_error:
+        return result.content
+    return orjson.dumps({"ok": True, "content": result.content}).decode()
+
+
+def _got(asked: dict[str, Any], field: str) -> str:
+    return json_type(asked[field]) if field in asked else "nothing"

@@ -1,0 +1,69 @@
+"""`goclaw users check|list|add`."""
+
+from typing import Annotated
+
+import typer
+
+from goclaw.cli.common import known_tools, load
+from goclaw.cli.frame import say
+from goclaw.config.files import shown_path
+from goclaw.users import User, Users, add_user, tool_warnings
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Check, list and add the people in users.json.",
+)
+
+
+@app.command()
+def check(context: typer.Context) -> None:
+    """Say whether users.json can be used, and which tools in it do not exist."""
+    path = load(context).config.users_path
+    users = Users.read(path).all()
+    for warning in tool_warnings(path, users, known_tools()):
+        say(f"warning: {warning}")
+    if path.exists():
+        print(f"{shown_path(path)}: fine, {len(users)} {'user' if len(users) == 1 else 'users'}")
+    else:
+        print(f"{shown_path(path)}: no such file; only the owner of the state folder may use GoClaw")
+
+
+@app.command("list")
+def list_(context: typer.Context) -> None:
+    """Print who may use GoClaw, and which tools."""
+    for user in Users.read(load(context).config.users_path).all():
+        print(described(user))
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(help="`telegram:<numeric user id>` or `tui:<name>`.")],
+    name: Annotated[str, typer.Option(help="For people to read.")] = "",
+    role: Annotated[list[str] | None, typer.Option(help="`user` or `admin`; may be repeated.")] = None,
+    tool: Annotated[
+        list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
+    ] = None,
+) -> None:
+    """Add one person to users.json; a running daemon follows within two seconds."""
+    path = load(context).config.users_path
+    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool)
+    users = Users.read(path)
+    added = users.get(key)
+    if added:
+        for warning in tool_warnings(path, [added], known_tools()):
+            say(f"warning: {warning}")
+        print(f"{shown_path(path)}: added {described(added)}")
+
+
+def described(user: User) -> str:
+    """One line about a user."""
+    tools = "all tools" if user.allowed_tools is None else ", ".join(sorted(user.allowed_tools)) or "no tools"
+    parts = [user.key, user.name, f"[{', '.join(sorted(user.roles))}]" if user.roles else "", tools]
+    extras = [
+        f"session {user.session}" if user.session else "",
+        f"workspace {user.workspace}" if user.workspace else "",
+    ]
+    return "  ".join(part for part in (*parts, *extras) if part)
