@@ -68,7 +68,8 @@ class View:
     """The message that grows in a group."""
     failures: int = 0
     not_before: float = 0.0
-    claimed: bool = False
+    abandoned: bool = False
+    """The answer went out without waiting for the preview that is on its way."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     sending: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -109,12 +110,12 @@ class LiveViews:
         view = self._views.pop(turn, None)
         if view is None:
             return None
-        view.claimed = True
         view.end()
         try:
             async with asyncio.timeout(CLAIM_SECONDS), view.sending:
                 pass
         except TimeoutError:
+            view.abandoned = True
             log.debug("a preview of turn %s is stuck; its answer goes out without it", turn)
         return view.message_id
 
@@ -204,8 +205,8 @@ class LiveViews:
             await edit_text(self._bot, view.target, view.message_id, chunk)
             return
         sent = await send_text(self._bot, view.target, chunk)
-        if view.claimed:
-            # The answer could not wait for this any longer; now it would stand beside it.
+        if view.abandoned:
+            # It would stand beside the answer, which could not wait for it any longer.
             await self.remove(view.target, sent)
         else:
             view.message_id = sent
