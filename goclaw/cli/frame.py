@@ -34,11 +34,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
-    "memory": ("goclaw.cli.memory:app", "Search and index the memory files."),
-    "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
-    "audit": ("goclaw.cli.audit:app", "Who did what, and which rule allowed it."),
-    "backup": ("goclaw.cli.backup:app", "Save the state folder to a file."),
-    "restore": ("goclaw.cli.restore:app", "Bring a saved state folder back."),
     "version": ("goclaw.cli.version:app", "Print the version."),
 }
 """Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
