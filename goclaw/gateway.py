@@ -77,8 +77,8 @@ class Gateway:
             return Acceptance(AcceptKind.IGNORED)
         if match := COMMAND.fullmatch(text.strip()):
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
-        if self._ports.engine.waiting(session) >= self._ports.limits.queued_messages:
-            limit = self._ports.limits.queued_messages
+        limit = self._ports.limits.queued_messages
+        if self._ports.engine.waiting(session) >= limit and not await self._ports.journal.knows(inbound.id):
             return await self._answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
         if not await self._ports.engine.submit(inbound):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
@@ -114,9 +114,7 @@ class Gateway:
         if inbound.address.channel == LOCAL:
             self._ports.bus.publish(Notice(inbound.session, text))
             return
-        delivery = Delivery(f"{inbound.id}:report", inbound.address, text)
-        await self._ports.database.write(self._ports.outbox.row(delivery))
-        self._ports.outbox.take([delivery])
+        await self._ports.outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
 
     def _may(self, actor: Actor, command: str) -> bool:
         return self._ports.access.authorize(actor, "command.run", command).allowed
@@ -138,9 +136,7 @@ class Gateway:
         if inbound.address.channel == LOCAL:
             await self._ports.database.write(settled)
         else:
-            delivery = Delivery(f"{inbound.id}:reply", inbound.address, text)
-            await self._ports.database.write(settled, self._ports.outbox.row(delivery))
-            self._ports.outbox.take([delivery])
+            await self._ports.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, text), settled)
         return Acceptance(AcceptKind.REPLY, text=text)
 
     def _unknown(self, actor: Actor, name: str) -> str:

@@ -26,7 +26,10 @@ _ANSWER: TypeAdapter[str] = TypeAdapter(str)
 
 _SUBMIT = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", ignore_conflict=True)
 _SETTLED = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True)
-_STATE = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state=bindparam("new_state")))
+# Never a turn that has ended meanwhile: that would open it again at the next start.
+_STOPPING = Statement(
+    update(inbox).where(inbox.c.id == bindparam("turn"), inbox.c.state == "new").values(state="stopping")
+)
 _END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
 _OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
 _KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
@@ -143,21 +146,20 @@ class Journal:
 
     async def mark_stopping(self, turn: str) -> None:
         """Remember /stop, so that a restart does not take the turn up again."""
-        await self._database.write(_STATE(turn=turn, new_state="stopping"), durable=True)
+        await self._database.write(_STOPPING(turn=turn), durable=True)
 
     async def end(self, turn: str, at: float, statements: Sequence[Bound]) -> None:
         """The turn is over: what it delivers, its inbox row and its scratch journal, in one transaction."""
         await self._database.write(*statements, _END(turn=turn, at=at), _FORGET_STEPS(turn=turn))
+        for key in [key for key in self._answers if key[0] == turn]:
+            del self._answers[key]
 
     async def wait_for_answer(self, turn: str, name: str, *, known: bool) -> str:
         """Park: record the question once, and wait until `answer` comes."""
+        waiter = self._waiter(turn, name)
         if not known:
             await self._database.write(_INTENT(turn=turn, name=name, state="parked"), durable=True)
-        waiter = self._answers.setdefault((turn, name), asyncio.get_running_loop().create_future())
-        try:
-            return await waiter
-        finally:
-            self._answers.pop((turn, name), None)
+        return await waiter
 
     async def answer(self, turn: str, name: str, answer: str) -> bool:
         """Record the answer to a parked turn and wake it. False: no such question is open."""
@@ -165,8 +167,9 @@ class Journal:
         results = await self._database.write(_PARKED(of_turn=turn, of_name=name, output=output), durable=True)
         if results[0].rowcount != 1:
             return False
-        waiter = self._answers.get((turn, name))
-        if waiter and not waiter.done():
+        # After a restart the answer may come before the turn has got to its question again.
+        waiter = self._waiter(turn, name)
+        if not waiter.done():
             waiter.set_result(answer)
         return True
 
@@ -177,6 +180,9 @@ class Journal:
     async def _steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
         rows = await self._database.read(_STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
+
+    def _waiter(self, turn: str, name: str) -> asyncio.Future[str]:
+        return self._answers.setdefault((turn, name), asyncio.get_running_loop().create_future())
 
     @staticmethod
     def _row(inbound: Inbound, kind: TurnKind) -> dict[str, object]:

@@ -7,8 +7,9 @@ a handler lets escape becomes one log entry and one sentence to the user, and th
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from goclaw.clock import Clock
 from goclaw.engine.base import Handler, TurnKind
@@ -18,6 +19,8 @@ from goclaw.errors import StateError
 from goclaw.events import Delivery, Inbound
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
 """Words for the user when a handler failed in a way that nobody foresaw."""
@@ -42,26 +45,30 @@ class Lanes:
         self._failed = failed
         self._clock = clock
         self._lanes: dict[str, _Lane] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._resumed = asyncio.Event()
 
     async def resume(self) -> int:
-        """Take up what the last run left unfinished; returns how many turns."""
+        """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before."""
         turns = await self._journal.open_turns()
         for turn in turns:
             self._push(turn)
+        self._resumed.set()
         return len(turns)
 
     async def submit(self, inbound: Inbound, kind: TurnKind = "message") -> bool:
-        if not await self._journal.submit(inbound, kind):
-            return False
-        self._push(self._journal.new_turn(inbound, kind))
-        return True
+        await self._resumed.wait()
+        # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
+        return await asyncio.shield(self._spawn(self._take_in(inbound, kind), f"submit {inbound.id}"))
 
     async def cancel(self, session: str) -> bool:
         lane = self._lanes.get(session)
         if lane is None or lane.turn is None or lane.work is None:
             return False
         turn, work, ended = lane.turn, lane.work, lane.ended
+        if work.done():  # its answer is being recorded: too late to stop it
+            await ended.wait()
+            return False
         if not turn.stopping:
             turn.stopping = True
             work.cancel()
@@ -96,14 +103,24 @@ class Lanes:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _take_in(self, inbound: Inbound, kind: TurnKind) -> bool:
+        if not await self._journal.submit(inbound, kind):
+            return False
+        self._push(self._journal.new_turn(inbound, kind))
+        return True
+
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     def _push(self, turn: JournaledTurn) -> None:
         session = turn.inbound.session
         lane = self._lanes.get(session)
         if lane is None:
             lane = self._lanes[session] = _Lane()
-            task = asyncio.create_task(self._drain(session, lane), name=f"lane {session}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._drain(session, lane), f"lane {session}")
         lane.waiting.append(turn)
 
     async def _drain(self, session: str, lane: _Lane) -> None:
@@ -121,8 +138,8 @@ class Lanes:
             deliveries = await self._result(turn, lane.work)
             await self._journal.end(turn.id, self._clock.now(), [self._outbox.row(item) for item in deliveries])
             self._outbox.take(deliveries)
-        except StateError:
-            # Nothing can be written: the turn stays open in the journal and is taken up at the next start.
+        except Exception:
+            # Most likely nothing can be written: the turn stays open in the journal, for the next start.
             log.exception("turn %s could not be recorded", turn.id)
         finally:
             lane.work.cancel()

@@ -8,18 +8,19 @@ idempotency keys leaves no better way.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 from sqlalchemy import bindparam, delete, or_, select, update
 
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
-from goclaw.errors import DeliveryError
+from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Delivery, Receipt
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import deliveries
@@ -27,11 +28,15 @@ from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 """Seconds between tries: doubled each time, up to this."""
 GIVE_UP_SECONDS = 24 * 3600.0
 """An answer that could not be delivered for a day is dropped with a log line: nobody waits for it any more."""
+UNFORESEEN_TRIES = 5
+"""How often a delivery may fail in a way that no channel should; then it makes room for those behind it."""
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long a delivery's receipt is remembered, so that the same id is not sent again."""
 
@@ -39,7 +44,7 @@ _DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
 _RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
 
 _INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)
-_SENDING = Statement(update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="sending"))
+_STATE = Statement(update(deliveries).where(deliveries.c.id == bindparam("of")).values(state=bindparam("new_state")))
 _SENT = Statement(
     update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="sent", receipt=bindparam("receipt"))
 )
@@ -68,7 +73,10 @@ class Outbox:
         self._clock = clock
         self._queues: dict[tuple[str, str], deque[Delivery]] = {}
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._unforeseen: Counter[str] = Counter()
+        self._early: list[Delivery] | None = []
+        """What was promised before `resume`, which finds it in the database, too."""
 
     def row(self, delivery: Delivery) -> Bound:
         """The INSERT for the transaction that promises the delivery."""
@@ -81,8 +89,16 @@ class Outbox:
             created_at=self._clock.now(),
         )
 
+    async def promise(self, delivery: Delivery, *others: Bound) -> bool:
+        """Commit a delivery, together with other statements, and send it. False: its id was promised before."""
+        # Goes on when the caller is cancelled: what is on disk must be in its queue, too.
+        return await asyncio.shield(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
+
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
+        if self._early is not None:
+            self._early.extend(promised)
+            return
         for delivery in promised:
             if delivery.address.channel not in self._channels:
                 log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
@@ -93,9 +109,7 @@ class Outbox:
                 queue = self._queues[key] = deque()
                 name = f"outbox {key[0]}:{key[1]}"
                 work = keep_running(name, partial(self._drain, key, queue), self._clock)
-                task = asyncio.create_task(work, name=name)
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._spawn(work, name)
             queue.append(delivery)
 
     async def send(self, delivery: Delivery) -> Receipt:
@@ -107,10 +121,7 @@ class Outbox:
         if delivery.address.channel not in self._channels:
             raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
         receipt = self._receipts.setdefault(delivery.id, asyncio.get_running_loop().create_future())
-        created = await self._database.write(self.row(delivery))
-        if created[0].rowcount == 1:
-            self.take([delivery])
-        else:
+        if not await self.promise(delivery):
             await self._recall(delivery.id, receipt)
         try:
             return await asyncio.shield(receipt)
@@ -121,9 +132,15 @@ class Outbox:
     async def resume(self) -> int:
         """Take up what the last run left undelivered; returns how many."""
         rows = await self._database.read(_OPEN())
-        for row in rows:
-            delivery = _DELIVERY.validate_json(row["body"])
-            self.take([replace(delivery, repeated=row["state"] == "sending")])
+        early, self._early = self._early or [], None
+        left = [(row, _DELIVERY.validate_json(row["body"])) for row in rows]
+        for row, delivery in left:
+            if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
+                await self._fail(delivery, "older than a day")
+            else:
+                self.take([replace(delivery, repeated=row["state"] == "sending")])
+        known = {delivery.id for _, delivery in left}
+        self.take([delivery for delivery in early if delivery.id not in known])
         return len(rows)
 
     async def prune(self) -> None:
@@ -148,6 +165,19 @@ class Outbox:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _promise(self, delivery: Delivery, others: Sequence[Bound]) -> bool:
+        created = await self._database.write(self.row(delivery), *others)
+        if created[0].rowcount != 1:
+            return False
+        self.take([delivery])
+        return True
+
     async def _recall(self, delivery_id: str, receipt: asyncio.Future[Receipt]) -> None:
         """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will set it."""
         row = (await self._database.read(_ONE(of=delivery_id)))[0]
@@ -161,7 +191,13 @@ class Outbox:
             delivery = queue[0]
             # Should this try end in a way that nobody foresaw, the next one must say that it is a repetition.
             queue[0] = replace(delivery, repeated=True)
-            await self._hand_over(delivery)
+            try:
+                await self._hand_over(delivery)
+            except StateError:
+                raise  # the disk's fault, not the delivery's
+            except Exception:
+                self._unforeseen[delivery.id] += 1
+                raise
             queue.popleft()
         del self._queues[key]
 
@@ -171,7 +207,9 @@ class Outbox:
         pause = FIRST_PAUSE
         while True:
             channel = self._channels[delivery.address.channel]
-            await self._database.write(_SENDING(of=delivery.id), durable=True)
+            if self._unforeseen[delivery.id] >= UNFORESEEN_TRIES:
+                return await self._fail(delivery, f"{delivery.address.channel} failed; the log has the details")
+            await self._database.write(_STATE(of=delivery.id, new_state="sending"), durable=True)
             try:
                 return await self._settle(delivery, await channel.deliver(delivery))
             except DeliveryError as error:
@@ -179,16 +217,20 @@ class Outbox:
                     return await self._fail(delivery, str(error))
                 log.warning("delivery %s to %s: %s; trying again", delivery.id, delivery.address.channel, error)
                 delivery = replace(delivery, repeated=delivery.repeated or error.maybe_delivered)
+                if not delivery.repeated:  # should the daemon end now, it did surely not arrive
+                    await self._database.write(_STATE(of=delivery.id, new_state="pending"))
                 await self._clock.sleep(error.retry_after or pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _settle(self, delivery: Delivery, receipt: Receipt) -> None:
+        self._unforeseen.pop(delivery.id, None)
         await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.dump_json(receipt).decode()))
         waiter = self._receipts.get(delivery.id)
         if waiter and not waiter.done():
             waiter.set_result(receipt)
 
     async def _fail(self, delivery: Delivery, reason: str) -> None:
+        self._unforeseen.pop(delivery.id, None)
         log.error("delivery %s to %s was given up: %s", delivery.id, delivery.address.channel, reason)
         await self._database.write(_FAILED(of=delivery.id, error=reason))
         waiter = self._receipts.get(delivery.id)
