@@ -67,10 +67,9 @@ class Gateway:
         self._logged: dict[str, float] = {}
 
     async def accept(self, inbound: Inbound) -> Acceptance:
-        session = self._ports.access.session_for(inbound.actor, inbound.session)
-        # A lone half of a surrogate pair is legal in JSON and in no text file or database.
-        text = inbound.text.encode(errors="replace").decode()
-        inbound = replace(inbound, session=session, text=text)
+        session, text = self.session_for(inbound.actor, inbound.session), _storable(inbound.text)
+        actor = replace(inbound.actor, name=_storable(inbound.actor.name))
+        inbound = replace(inbound, session=session, text=text, actor=actor)
         decision = self._ports.access.authorize(inbound.actor, "session.write", session)
         if not decision.allowed:
             self._log_stranger(inbound, decision.rule)
@@ -83,6 +82,10 @@ class Gateway:
         if not await self._ports.engine.submit(inbound):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id)
+
+    def session_for(self, actor: Actor, session: str) -> str:
+        """Where what `actor` writes to `session` goes: `session` in users.json may name another one."""
+        return self._ports.access.session_for(actor, session)
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
         return [
@@ -152,3 +155,8 @@ class Gateway:
                 self._logged.clear()
             self._logged[key] = now
             log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
+
+
+def _storable(text: str) -> str:
+    """Without lone halves of surrogate pairs, which are legal in JSON and in no text file or database."""
+    return text.encode(errors="replace").decode()

@@ -48,6 +48,9 @@ async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
 
 
 async def _use_all(turn: TurnSteps, number: int, calls: Sequence[ToolCall]) -> list[ToolResult]:
-    async with asyncio.TaskGroup() as group:
-        running = [group.create_task(turn.use(number, call)) for call in calls]
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(turn.use(number, call)) for call in calls]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures  # whoever ends the turn knows errors, not groups
     return [task.result() for task in running]

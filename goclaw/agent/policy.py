@@ -22,10 +22,13 @@ class RunPolicy:
     @asynccontextmanager
     async def time_budget(self) -> AsyncIterator[None]:
         """Ends the block with LimitReached when the turn has taken too long."""
+        budget = asyncio.timeout(self._limits.turn_seconds)
         try:
-            async with asyncio.timeout(self._limits.turn_seconds):
+            async with budget:
                 yield
         except TimeoutError:
+            if not budget.expired():
+                raise
             seconds = f"{self._limits.turn_seconds:g}"
             raise LimitReached(f"I stopped: this took longer than {seconds} s (limits.turn_seconds).") from None
 

@@ -28,6 +28,8 @@ FILES = (
 
 FILE_LIMIT = 20_000
 """Characters of one file that reach the model: about 5,000 tokens, so that no file can crowd the rest out."""
+MOST_BYTES = 4 * FILE_LIMIT + 4
+"""Enough for one character more than the limit, whatever the script."""
 
 NAME_LIMIT = 64
 
@@ -69,9 +71,10 @@ async def _compose(workspace: Workspace, names: list[str]) -> str:
     parts = [BASE]
     for name in names:
         try:
-            text = (await workspace.read_bytes(name, limit=8 * FILE_LIMIT)).decode("utf-8", errors="replace").strip()
+            content = await workspace.use(name, lambda opened: opened.file.read(MOST_BYTES))
         except ToolError:
             continue  # not a regular file, or gone since: the prompt does without it
+        text = content.decode("utf-8", errors="replace").strip()
         if len(text) > FILE_LIMIT:
             text = f"{text[:FILE_LIMIT]}\n[cut here: {name} is longer than {FILE_LIMIT:,} characters]"
         if text:

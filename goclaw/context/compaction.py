@@ -27,6 +27,8 @@ SHORTEST_SUMMARY = 40
 """Characters. Anything shorter is taken for nonsense and the next source is asked."""
 EMERGENCY_KEEP_PERCENT = 40
 """Without a summary more of the conversation is kept, since nothing stands for the rest."""
+ROOM_FOR_SUMMARY = 500
+"""Tokens that a model must have left for the summary, else it is not asked."""
 RESULT_EXCERPT = 1_500
 """Characters of one tool result that the summariser reads."""
 
@@ -68,6 +70,7 @@ async def compact(
     clock: Clock,
     *,
     tokens_before: int,
+    overhead: int,
     budget: int,
     instructions: str = "",
     keep: Callable[[StoredCompaction], Awaitable[None]],
@@ -75,7 +78,8 @@ async def compact(
     """Compact `window` in place.
 
     Args:
-        tokens_before: what the window takes now.
+        tokens_before: what the window takes now, overhead included.
+        overhead: tokens of the system prompt and the tools.
         budget: tokens that the kept messages may take at most.
         instructions: a person's wish for the summary (`/compact keep the phone numbers`).
         keep: stores the result before the window changes.
@@ -83,26 +87,31 @@ async def compact(
     Returns:
         The compaction, or None when there is nothing that could be left out.
     """
-    split = split_at(window.entries, settings.keep_percent, settings.min_messages, budget)
+    entries, told_before = list(window.entries), window.summary
+    split = split_at(entries, settings.keep_percent, settings.min_messages, budget)
     if split == 0:
         return None
-    source, summary = await _summary(window, split, summarizers, settings, instructions)
+    question = _question(entries[:split], told_before, instructions)
+    source, summary = await _summary(question, summarizers, settings.timeout_seconds)
     if source is Source.EMERGENCY:
-        split = split_at(window.entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, budget) or split
-        summary = _stub(window, split)
-    first_kept = window.entries[split].row
-    kept = sum(estimate(entry.message) for entry in window.entries[split:])
+        split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, budget) or split
+        summary = _stub(told_before, split)
+    first_kept = entries[split].row
+    if not window.holds(first_kept):
+        return None  # cleared while the summary was written
+    kept = sum(estimate(entry.message) for entry in entries[split:])
     compaction = StoredCompaction(
         summary=summary,
         source=source,
         first_kept=first_kept,
         tokens_before=tokens_before,
-        tokens_after=estimate_text(summary) + kept,
+        tokens_after=overhead + estimate_text(summary) + kept,
         at=clock.now(),
         retry_owed=source is Source.EMERGENCY,
     )
     await keep(compaction)
-    window.keep_from(first_kept, summary)
+    if window.holds(first_kept):
+        window.keep_from(first_kept, summary)
     return compaction
 
 
@@ -127,26 +136,28 @@ def split_at(entries: Sequence[Entry], keep_percent: int, min_messages: int, bud
     return split
 
 
-async def _summary(
-    window: Window, split: int, summarizers: Sequence[Summarizer], settings: CompactionSettings, instructions: str
-) -> tuple[Source, str]:
-    old = "\n\n".join(_told(entry.message) for entry in window.entries[:split])
-    before = f"Summary of what came before:\n{window.summary}\n\n" if window.summary else ""
+def _question(old: Sequence[Entry], summary: str, instructions: str) -> str:
+    told = "\n\n".join(_told(entry.message) for entry in old)
+    before = f"Summary of what came before:\n{summary}\n\n" if summary else ""
     wish = f"\n\nThe user asks of the summary: {instructions}" if instructions else ""
-    question = f"{before}Conversation:\n{old}\n\nSummarise all of the above.{wish}"
+    return f"{before}Conversation:\n{told}\n\nSummarise all of the above.{wish}"
+
+
+async def _summary(question: str, summarizers: Sequence[Summarizer], seconds: float) -> tuple[Source, str]:
+    """The first summary that somebody writes; none: an emergency."""
     for summarizer in summarizers:
         room = summarizer.model.context_window - estimate_text(SYSTEM) - estimate_text(question)
-        if room < settings.min_messages:
+        if room < ROOM_FOR_SUMMARY:
             log.warning("summary by %s: its window is too small for the job", summarizer.model.spec)
             continue
         try:
-            async with asyncio.timeout(settings.timeout_seconds):
+            async with asyncio.timeout(seconds):
                 text = await _ask(summarizer.model, question)
         except ModelError as error:
             log.warning("summary by %s failed: %s", summarizer.model.spec, error)
             continue
         except TimeoutError:
-            log.warning("summary by %s took longer than %g s", summarizer.model.spec, settings.timeout_seconds)
+            log.warning("summary by %s took longer than %g s", summarizer.model.spec, seconds)
             continue
         if len(text) >= SHORTEST_SUMMARY:
             return summarizer.source, text
@@ -173,6 +184,6 @@ def _told(message: Message) -> str:
             return f"[{message.name} answers: {message.content[:RESULT_EXCERPT]}]"
 
 
-def _stub(window: Window, split: int) -> str:
+def _stub(summary: str, split: int) -> str:
     left_out = f"{split} earlier messages are not shown here, and no summary of them could be made yet."
-    return f"{window.summary}\n\n{left_out}".strip()
+    return f"{summary}\n\n{left_out}".strip()

@@ -35,4 +35,4 @@ class CompactionHealth:
     def record(self, *, worked: bool) -> None:
         """Count one attempt of the summary chain."""
         self.last_attempt = self.clock.now()
-        self.failures = 0 if worked else self.failures + 1
+        self.failures = 0 if worked else min(self.failures + 1, FAILURE_THRESHOLD)

@@ -59,10 +59,18 @@ class Window:
         self.summary = summary
         self._counted = self._counted_entries = 0
 
+    def holds(self, row: int) -> bool:
+        """Whether the message that begins at `row` is shown."""
+        return any(entry.row == row for entry in self.entries)
+
     def count(self, usage: Usage) -> None:
-        """Take the provider's own count for everything up to and with the last entry, its answer."""
-        self._counted = usage.input + usage.output
-        self._counted_entries = len(self.entries)
+        """Take the provider's own count for everything up to and with the last entry, its answer.
+
+        A provider that counts nothing says zero; the estimates stay then.
+        """
+        if usage.input:
+            self._counted = usage.input + usage.output
+            self._counted_entries = len(self.entries)
 
     def tokens(self, overhead: int) -> int:
         """Tokens of the next request: the provider's last count, plus estimates of what came after.

@@ -12,12 +12,13 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 from aiohttp import WSMsgType, web
 from pydantic import ValidationError
 
 from goclaw.clock import Clock
-from goclaw.events import LOCAL, Actor, Address, GatewayPort, Inbound, MessageStored, TurnEvent
+from goclaw.events import LOCAL, Actor, Address, GatewayPort, Inbound, MessageStored, StreamRestarted, TurnEvent
 from goclaw.wire import (
     CLIENT_FRAME,
     MAX_FRAME,
@@ -54,10 +55,18 @@ def login_name() -> str:
         return "owner"
 
 
+class SocketGateway(GatewayPort, Protocol):
+    """What this server asks of the gateway."""
+
+    def session_for(self, actor: Actor, session: str) -> str:
+        """Where what `actor` writes to `session` goes."""
+        ...
+
+
 class SocketServer:
     """Serves clients. Made by `open_socket`."""
 
-    def __init__(self, gateway: GatewayPort, clock: Clock, greeting: Callable[[], str]) -> None:
+    def __init__(self, gateway: SocketGateway, clock: Clock, greeting: Callable[[], str]) -> None:
         self._gateway = gateway
         self._clock = clock
         self._greeting = greeting
@@ -78,14 +87,17 @@ class SocketServer:
 
     async def _attend(self, connection: web.WebSocketResponse, attach: Attach) -> None:
         actor = Actor(owner_key(attach.session), "socket", owner=True, name=login_name())
-        async with self._gateway.subscribe(attach.session) as events:
-            history = list(await self._gateway.history(attach.session, attach.after, attach.limit))
+        session = self._gateway.session_for(actor, attach.session)
+        async with self._gateway.subscribe(session) as events:
+            # At the same moment as the subscription: what is streamed from now on comes as events.
+            partial = self._gateway.partial(session)
+            history = list(await self._gateway.history(session, attach.after, attach.limit))
             await _send(
                 connection,
                 Attached(
-                    attach.session,
+                    session,
                     history,
-                    self._gateway.partial(attach.session),
+                    partial,
                     list(self._gateway.commands(actor)),
                     self._greeting(),
                 ),
@@ -95,7 +107,7 @@ class SocketServer:
                 showing = tasks.create_task(_show(connection, events, last))
                 while (frame := await _receive(connection)) is not None:
                     # Beside the loop: a command that takes its time must not keep /stop from being heard.
-                    tasks.create_task(self._answer(connection, frame, attach.session, actor))
+                    tasks.create_task(self._answer(connection, frame, session, actor))
                 showing.cancel()
 
     async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
@@ -117,10 +129,11 @@ class SocketServer:
 
 
 async def _show(connection: web.WebSocketResponse, events: AsyncIterator[TurnEvent], last: int) -> None:
-    """Pass events on; a row that went out with the history is not sent twice."""
+    """Pass events on; a row that went out with the history is not sent twice, but ends what was streamed of it."""
     async for event in events:
-        if not (isinstance(event, MessageStored) and event.row <= last):
-            await _send(connection, happened(event))
+        if isinstance(event, MessageStored) and event.row <= last:
+            event = StreamRestarted(event.turn, event.session, "complete")
+        await _send(connection, happened(event))
     await connection.close()  # lagged too far behind: the client attaches anew
 
 
@@ -156,7 +169,7 @@ def _peer_uid(request: web.Request) -> int:
 
 @asynccontextmanager
 async def open_socket(
-    path: Path, gateway: GatewayPort, clock: Clock, greeting: Callable[[], str]
+    path: Path, gateway: SocketGateway, clock: Clock, greeting: Callable[[], str]
 ) -> AsyncIterator[SocketServer]:
     """Listen at `path` while the block runs. A socket that an earlier run left behind is replaced."""
     server = SocketServer(gateway, clock, greeting)

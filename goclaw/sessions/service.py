@@ -19,12 +19,12 @@ from goclaw.context.tokens import estimate_text
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import ConfigError, DeliveryError, GoclawError, LimitReached, StateError, ToolError
-from goclaw.events import LOCAL, Attachment, Delivery, Outcome, TurnFinished, TurnStarted
+from goclaw.events import LOCAL, Actor, Attachment, Delivery, Outcome, TurnFinished, TurnStarted
 from goclaw.messages import Image, ToolCall
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import SessionStatus
-from goclaw.sessions.turn import TurnPorts, TurnRun
+from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.toolkit.dispatcher import Approve, CallScope, Dispatcher
@@ -66,13 +66,16 @@ class Sessions:
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
         inbound = turn.inbound
-        session = await self.contexts.session(inbound.session)
-        self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
-        if turn.kind == "compact":
-            outcome, text = Outcome.ANSWERED, await self.contexts.compact(session, inbound.text, forced=True)
-        else:
-            outcome, text = await self._answer(turn, session)
-        await self._pay_compaction(session)
+        async with self.contexts.working(inbound.session) as session:
+            self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
+            outcome, text = await (
+                self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)
+            )
+            try:
+                await self._pay_compaction(session)
+            except asyncio.CancelledError:
+                if not _taken_for_stop(turn):
+                    raise
         return self._finish(turn, outcome, text)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
@@ -104,39 +107,44 @@ class Sessions:
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
-        run = None
+        run = TurnRun(turn, session.window, self._turn_ports(turn, session))
         try:
-            run = TurnRun(turn, session.window, await self._turn_ports(turn, session))
             if turn.stopping:
                 raise asyncio.CancelledError  # /stop came before a crash: there is nothing to take up
             text = await run_turn(run, RunPolicy(self._ports.config.limits))
             return Outcome.ANSWERED, text or EMPTY_ANSWER
         except LimitReached as limit:
-            outcome, text, reason = Outcome.LIMITED, str(limit), "not run: a limit of the turn was reached"
+            outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not turn.stopping or task is None:
+            if not _taken_for_stop(turn):
                 raise
-            task.uncancel()
             outcome, text, reason = Outcome.STOPPED, STOPPED, "stopped by the user"
         except StateError:
             raise  # nothing can be recorded: the turn stays open and is taken up at the next start
         except GoclawError as error:
             outcome, text, reason = Outcome.FAILED, str(error), "the turn failed"
-        if run is not None:
-            await run.settle(f"[{text}]", reason)
+        await run.settle(f"[{text}]", reason)
         # What was cut may have reached the store without reaching the window.
         self.contexts.forget(session.key)
         return outcome, text
 
-    async def _turn_ports(self, turn: Turn, session: Session) -> TurnPorts:
-        ports, inbound = self._ports, turn.inbound
+    async def _opening(self, actor: Actor, session: Session) -> Opening:
+        ports = self._ports
         model = await ports.models.agent()
-        system = await ports.prompt.system(await ports.environment.workspace(inbound.actor))
-        tools = orjson.dumps([spec.schema for spec in ports.dispatcher.registry.visible_to(inbound.actor)])
+        try:
+            system = await ports.prompt.system(await ports.environment.workspace(actor))
+        except StateError as error:
+            # The workspace's trouble, not the journal's: the user must hear of it.
+            raise GoclawError(str(error)) from error
+        tools = orjson.dumps([spec.schema for spec in ports.dispatcher.registry.visible_to(actor)])
         session.overhead = estimate_text(system) + len(tools) // 4
+        return Opening(model, system)
+
+    def _turn_ports(self, turn: Turn, session: Session) -> TurnPorts:
+        ports, inbound = self._ports, turn.inbound
 
         async def make_room(too_long: bool) -> None:
+            model = await ports.models.agent()
             await self.contexts.make_room(session, model.context_window, too_long=too_long)
 
         return TurnPorts(
@@ -145,9 +153,8 @@ class Sessions:
             publish=ports.bus.publish,
             now=ports.clock.now,
             fetch=self._fetch,
+            opening=lambda: self._opening(inbound.actor, session),
             make_room=make_room,
-            model=model,
-            system=system,
             scope=CallScope(
                 actor=inbound.actor,
                 session=inbound.session,
@@ -165,6 +172,14 @@ class Sessions:
         data = await self._ports.channels[channel].fetch(attachment)
         return Image(await self._ports.blobs.put(data, attachment.mime), attachment.mime)
 
+    async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+        try:
+            return Outcome.ANSWERED, await self.contexts.compact(session, turn.inbound.text, forced=True)
+        except asyncio.CancelledError:
+            if not _taken_for_stop(turn):
+                raise
+            return Outcome.STOPPED, STOPPED
+
     async def _pay_compaction(self, session: Session) -> None:
         """A /compact that came after the last request of a turn."""
         request, session.compact_request = session.compact_request, None
@@ -176,6 +191,15 @@ class Sessions:
         if turn.inbound.address.channel == LOCAL or outcome is Outcome.STOPPED:
             return ()  # a terminal reads the transcript; whoever said /stop has its answer
         return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, text, turn=turn.id)]
+
+
+def _taken_for_stop(turn: Turn) -> bool:
+    """Whether a cancellation is /stop, and the turn may say its last words."""
+    task = asyncio.current_task()
+    if not turn.stopping or task is None:
+        return False
+    task.uncancel()
+    return True
 
 
 def _approver(turn: Turn) -> Approve:

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from goclaw.clock import Clock
@@ -43,6 +44,8 @@ class Session:
     """Tokens of system prompt and tools in the latest request."""
     compacting: bool = False
     compact_request: CompactRequest | None = None
+    running: bool = False
+    """A turn works with it: it must stay in memory."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
 
@@ -73,9 +76,21 @@ class Contexts:
             fresh = Session(key, Window.of(*await self._transcripts.context(key)))
             session = self._loaded.setdefault(key, fresh)
         self._loaded.move_to_end(key)
-        while len(self._loaded) > SESSIONS_IN_MEMORY:
-            self._loaded.popitem(last=False)
+        if len(self._loaded) > SESSIONS_IN_MEMORY:
+            idle = next((known for known in self._loaded.values() if not known.running and known is not session), None)
+            if idle is not None:
+                del self._loaded[idle.key]
         return session
+
+    @asynccontextmanager
+    async def working(self, key: str) -> AsyncIterator[Session]:
+        """The conversation for a turn of it."""
+        session = await self.session(key)
+        session.running = True
+        try:
+            yield session
+        finally:
+            session.running = False
 
     def forget(self, key: str) -> None:
         """Drop a conversation from memory (a turn of it ended half-way): the store knows better."""
@@ -83,12 +98,9 @@ class Contexts:
 
     async def clear(self, key: str, running_turn: str) -> None:
         """Start an empty context. What the turn that runs has said so far stays, so that it can go on."""
-        await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
-        session = self._loaded.get(key)
-        if session is not None:
-            fresh = Window.of(*await self._transcripts.context(key))
-            session.window.entries[:] = fresh.entries
-            session.window.keep_from(0, fresh.summary)
+        last = await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
+        if key in self._loaded:
+            self._loaded[key].window.keep_from(last + 1)
 
     async def make_room(self, session: Session, context_window: int, *, too_long: bool) -> None:
         """Before a request: do what a /compact asked for, else compact if it is due or the provider said so."""
@@ -126,7 +138,8 @@ class Contexts:
             context_window = (await self._models.agent()).context_window
         except ConfigError:
             summarizers, context_window = [], self._settings.reserve_tokens
-        if self.health.degraded:
+        degraded = self.health.degraded
+        if degraded:
             summarizers = [summarizer for summarizer in summarizers if summarizer.source is not Source.LLM]
         done = await compact(
             session.window,
@@ -134,10 +147,12 @@ class Contexts:
             settings,
             self._clock,
             tokens_before=session.window.tokens(session.overhead),
+            overhead=session.overhead,
             budget=max(0, context_window // 2 - session.overhead),
             instructions=instructions,
             keep=lambda compaction: self._transcripts.add_compaction(session.key, compaction),
         )
-        if done and any(summarizer.source is Source.LLM for summarizer in summarizers):
-            self.health.record(worked=done.source == Source.LLM)
+        if done and not degraded:
+            asked = any(summarizer.source is Source.LLM for summarizer in summarizers)
+            self.health.record(worked=done.source == Source.LLM or not asked)
         return done

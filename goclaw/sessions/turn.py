@@ -41,6 +41,14 @@ _RESULT: TypeAdapter[ToolResult] = TypeAdapter(ToolResult)
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What a request needs beside the conversation."""
+
+    model: ChatModel
+    system: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnPorts:
     """What the steps of a turn stand on, filled in by the session service."""
 
@@ -50,10 +58,10 @@ class TurnPorts:
     now: Callable[[], float]
     fetch: Callable[[str, Attachment], Awaitable[Image]]
     """A picture from its channel into the blob store."""
+    opening: Callable[[], Awaitable[Opening]]
+    """Asked before every request."""
     make_room: Callable[[bool], Awaitable[None]]
     """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long."""
-    model: ChatModel
-    system: str
     scope: CallScope
 
 
@@ -65,6 +73,7 @@ class TurnRun:
         self._window = window
         self._ports = ports
         self._session = turn.inbound.session
+        self._heard = False
         self._asked: dict[str, ToolCall] = {}
         """Calls without a result yet, by step name."""
 
@@ -75,6 +84,9 @@ class TurnRun:
 
     async def hear(self) -> None:
         """Put the user's message into the transcript, its pictures fetched."""
+        await self._hear(self._user_message)
+
+    async def _hear(self, message: Callable[[], Awaitable[UserMessage]]) -> None:
         inbound = self._turn.inbound
         context = envelope(inbound)
 
@@ -83,7 +95,8 @@ class TurnRun:
             session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
             return [*rows_of(message, origin), session]
 
-        step = await self._turn.step("user", self._user_message, _USER, rows=rows)
+        step = await self._turn.step("user", message, _USER, rows=rows)
+        self._heard = True
         self._keep(step, step.value, sender=inbound.actor.key, context=context)
 
     async def answer(self, number: int) -> AssistantMessage:
@@ -120,6 +133,8 @@ class TurnRun:
             note: what the transcript shows in place of an answer.
             reason: the error text of every call that got no result.
         """
+        if not self._heard:
+            await self._hear(self._words)
         for name, call in list(self._asked.items()):
             result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
             await self._note(f"settle:{name}", result, _RESULT)
@@ -143,24 +158,29 @@ class TurnRun:
                 notes.append(f"[a {attachment.kind} came with this message, but could not be fetched: {error}]")
         return UserMessage("\n".join([inbound.text, *notes]).strip(), tuple(images))
 
+    async def _words(self) -> UserMessage:
+        """The message of a turn that ended before its pictures came."""
+        return UserMessage(self._turn.inbound.text)
+
     async def _ask(self) -> Finished:
+        opening = await self._ports.opening()
         await self._ports.make_room(False)
         try:
-            return await self._stream()
+            return await self._stream(opening)
         except ModelError as error:
             if error.kind is not ModelErrorKind.OVERFLOW:
                 raise
             await self._ports.make_room(True)
-            return await self._stream()
+            return await self._stream(opening)
 
-    async def _stream(self) -> Finished:
-        request = Request(self._ports.system, self._window.messages(), self.tools)
-        async with self._ports.model.stream(request) as events:
+    async def _stream(self, opening: Opening) -> Finished:
+        request = Request(opening.system, self._window.messages(), self.tools)
+        async with opening.model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     return event
                 self._show(event)
-        raise ModelError(ModelErrorKind.TRUNCATED, f"{self._ports.model.spec} ended without an answer.")
+        raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
 
     def _show(self, event: ModelEvent) -> None:
         turn, session = self._turn.id, self._session

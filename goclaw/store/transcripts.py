@@ -242,11 +242,15 @@ class Transcripts:
         """All sessions, the latest first."""
         return [SessionInfo(*row) for row in await self._database.read(_SESSIONS())]
 
-    async def clear(self, session: str, *, but_turn: str, at: float) -> None:
-        """Hide everything so far from the model (not from the store), but for the turn that runs."""
+    async def clear(self, session: str, *, but_turn: str, at: float) -> int:
+        """Hide everything so far from the model (not from the store), but for the turn that runs.
+
+        Returns the last row that is hidden.
+        """
         rows = await self._database.read(_LAST_ROW(session=session, but=but_turn))
-        last = rows[0][0] or 0
+        last = int(rows[0][0] or 0)
         await self._database.write(self.ensure_session(session, at), _CLEAR(session=session, context_start=last))
+        return last
 
     async def add_compaction(self, session: str, compaction: StoredCompaction) -> None:
         """Keep a summary."""

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from goclaw.errors import InvalidInput
+from goclaw.llm.base import INVALID_JSON
 
 _EXPECTED = {
     "string_type": "string",
@@ -48,6 +49,8 @@ def validate(model: type[BaseModel], given: Any) -> BaseModel:
     """
     if not isinstance(given, dict):
         raise InvalidInput(f"input: expected object, got {json_type(given)}")
+    if INVALID_JSON in given:
+        raise InvalidInput(f"input: expected a JSON object, got {_shown(given[INVALID_JSON])}")
     try:
         return model.model_validate(given)
     except ValidationError as error:

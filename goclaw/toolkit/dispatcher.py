@@ -84,7 +84,8 @@ class Dispatcher:
             async with asyncio.timeout(limit):
                 return await tool.run(context, **dict(arguments))
         except TimeoutError:
-            raise ToolError(f"{call.name} timed out after {limit:g} s") from None
+            after = "" if limit is None else f" after {limit:g} s"
+            raise ToolError(f"{call.name} timed out{after}") from None
         except DeliveryError as error:
             raise ToolError(f"not delivered: {error}") from error
 
@@ -120,6 +121,8 @@ def error_text(message: str) -> str:
 
 
 def _bounded(content: str) -> str:
+    # Half a surrogate pair, as in a file name that is no UTF-8, fits into no database.
+    content = content.encode(errors="replace").decode()
     if len(content) <= RESULT_LIMIT:
         return content
     return content[:RESULT_LIMIT] + f"\n[cut: {len(content) - RESULT_LIMIT:,} more characters]"

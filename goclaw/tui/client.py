@@ -12,7 +12,6 @@ from goclaw.errors import StateError
 from goclaw.events import Acceptance, TurnEvent
 from goclaw.wire import (
     CLIENT_FRAME,
-    MAX_FRAME,
     PATH,
     SERVER_FRAME,
     Accepted,
@@ -112,7 +111,10 @@ async def attach(path: Path, session: str, *, after: int = 0, limit: int = 50) -
     async with aiohttp.ClientSession(connector=connector) as http:
         try:
             connection = await http.ws_connect(
-                f"http://goclaw{PATH}", heartbeat=20.0, max_msg_size=MAX_FRAME, timeout=aiohttp.ClientWSTimeout(5.0)
+                f"http://goclaw{PATH}",
+                heartbeat=20.0,
+                max_msg_size=0,  # our own daemon: fifty long results at once are more than it would take from us
+                timeout=aiohttp.ClientWSTimeout(5.0),
             )
         except (aiohttp.ClientError, OSError) as error:
             raise StateError(f"no GoClaw daemon answers at {path}. Start one with `goclaw gateway`.") from error
