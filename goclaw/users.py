@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import getpass
 import json
 import logging
 import os
@@ -293,3 +294,11 @@ def _replace(target: Path, text: str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def login_name() -> str:
+    """The user's login; `owner` where the system knows no name for the uid (containers)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "owner"

@@ -1,26 +1,15 @@
-"""The daemon's life as the command line sees it: run it here, start it in the background, end it."""
+"""The daemon in this process, until somebody ends it."""
 
 import asyncio
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from pathlib import Path
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from goclaw.app import open_app
 from goclaw.config.schema import Config
-from goclaw.errors import StateError
-from goclaw.state import running_pid
-
-START_SECONDS = 20.0
-"""How long the daemon may take until its socket answers."""
-STOP_SECONDS = 40.0
-"""How long it may take to end: the grace time for turns and deliveries, generously."""
-LOOK_SECONDS = 0.05
+from goclaw.errors import ConfigError
 
 
 def run_daemon(work: Coroutine[Any, Any, None]) -> None:
@@ -40,8 +29,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 async def serve(config: Config) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that."""
     async with _stop_signals() as stopping, open_app(config) as app:
-        print(f"GoClaw is running. Workspace: {config.workspace_path}", flush=True)
-        print(f"Terminal clients: goclaw tui. {app.models.sentence}", flush=True)
+        print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
+        with suppress(ConfigError):
+            await app.models.agent()
+        print(app.models.sentence, flush=True)
         await stopping.wait()
         print("Stopping; what is unfinished goes on at the next start.", flush=True)
 
@@ -63,51 +54,3 @@ async def _stop_signals() -> AsyncIterator[asyncio.Event]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-
-
-async def start_in_background(config: Config, config_path: Path | None) -> None:
-    """Start a detached daemon and wait until it listens.
-
-    Raises:
-        StateError: it ended, or does not listen in time; the message has its last words.
-    """
-    output = config.state_dir / "logs" / "daemon.out"
-    output.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    arguments = [sys.executable, "-m", "goclaw", *(["--config", str(config_path)] if config_path else []), "gateway"]
-    process = _spawn(arguments, output)
-    deadline = time.monotonic() + START_SECONDS
-    while not listens(config):
-        if process.poll() is not None or time.monotonic() > deadline:
-            last = output.read_text(errors="replace").strip().splitlines()[-5:]
-            raise StateError("\n".join(["the daemon did not start:", *last]))
-        await asyncio.sleep(LOOK_SECONDS)
-
-
-def _spawn(arguments: list[str], output: Path) -> "subprocess.Popen[bytes]":
-    with output.open("wb") as file:
-        return subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-        )
-
-
-def listens(config: Config) -> bool:
-    """Whether a daemon holds this state folder and its socket is there."""
-    return running_pid(config) is not None and config.socket_path.exists()
-
-
-async def stop(config: Config) -> int | None:
-    """End the daemon and wait for it; returns its pid, or None when none ran.
-
-    Raises:
-        StateError: it did not end in time.
-    """
-    pid = running_pid(config)
-    if pid is None:
-        return None
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
-    while running_pid(config) == pid:
-        if time.monotonic() > deadline:
-            raise StateError(f"the daemon (pid {pid}) did not end within {STOP_SECONDS:g} s; `kill -9 {pid}` is safe")
-        await asyncio.sleep(LOOK_SECONDS)
-    return pid

@@ -4,7 +4,7 @@ import asyncio
 
 import typer
 
-from goclaw.cli import daemon
+from goclaw.cli import process
 from goclaw.cli.common import load, options
 from goclaw.cli.frame import say
 from goclaw.state import running_pid
@@ -16,6 +16,6 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def restart(context: typer.Context) -> None:
     """End the daemon and start it anew."""
     config = load(context).config
-    asyncio.run(daemon.stop(config))
-    asyncio.run(daemon.start_in_background(config, options(context).config))
+    asyncio.run(process.stop(config))
+    asyncio.run(process.start_in_background(config, options(context).config))
     say(f"running in the background (pid {running_pid(config)})")

@@ -7,7 +7,7 @@ import typer
 
 from goclaw.cli import talk
 from goclaw.cli.common import load
-from goclaw.servers.socket import login_name
+from goclaw.users import login_name
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -6,10 +6,11 @@ import sys
 import typer
 
 from goclaw.cli.common import load, options
-from goclaw.cli.daemon import listens, run_daemon, serve, start_in_background
 from goclaw.cli.frame import say
-from goclaw.servers.socket import login_name
+from goclaw.cli.process import listens, start_in_background
+from goclaw.config.schema import Config
 from goclaw.tui.plain import converse
+from goclaw.users import login_name
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -21,7 +22,7 @@ def start(context: typer.Context) -> None:
     """Start the daemon if none runs, then talk to the agent in this terminal."""
     config = load(context).config
     if not sys.stdin.isatty():
-        run_daemon(serve(config))
+        _run_here(config)
         return
     if not listens(config):
         say("starting the daemon …")
@@ -31,3 +32,9 @@ def start(context: typer.Context) -> None:
     except KeyboardInterrupt:
         print()
     say(GOODBYE)
+
+
+def _run_here(config: Config) -> None:
+    from goclaw.cli.daemon import run_daemon, serve
+
+    run_daemon(serve(config))

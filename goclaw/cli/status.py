@@ -7,12 +7,12 @@ import orjson
 import typer
 
 from goclaw.cli.common import load
-from goclaw.cli.daemon import listens
 from goclaw.cli.frame import say
+from goclaw.cli.process import listens
 from goclaw.config.schema import Config
-from goclaw.servers.socket import login_name
 from goclaw.state import running_pid
 from goclaw.tui.client import attach
+from goclaw.users import login_name
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

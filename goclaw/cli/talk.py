@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 
 import orjson
 
-from goclaw.app import open_app
-from goclaw.cli.daemon import listens
+from goclaw.cli.process import listens
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import Acceptance, AcceptKind, Outcome, TurnFinished
@@ -50,5 +49,7 @@ async def _daemon(config: Config) -> AsyncIterator[None]:
     if listens(config):
         yield
     else:
+        from goclaw.app import open_app
+
         async with open_app(config, with_channels=False):
             yield

@@ -15,12 +15,11 @@ from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
 from goclaw.events import LOCAL, Actor, Address, Delivery, Receipt
 from goclaw.messages import ToolCall, ToolResult
-from goclaw.servers.socket import login_name
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.arguments import json_type
 from goclaw.toolkit.dispatcher import CallScope, Dispatcher, error_text
 from goclaw.toolkit.registry import BuiltIn, Registry
-from goclaw.users import open_users
+from goclaw.users import login_name, open_users
 
 
 class Toolbox:

@@ -8,8 +8,8 @@ import typer
 from goclaw.cli.common import load
 from goclaw.cli.frame import say
 from goclaw.cli.start import GOODBYE
-from goclaw.servers.socket import login_name
 from goclaw.tui.plain import converse
+from goclaw.users import login_name
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

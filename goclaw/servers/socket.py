@@ -4,7 +4,6 @@ Whoever connects must have the daemon's own uid: the kernel says so, the client 
 """
 
 import asyncio
-import getpass
 import logging
 import os
 import socket
@@ -19,6 +18,7 @@ from pydantic import ValidationError
 
 from goclaw.clock import Clock
 from goclaw.events import LOCAL, Actor, Address, GatewayPort, Inbound, MessageStored, StreamRestarted, TurnEvent
+from goclaw.users import login_name
 from goclaw.wire import (
     CLIENT_FRAME,
     MAX_FRAME,
@@ -45,14 +45,6 @@ PING_SECONDS = 20.0
 def owner_key(session: str) -> str:
     """Whom the owner speaks as: `tui:<name>` of that session, or of his login in a session of another channel."""
     return session if session.startswith("tui:") else f"tui:{login_name()}"
-
-
-def login_name() -> str:
-    """The user's login; `owner` where the system knows no name for the uid (containers)."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "owner"
 
 
 class SocketGateway(GatewayPort, Protocol):

@@ -114,7 +114,7 @@ async def attach(path: Path, session: str, *, after: int = 0, limit: int = 50) -
                 f"http://goclaw{PATH}",
                 heartbeat=20.0,
                 max_msg_size=0,  # our own daemon: fifty long results at once are more than it would take from us
-                timeout=aiohttp.ClientWSTimeout(5.0),
+                timeout=aiohttp.ClientWSTimeout(ws_close=5.0),
             )
         except (aiohttp.ClientError, OSError) as error:
             raise StateError(f"no GoClaw daemon answers at {path}. Start one with `goclaw gateway`.") from error
