@@ -108,6 +108,7 @@ class TelegramChannel:
             except TelegramError as error:
                 log.debug("getMe failed: %s", error.message)
             else:
+                self._health.answered()
                 return Me(bot.id, bot.username or "")
             await self._clock.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -21,12 +21,16 @@ class Health:
         self._problem = ""
         self._retry_at: float | None = None
 
+    def answered(self) -> None:
+        """Telegram answered something; a poll may still be in trouble."""
+        self._last_answer = self._clock.monotonic()
+
     def polled(self) -> None:
-        """Telegram answered."""
+        """Telegram answered a poll."""
         if self._problem:
             log.info("telegram answers again")
         self._problem, self._retry_at = "", None
-        self._last_answer = self._clock.monotonic()
+        self.answered()
 
     def trouble(self, error: TelegramError, pause: float) -> None:
         """Something went wrong that waiting may mend; the next try comes in `pause` seconds."""

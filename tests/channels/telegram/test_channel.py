@@ -1,0 +1,120 @@
+"""The channel as a whole: when it is on, what it announces, what it fetches, what it keeps to itself."""
+
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from goclaw.channels.telegram.inbound import MAX_FILE
+from goclaw.config.schema import Config
+from goclaw.errors import ConfigError, DeliveryError
+from goclaw.events import Attachment
+from tests.channels.telegram.support import PART, Stage, eventually, open_stage
+
+
+@pytest.mark.parametrize(
+    ("settings", "on"),
+    [
+        ({}, False),
+        ({"token": "1:x"}, True),
+        ({"token": "1:x", "enabled": False}, False),
+        ({"enabled": True}, True),
+    ],
+)
+def test_it_is_on_when_there_is_a_token_unless_it_is_switched(settings: dict[str, Any], on: bool) -> None:
+    assert PART.enabled(Config.model_validate({"telegram": settings})) is on
+
+
+async def test_without_a_token_it_cannot_be_opened() -> None:
+    with pytest.raises(ConfigError, match="TELEGRAM_BOT_TOKEN"):
+        async with open_stage(running=False, token=None, enabled=True):
+            pass
+
+
+def test_the_library_is_loaded_only_when_it_is_needed() -> None:
+    """Its import costs 130 ms and 20 MB; `telegram.ext` would cost as much again."""
+    program = """
+import sys
+from goclaw.channels import telegram
+assert "telegram" not in sys.modules and "telegramify_markdown" not in sys.modules
+from goclaw.channels.telegram import channel
+assert "telegram" in sys.modules and "telegram.ext" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+async def test_the_command_menu_shows_what_a_listed_user_may_do() -> None:
+    async with open_stage() as stage:
+        (call,) = await stage.telegram.wait_called("setMyCommands")
+        assert [(command["command"], command["description"]) for command in call["commands"]] == [
+            ("status", "How it is going"),
+            ("stop", "Stop"),
+        ]
+
+
+async def test_a_menu_that_cannot_be_set_is_no_trouble() -> None:
+    async with open_stage() as stage:
+        stage.telegram.fail("setMyCommands", status=500, description="no")
+        await stage.telegram.wait_called("setMyCommands")
+        await stage.telegram.world.say("hello")
+        await stage.gateway.wait_accepted(1)
+
+
+async def test_its_health_says_when_telegram_last_answered() -> None:
+    async with open_stage() as stage:
+        assert stage.channel.health() == "connecting"
+        await eventually(lambda: stage.channel.health() == "polling, last answer 0 s ago")
+        assert stage.telegram.world.confirmed == [], "not even the first poll has ended"
+
+
+async def fetch(stage: Stage, content: bytes, size: int | None = None) -> bytes:
+    number = stage.telegram.world.keep_file(content, "x.jpg")["file_id"]
+    return await stage.channel.fetch(Attachment("image", number, "image/jpeg", size=size))
+
+
+async def test_pictures_are_fetched() -> None:
+    async with open_stage(running=False) as stage:
+        assert await fetch(stage, b"jpeg") == b"jpeg"
+
+
+@pytest.mark.parametrize("declared", [None, MAX_FILE + 1, 10])
+async def test_a_file_past_five_megabytes_is_refused_whatever_its_size_is_said_to_be(declared: int | None) -> None:
+    async with open_stage(running=False) as stage:
+        with pytest.raises(DeliveryError, match="5 MB") as caught:
+            await fetch(stage, b"x" * (MAX_FILE + 1), declared)
+        assert caught.value.permanent
+
+
+async def test_a_file_that_is_gone_is_an_error_in_words() -> None:
+    async with open_stage(running=False) as stage:
+        with pytest.raises(DeliveryError, match="cannot be had"):
+            await stage.channel.fetch(Attachment("image", "nope", "image/jpeg"))
+        stage.telegram.fail("getFile", status=429, retry_after=3)
+        with pytest.raises(DeliveryError) as caught:
+            await fetch(stage, b"x")
+        assert caught.value.retry_after == 3
+
+
+async def test_a_slash_at_the_end_of_the_base_url_changes_nothing() -> None:
+    async with (
+        open_stage() as running,
+        open_stage(telegram=running.telegram, running=False, base_url=running.telegram.base_url + "/") as stage,
+    ):
+        assert await fetch(stage, b"jpeg") == b"jpeg"
+
+
+@pytest.mark.promise("P-telegram-token-secret")
+async def test_the_token_is_in_no_log_line_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        async with open_stage() as stage:
+            stage.telegram.fail("getUpdates", cut="before")
+            stage.telegram.fail("sendMessage", status=500, description="no")
+            stage.telegram.world.meet(5)
+            with pytest.raises(DeliveryError):
+                await stage.deliver("hello")
+            await fetch(stage, b"jpeg")
+            await eventually(lambda: "no connection" in caplog.text)
+        assert stage.telegram.token not in caplog.text
+    assert caplog.records, "there was something to look at"
