@@ -13,7 +13,7 @@ _SHAPES = (
     r"(?<!\d)\d{6,20}(?::|%3A)[A-Za-z0-9_-]{30,}",  # a Telegram bot's token, also inside a URL
     r"\bsk-[A-Za-z0-9_-]{16,}",  # keys of Anthropic, OpenAI and most who copied them
     r"\bBearer[ \t]{1,8}[A-Za-z0-9._~+/=-]{8,}",
-    r"(?<=://)[^/\s:@]{1,256}:[^/\s@]{1,256}(?=@)",  # user and password in a URL
+    r"(?<=://)[^/\s:@\"']{1,256}:[^/\s@\"']{1,256}(?=@)",  # user and password in a URL
 )
 _TRACES = ("sk-", "://", "Bearer")
 _COLON_AFTER_DIGIT = re.compile(r"\d(?::|%3A)[A-Za-z0-9_-]{30}")

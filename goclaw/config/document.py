@@ -1,0 +1,161 @@
+"""Texts made from the schema: the example file, the page of documentation, and the configuration in force."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic_core import PydanticUndefined
+
+from goclaw.config.environment import COMMON_VARIABLES, PREFIX
+from goclaw.config.keys import ANY_NAME, Key, Loc, is_list, is_mapping, is_model, is_secret, keys
+from goclaw.config.schema import Config
+from goclaw.redact import mask
+
+HIDDEN = "********"
+_NAMES = {"providers": "anthropic", "options": "ollama:qwen2.5:7b"}
+"""Stand in the example for names that the operator chooses."""
+_HOME = "~/.goclaw"
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+_PLAIN = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "Path": "path"}
+
+_INTRODUCTION = f"""\
+# Configuration
+
+*Made from the schema by `goclaw config schema --markdown`; change the descriptions there.*
+
+GoClaw runs without any configuration. Settings come from these places, each going before those above it:
+
+1. the defaults below,
+2. the file: `--config`, else `GOCLAW_CONFIG`, else `config.yaml` in the state folder (`config.yaml.example` has every
+   key; relative folders in it count from the file),
+3. secrets, one to a file: `secrets/` in the state folder, then `/run/secrets`. A file is named like its key with `__`
+   for the dots (`telegram__proxy`), or `telegram_token`, `anthropic_api_key`, `openai_api_key`,
+4. the environment: `{PREFIX}` and the key in capitals with `__` for the dots, `{PREFIX}HTTP__PORT=8000`; lists as JSON
+   or with commas, mappings as JSON. An empty variable counts as not set. Also read, unless the full name is set, too:
+   {", ".join(f"`{name}` (`{'.'.join(path)}`)" for name, path in COMMON_VARIABLES.items())},
+5. the command line: `--set http.port=8000`.
+
+A configuration that cannot be used is refused with exit code 78 and a line for each problem:
+`config.yaml:5:3: telegram.tokne: unknown key; did you mean `token`?` `goclaw config check` also says what is weak and
+what is shared with whom, `goclaw config show` prints what is in force and where it was set, `goclaw config schema`
+prints a JSON Schema for editors.
+
+## What runs, what asks
+
+| row | examples | default | accept-edits | plan | bypass |
+|---|---|---|---|---|---|
+| low | read, search, memory, messages to the own chat | run | run | run | run |
+| medium | write and edit files of the workspace | run | run | refuse | run |
+| contained | `exec` in the sandbox without network | run | run | refuse | run |
+| high | `exec` with network, messages to other chats | ask | ask | refuse | run |
+| critical | `exec` without sandbox, tools that want to be confirmed | ask | ask | refuse | run |
+
+`policy.mode` chooses the column, `policy.stricter` makes rows stricter. `bypass` is for admins, and needs
+`policy.allow_bypass`.
+"""
+
+
+def markdown() -> str:
+    """The page docs/configuration.md."""
+    lines = [_INTRODUCTION, *_table("Top level", [key for key in keys(Config) if len(key.path) == 1])]
+    for section in (key for key in keys(Config) if key.is_section):
+        title = f"`{section.dotted}`" if is_model(section.kind) else f"`{section.dotted}.<name>`"
+        depth = len(section.path) + (not is_model(section.kind))
+        inside = [
+            key for key in keys(Config) if len(key.path) == depth + 1 and key.path[: len(section.path)] == section.path
+        ]
+        lines += _table(title, inside, section.field.description or "")
+    return "\n".join(lines).replace(f".{ANY_NAME}", ".<name>")
+
+
+def example() -> str:
+    """The file config.yaml.example: every key with its meaning and default, each value behind a `#`."""
+    lines = [
+        "# GoClaw's configuration. Every key is optional; remove the `#` before those that you set.",
+        "# The meaning of it all: docs/configuration.md. Check the file with `goclaw config check`.",
+    ]
+    named: tuple[str, ...] = ()
+    for key in keys(Config):
+        if ANY_NAME in key.path and key.path[: key.path.index(ANY_NAME)] != named:
+            named = key.path[: key.path.index(ANY_NAME)]
+            lines.append(f'{"  " * len(named)}#"{_NAMES[named[-1]]}":')
+        indent = "  " * (len(key.path) - 1)
+        if key.is_section and len(key.path) == 1:
+            lines.append("")
+        lines.append(f"{indent}# {key.field.description}")
+        line = f"{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_default(key)}"
+        lines.append(indent + line.rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def effective(config: Config, origin: Callable[[Loc], str]) -> str:
+    """The configuration in force as YAML, secrets hidden, with where each value was set."""
+    lines = ["# The configuration in force; behind each value is where it was set."]
+    _append(lines, config, (), origin)
+    return "\n".join(lines) + "\n"
+
+
+def _append(lines: list[str], value: Any, loc: Loc, origin: Callable[[Loc], str]) -> None:
+    indent = "  " * len(loc)
+    for name, inner in value if isinstance(value, BaseModel) else value.items():
+        shown = name if name.replace("_", "").isalnum() else json.dumps(name)
+        here = (*loc, name)
+        if isinstance(inner, BaseModel) or (isinstance(inner, dict) and inner):
+            lines.append(f"{indent}{shown}:")
+            _append(lines, inner, here, origin)
+        else:
+            lines.append(f"{indent}{shown}: {_literal(inner)}  # {origin(here)}")
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, SecretStr):
+        return json.dumps(HIDDEN)
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(
+        value if isinstance(value, (bool, int, float, type(None))) else mask(str(value)), ensure_ascii=False
+    )
+
+
+def _default(key: Key) -> str:
+    if key.path == ("state_dir",):
+        return _HOME
+    default = key.field.default
+    if default is PydanticUndefined:
+        default = key.field.default_factory() if key.field.default_factory else None  # type: ignore[call-arg]  # takes no data
+    return _literal(default) if default is not None else ""
+
+
+def _table(title: str, inside: list[Key], description: str = "") -> list[str]:
+    lines = [f"## {title}", "", *([description, ""] if description else [])]
+    lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for key in inside:
+        default = "" if key.is_section else _default(key)
+        meaning = (key.field.description or "").replace("|", "\\|")
+        lines.append(f"| `{key.dotted}` | {_kind(key)} | {f'`{default}`' if default else ''} | {meaning} |")
+    return [*lines, ""]
+
+
+def _kind(key: Key) -> str:
+    if key.is_section:
+        return "section" if is_model(key.kind) else "sections by name"
+    limits = [
+        f"{sign} {getattr(item, name):g}"
+        for item in key.field.metadata
+        for name, sign in _SIGNS.items()
+        if hasattr(item, name)
+    ]
+    return ", ".join([_words(key.kind), *limits])
+
+
+def _words(kind: Any) -> str:
+    if is_secret(kind):
+        return "secret"
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f"`{choice}`" for choice in get_args(kind))
+    if is_list(kind):
+        return "list" if get_origin(kind) is tuple else "list or `auto`"
+    return "mapping" if is_mapping(kind) else _PLAIN.get(getattr(kind, "__name__", ""), "any")

@@ -1,0 +1,124 @@
+"""Logging: lines for people in the terminal, JSON lines in a file, without secrets in either.
+
+Every module logs through the standard library; structlog renders. Records are written by a thread of their own, so
+that a slow disk or terminal never holds up the event loop.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, MutableMapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TextIO
+
+import structlog
+
+from goclaw.config.schema import Config
+from goclaw.redact import mask
+
+FILE_BYTES = 10_000_000
+FILES_KEPT = 5
+QUIET = {"aiohttp.access": logging.WARNING, "asyncio": logging.WARNING, "httpx": logging.WARNING}
+"""Libraries that say more than anybody wants to read; at DEBUG they speak, too."""
+
+
+def log_path(config: Config) -> Path:
+    """The file with JSON lines; `.1` to `.5` behind it are older."""
+    return config.state_dir / "logs" / "goclaw.log"
+
+
+@contextmanager
+def open_logs(config: Config, terminal: TextIO | None = None) -> Iterator[None]:
+    """Send every library's logs to `terminal` (standard error unless given) and to the file until the block ends.
+
+    What was logged inside is written when the block has ended. The state folder must be there.
+    """
+    path = log_path(config)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stream = terminal or sys.stderr
+    file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+    file.setFormatter(_formatter(structlog.processors.JSONRenderer(ensure_ascii=False)))
+    console = logging.StreamHandler(stream)
+    console.setFormatter(_formatter(_terminal_renderer(colors=stream.isatty())))
+    queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
+    listener = QueueListener(queue, file, console)
+    with closing(file):
+        listener.start()
+        try:
+            with _root_handler(_Handover(queue), config.log_level):
+                yield
+        finally:
+            listener.stop()
+
+
+@contextmanager
+def _root_handler(handler: logging.Handler, level: str) -> Iterator[None]:
+    root = logging.getLogger()
+    before, level_before = root.handlers[:], root.level
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name, quiet in QUIET.items():
+        logging.getLogger(name).setLevel(logging.NOTSET if level == "DEBUG" else quiet)
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        root.handlers[:] = before
+        root.setLevel(level_before)
+
+
+class _Handover(QueueHandler):
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        # Arguments may change before the other thread renders them: the text is made here, the rest there.
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):
+            text = f"{record.msg} {record.args!r}"
+        record.msg, record.args = text, None
+        return record
+
+
+class _PrivateFile(RotatingFileHandler):
+    def _open(self) -> Any:
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor, self.mode, encoding=self.encoding)
+
+
+def _formatter(renderer: Any) -> structlog.stdlib.ProcessorFormatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.stdlib.ExtraAdder(),
+            _moment,
+        ],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _without_secrets,
+            renderer,
+        ],
+    )
+
+
+def _terminal_renderer(*, colors: bool) -> structlog.dev.ConsoleRenderer:
+    return structlog.dev.ConsoleRenderer(
+        colors=colors, pad_event_to=0, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+    )
+
+
+def _moment(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """When it was logged, not when it is rendered."""
+    logged = datetime.fromtimestamp(event["_record"].created, UTC)
+    event["timestamp"] = logged.isoformat(timespec="milliseconds")
+    return event
+
+
+def _without_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    harmless = (bool, int, float, type(None))
+    return {name: value if isinstance(value, harmless) else mask(str(value)) for name, value in event.items()}

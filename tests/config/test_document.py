@@ -1,0 +1,69 @@
+"""The texts made from the schema are complete, load, and are the ones in the repository."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from goclaw.config.document import HIDDEN, effective, example, markdown
+from goclaw.config.keys import keys
+from goclaw.config.load import load_config
+from goclaw.config.locate import parse_yaml
+from goclaw.config.schema import Config
+from goclaw.users import Users
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("file", "made"), [("docs/configuration.md", markdown), ("config.yaml.example", example)], ids=["page", "example"]
+)
+def test_the_text_in_the_repository_is_current(file: str, made: object) -> None:
+    assert callable(made)
+    assert (ROOT / file).read_text() == made(), f"run `goclaw config schema --markdown` or `example` into {file}"
+
+
+def test_the_example_has_every_key_and_loads_as_it_is_and_with_every_value_set(tmp_path: Path) -> None:
+    text = example()
+    for key in keys(Config):
+        assert re.search(rf"^ *#?{key.path[-1]}:", text, re.MULTILINE), key.dotted
+    environ = {"GOCLAW_STATE_DIR": str(tmp_path / "state")}
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    as_it_is = load_config(file, environ=environ).config
+    assert as_it_is == Config(state_dir=tmp_path / "state")
+    file.write_text(re.sub(r"^( *)#(?! )", r"\1", text, flags=re.MULTILINE))
+    loaded = load_config(file, environ=environ)
+    assert loaded.config.model_copy(update={"providers": {}, "models": as_it_is.models}) == as_it_is
+    assert set(loaded.config.providers) == {"anthropic"}
+    assert set(loaded.config.models.options) == {"ollama:qwen2.5:7b"}
+    assert loaded.origin(("http", "port")).startswith(f"{file}:")
+
+
+def test_every_key_is_described(tmp_path: Path) -> None:
+    page = markdown()
+    for key in keys(Config):
+        assert key.field.description, key.dotted
+        if not key.is_section:
+            assert f"`{key.dotted.replace('*', '<name>')}`" in page
+
+
+def test_the_example_of_users_json_loads() -> None:
+    users = Users.read(ROOT / "users.json.example").all()
+    assert len(users) >= 2
+
+
+def test_the_configuration_in_force_is_yaml_again_without_its_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "telegram: {token: '123:hidden-token-value', proxy: 'http://me:hidden-password@host:1'}\n"
+        "providers: {openai-chat: {api_key: hidden-key-value}}\nmodels: {agent: [demo]}\n"
+    )
+    loaded = load_config(file, environ={"GOCLAW_STATE_DIR": str(tmp_path / "state")})
+    text = effective(loaded.config, loaded.origin)
+    assert "hidden" not in text
+    assert text.count(HIDDEN) == 2
+    assert f'agent: ["demo"]  # {file}:3:10' in text
+    parsed = parse_yaml(text)
+    assert parsed.problems == []
+    assert parsed.value["models"]["agent"] == ["demo"]

@@ -1,0 +1,90 @@
+"""Logs: readable in the terminal, JSON in the file, rotated, private, and without secrets."""
+
+import json
+import logging
+import stat
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goclaw import logs
+from goclaw.config.schema import Config
+from goclaw.logs import log_path, open_logs
+from goclaw.redact import remember
+
+TOKEN = "123456789:" + "Aa0-_" * 7
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(state_dir=tmp_path)
+
+
+def lines(config: Config) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log_path(config).read_text().splitlines()]
+
+
+def test_a_record_is_a_line_in_the_terminal_and_a_json_object_in_the_file(config: Config) -> None:
+    terminal = StringIO()
+    with open_logs(config, terminal):
+        logging.getLogger("some.library").warning("told %d times", 3, extra={"session": "tui:me"})
+    (line,) = lines(config)
+    assert (line["level"], line["logger"], line["event"]) == ("warning", "some.library", "told 3 times")
+    assert line["session"] == "tui:me"
+    assert line["timestamp"].endswith("+00:00")
+    assert "told 3 times" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
+
+
+@pytest.mark.promise("P-secrets-masked")
+def test_no_secret_reaches_file_or_terminal(config: Config) -> None:
+    remember("the-remembered-secret")
+    terminal = StringIO()
+    log = logging.getLogger("x")
+    with open_logs(config, terminal):
+        log.error("GET /bot%s/getMe", TOKEN, extra={"headers": {"key": "the-remembered-secret"}})
+        try:
+            raise ValueError(f"bad token {TOKEN}")
+        except ValueError:
+            log.exception("failed")
+    for text in (log_path(config).read_text(), terminal.getvalue()):
+        assert TOKEN not in text
+        assert "the-remembered-secret" not in text
+        assert "ValueError" in text
+
+
+def test_the_level_follows_the_configuration_and_chatty_libraries_stay_quiet(tmp_path: Path) -> None:
+    for level in ("INFO", "DEBUG"):
+        config = Config(state_dir=tmp_path / level, log_level=level)
+        with open_logs(config, StringIO()):
+            logging.getLogger("x").debug("detail")
+            logging.getLogger("x").info("news")
+            logging.getLogger("aiohttp.access").info("GET /")
+    assert [line["event"] for line in lines(Config(state_dir=tmp_path / "INFO"))] == ["news"]
+    assert [line["event"] for line in lines(Config(state_dir=tmp_path / "DEBUG"))] == ["detail", "news", "GET /"]
+
+
+def test_a_wrong_call_of_logging_loses_nothing(config: Config) -> None:
+    with open_logs(config, StringIO()):
+        logging.getLogger("x").warning("two %s %s", "one")
+    assert "two %s %s" in lines(config)[0]["event"]
+
+
+def test_files_are_private_and_rotated(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "FILE_BYTES", 1_000)
+    with open_logs(config, StringIO()):
+        for number in range(200):
+            logging.getLogger("x").warning("line %d", number)
+    files = sorted(log_path(config).parent.iterdir())
+    assert len(files) == logs.FILES_KEPT + 1
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert lines(config)[-1]["event"] == "line 199"
+
+
+def test_the_former_handlers_are_back_afterwards(config: Config) -> None:
+    before = logging.getLogger().handlers[:]
+    with open_logs(config, StringIO()):
+        assert logging.getLogger().handlers != before
+    assert logging.getLogger().handlers == before
