@@ -89,11 +89,12 @@ class Blobs:
         file = await asyncio.to_thread(_create, path)
         try:
             yield Spill(spill_id, file, bound)
+            await asyncio.to_thread(file.close)
+            self._stamp(path)
         except BaseException:
+            file.close()
             path.unlink(missing_ok=True)
             raise
-        finally:
-            await asyncio.to_thread(file.close)
 
     async def use_spill(self, spill_id: str, actor_key: str, reader: Callable[[BinaryIO], ResultT]) -> ResultT:
         """What `reader`, run in a thread, makes of the output `<id>` or `output:<id>`.

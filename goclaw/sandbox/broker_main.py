@@ -4,7 +4,7 @@ It is started as a fresh program with an empty environment, so that there is no 
 nothing but the standard library, and of that little: its size is the price of every fork.
 
     daemon ──socket──▶ broker ──fork──▶ supervisor ──fork──▶ restrict, exec: the command
-                                            ▲ one per command: takes in orphans, counts, kills the whole tree
+                 ▲ counts processes         ▲ one per command: takes in orphans, kills the whole tree
     daemon ◀────────── socket of the command ┘
 
 Messages are JSON, one per packet. Daemon to broker: a request (see `_Request`) with the descriptors of the command's
@@ -19,6 +19,7 @@ import resource
 import select
 import signal
 import socket
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from goclaw.sandbox import landlock, seccomp, tree
@@ -30,13 +31,25 @@ _Request = dict[str, Any]
 """argv, env, cwd; limits as [cpu seconds, memory bytes, processes, file bytes]; contained (bool), grants as
 [path, access] pairs, network (bool), families, protected process ids."""
 
-_TICK = 0.05
-"""Seconds between two counts of a command's processes."""
+NICENESS = 10
+"""Lower priority of commands: whoever watches them must get the processor at once, even from a thousand of them."""
+_TICK = 0.02
+"""Seconds between two counts of the commands' processes."""
+_REAP_EVERY = 100
+"""Milliseconds between two collections of ended orphans."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h, version 3: two words per set
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Supervisor:
+    """What the broker keeps of a supervisor: `alarm` is the writing end of a pipe that it watches."""
+
+    def __init__(self, alarm: int, processes: int) -> None:
+        self.alarm = alarm
+        self.processes = processes
 
 
 def main(descriptor: int, *, powerless: bool) -> None:
@@ -46,58 +59,98 @@ def main(descriptor: int, *, powerless: bool) -> None:
     if powerless:
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         _drop_capabilities()
-    supervisors: set[int] = set()
+    supervisors: dict[int, _Supervisor] = {}
     while True:
-        ready, _, _ = select.select([control], [], [], 1.0)
-        ended, _ = tree.reap_all()
-        supervisors -= ended.keys()
-        _end_strays(supervisors)
+        ready, _, _ = select.select([control], [], [], _TICK if supervisors else None)
+        _look_after(supervisors)
         if not ready:
             continue
         data, descriptors, _, _ = socket.recv_fds(control, PACKET, 3)
         if not data:
             return
+        request = json.loads(data)
+        watched, alarm = os.pipe()
         pid = os.fork()
         if pid == 0:
             control.close()
-            _supervise(json.loads(data), *descriptors)
-        supervisors.add(pid)
-        for received in descriptors:
-            os.close(received)
+            for mine in (alarm, *(other.alarm for other in supervisors.values())):
+                os.close(mine)
+            _supervise(request, watched, *descriptors)
+        supervisors[pid] = _Supervisor(alarm, request["limits"][2])
+        for theirs in (watched, *descriptors):
+            os.close(theirs)
 
 
-def _end_strays(supervisors: set[int]) -> None:
-    """Orphans whose supervisor was killed come to the broker: nobody watches them, so they end."""
+def _look_after(supervisors: dict[int, _Supervisor]) -> None:
+    """Forget supervisors that ended, alarm those with too many processes, end orphans that nobody watches."""
+    for pid in tree.reap_all()[0].keys() & supervisors.keys():
+        os.close(supervisors.pop(pid).alarm)
+    for pid, supervisor in supervisors.items():
+        if len(tree.descendants(pid, most=supervisor.processes + 1)) > supervisor.processes:
+            try:
+                os.write(supervisor.alarm, b"!")
+            except BrokenPipeError:
+                pass  # it is just ending
     for pid in tree.children_of(os.getpid()):
         if pid not in supervisors:
             for stray in (pid, *tree.descendants(pid)):
                 tree.kill(stray)
 
 
-def _supervise(request: _Request, report: int, stdin: int, output: int) -> NoReturn:
+def _supervise(request: _Request, watched: int, report: int, stdin: int, output: int) -> NoReturn:
     """Start the command, watch it, leave when nothing of it is left."""
     channel = socket.socket(fileno=report)
     try:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        code = _run(request, channel, stdin, output)
-        tree.end_children()
+        os.setsid()
+        code = _run(request, watched, channel, stdin, output)
+        _end_tree()
         if code is not None:
             _tell(channel, {"exit": code})
     except OSError as error:
         _tell(channel, {"error": error.strerror or str(error)})
     finally:
-        tree.end_children()
+        _end_tree()
         os._exit(0)
 
 
-def _run(request: _Request, channel: socket.socket, stdin: int, output: int) -> int | None:
+def _end_tree() -> None:
+    """Kill everything below the supervisor."""
+    if not _is_confined():
+        tree.end_children()
+        return
+    # "Everybody" is everybody under the same restriction. The kernel does it in one go, however fast they fork.
+    pause = 0.0005
+    while True:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except OSError:
+            pass  # nobody was left
+        if not tree.reap_all()[1]:
+            return
+        select.select([], [], [], pause)
+        pause = min(pause * 2, 0.1)
+
+
+def _is_confined() -> bool:
+    """Whether Landlock keeps the supervisor from signalling anybody outside, tried on the broker."""
+    try:
+        os.kill(os.getppid(), 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        pass
+    return False
+
+
+def _run(request: _Request, watched: int, channel: socket.socket, stdin: int, output: int) -> int | None:
     """The command's exit code; None when it was to be killed."""
-    restriction = _prepare(request)
+    restrict = _prepare(request)
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         channel.close()
-        _become(request, restriction, stdin, output, tell)
+        _become(request, restrict, stdin, output, tell)
     for mine in (stdin, output, tell):
         os.close(mine)
     with os.fdopen(told, "rb") as file:
@@ -105,37 +158,50 @@ def _run(request: _Request, channel: socket.socket, stdin: int, output: int) -> 
     if failure:
         raise OSError(0, failure.decode())
     _tell(channel, {"started": pid})
-    return _watch(pid, channel, request["limits"][2])
+    return _watch(pid, watched, channel, request["limits"][2])
 
 
-def _watch(pid: int, channel: socket.socket, processes: int) -> int | None:
+def _watch(pid: int, watched: int, channel: socket.socket, processes: int) -> int | None:
     waiting = select.poll()
-    ended = os.pidfd_open(pid)
-    waiting.register(ended, select.POLLIN)
-    waiting.register(channel, select.POLLIN)
+    for descriptor in (os.pidfd_open(pid), watched, channel.fileno()):
+        waiting.register(descriptor, select.POLLIN)
     while True:
-        ready = {descriptor for descriptor, _ in waiting.poll(_TICK * 1000)}
+        ready = {descriptor for descriptor, _ in waiting.poll(_REAP_EVERY)}
         exits, _ = tree.reap_all()
         if pid in exits:
             return exits[pid]
         if channel.fileno() in ready:
             return None
-        if len(tree.descendants(os.getpid(), most=processes + 1)) > processes:
+        if watched in ready:
             _tell(channel, {"note": f"more than {processes} processes"})
             return 128 + signal.SIGKILL
 
 
-def _prepare(request: _Request) -> tuple[int, bytes] | None:
-    """The Landlock rule set and the seccomp filter, made before the fork so that a failure can be told."""
+def _prepare(request: _Request) -> Callable[[], None]:
+    """What the command does to itself before exec; made before the fork so that a failure can be told.
+
+    Where Landlock knows about signals, the supervisor restricts itself here and the command inherits it: being under
+    the same restriction is what lets `_end_tree` kill everybody in one go.
+    """
     if not request["contained"]:
-        return None
+        return lambda: None
     rules = landlock.ruleset([(path, access) for path, access in request["grants"]], network=request["network"])
-    # The broker protects itself and the daemon where the kernel's Landlock does not know about signals.
-    protected = request["protected"] + [os.getppid(), os.getpid()] if landlock.abi() < landlock.SCOPES_SINCE else ()
-    return rules, seccomp.build(request["families"], among_strangers=True, protected=protected)
+    if landlock.abi() >= landlock.SCOPES_SINCE:
+        protected = [os.getpid()]
+        landlock.restrict(rules)
+    else:
+        protected = [*request["protected"], os.getppid(), os.getpid()]
+    program = seccomp.build(request["families"], among_strangers=True, protected=protected)
+
+    def restrict() -> None:
+        if len(protected) > 1:
+            landlock.restrict(rules)
+        seccomp.load(program)
+
+    return restrict
 
 
-def _become(request: _Request, restriction: tuple[int, bytes] | None, stdin: int, output: int, tell: int) -> NoReturn:
+def _become(request: _Request, restrict: Callable[[], None], stdin: int, output: int, tell: int) -> NoReturn:
     """In the forked child: turn into the command. `tell` is closed by a successful exec, else it gets the reason."""
     try:
         os.setsid()
@@ -143,13 +209,12 @@ def _become(request: _Request, restriction: tuple[int, bytes] | None, stdin: int
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # Python ignores or catches these
             signal.signal(number, signal.SIG_DFL)
         os.chdir(request["cwd"])
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
         _limit(*request["limits"])
         os.dup2(stdin, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        if restriction is not None:
-            landlock.restrict(restriction[0])
-            seccomp.load(restriction[1])
+        restrict()
         # Everything but the three and `tell`, which exec closes.
         os.closerange(3, tell)
         os.closerange(tell + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -22,7 +22,7 @@ from typing import Any
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import seccomp, tree
 from goclaw.sandbox.base import Command, Limits, Policy, Process, Tier
-from goclaw.sandbox.broker_main import limits_of
+from goclaw.sandbox.broker_main import NICENESS, limits_of
 from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
 
@@ -33,7 +33,10 @@ _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
 _START = 10.0
 _DEATH = 5.0
 """Seconds until a command must have started, and until a killed one must be gone."""
-_COUNT_EVERY = 0.05
+_PATIENCE = 0.01
+"""Seconds that a killed namespace gets to vanish by itself."""
+_MANY = 2_000
+_COUNT_EVERY = 0.02
 """Seconds between two counts of the processes of a command that the kernel does not count for us."""
 _UNIX = 1  # AF_UNIX
 
@@ -69,9 +72,22 @@ class BubblewrapProcess:
                     _signal(process)
         try:
             async with asyncio.timeout(_DEATH):
-                await self._gone.wait()
+                while not await self._is_gone_soon():
+                    await asyncio.to_thread(self._help_to_die)
         except TimeoutError:
             log.warning("a killed command is still not gone after %s s", _DEATH)
+
+    async def _is_gone_soon(self) -> bool:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._gone.wait()
+        except TimeoutError:
+            return False
+
+    def _help_to_die(self) -> None:
+        """The first process ends the others, but must get the processor for it: not easy among a thousand forkers."""
+        for pid in tree.descendants(self._first_pid, _MANY) if self._first_pid else ():
+            tree.kill(pid)
 
     async def started(self, status: asyncio.StreamReader, unblock: int, output: asyncio.StreamReader) -> None:
         """Return when the namespace stands, limits are set and the command runs; SandboxUnavailable when not."""
@@ -87,6 +103,7 @@ class BubblewrapProcess:
         self._first_pid = json.loads(first_line)["child-pid"]
         try:
             self._first = os.pidfd_open(self._first_pid)
+            os.setpriority(os.PRIO_PROCESS, self._first_pid, NICENESS)
             _limit(self._first_pid, self._limits)
         except ProcessLookupError as error:
             raise SandboxUnavailable((await output.read()).decode(errors="replace").strip()) from error
@@ -115,6 +132,7 @@ class BubblewrapProcess:
             if len(tree.descendants(self._first_pid, most + 1)) > most:
                 self._note = f"more than {most} processes"
                 self._code = 128 + signal.SIGKILL
+                self._help_to_die()
                 await self.kill()
                 return
 
@@ -204,7 +222,9 @@ def _mounts(policy: Policy) -> Iterator[str]:
             yield from ("--ro-bind-try", path, path)
     for path in CONFIGURATION + (NETWORK_CONFIGURATION if policy.network == "host" else ()):
         yield from ("--ro-bind-try", path, path)
-    yield from ("--size", size, "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev")  # noqa: S108 -- inside
+    yield from ("--size", size, "--tmpfs", "/tmp", "--dev", "/dev")  # noqa: S108 -- inside
+    # Read-only, because for root's user id the kernel settings in it are writable even without any capability.
+    yield from ("--proc", "/proc", "--remount-ro", "/proc")
     yield from ("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108 -- inside
     yield from _workspace_and_hidden(policy)
     yield from ("--remount-ro", "/")

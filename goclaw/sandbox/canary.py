@@ -13,6 +13,7 @@ from pathlib import Path
 from goclaw.clock import Clock
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Command, Network, Policy, Sandbox
+from goclaw.sandbox.layout import shell
 
 _PATIENCE = 15.0
 """Seconds that a canary may take on a loaded machine before the tier counts as broken."""
@@ -77,11 +78,6 @@ async def prove(sandbox: Sandbox, network: Network, clock: Clock) -> Proof:
         isolates += [] if "processes-visible" in said else ["pids"]
         isolates += [] if network == "host" else ["network"]
         return Proof(tuple(isolates), (clock.monotonic() - began) * 1000)
-
-
-def shell() -> str:
-    """The shell that commands are written for: bash, else sh."""
-    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 
 async def _run(sandbox: Sandbox, argv: tuple[str, ...], env: dict[str, str], policy: Policy) -> set[str]:

@@ -48,6 +48,11 @@ def readable(network: bool) -> tuple[str, ...]:
     return SYSTEM + CONFIGURATION + (NETWORK_CONFIGURATION if network else ())
 
 
+def shell() -> str:
+    """The shell that commands are written for: bash, else sh."""
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
 def refuse_system(workspace: Path) -> None:
     """Raise SandboxUnavailable for a workspace in which the system itself would be writable."""
     inside = [path for path in (*SYSTEM, "/etc") if Path(path).is_relative_to(workspace.resolve())]

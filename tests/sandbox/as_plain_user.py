@@ -1,0 +1,44 @@
+"""Run every probe in every tier as whoever runs this, and write one line for each that ended unexpectedly.
+
+Started by `test_containment.py` as a plain user, with a Python that the user can reach: only the standard library and
+those modules of GoClaw that need nothing else.
+"""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from goclaw.clock import RealClock
+from goclaw.errors import SandboxUnavailable
+from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.broker import open_broker
+from goclaw.sandbox.bubblewrap import open_bubblewrap
+from goclaw.sandbox.canary import prove
+from tests.sandbox.probes import PROBES, WEAKER, program, world
+
+
+async def try_all(sandbox: Sandbox) -> None:
+    await prove(sandbox, "none", RealClock())
+    for name, probe in PROBES.items():
+        with tempfile.TemporaryDirectory() as folder, world(Path(folder)) as around:
+            command = Command((program(), "-I", "-S", "-c", probe.program), around.workspace, around.env)
+            async with sandbox.run(command, Policy(around.workspace, hidden=(around.state,))) as process:
+                output = b"".join([chunk async for chunk in process.output]).decode()
+            expected = name in WEAKER.get(sandbox.tier, ())
+            if "finished" not in output or ("ESCAPED" in output) != expected or around.harm():
+                sys.stdout.write(f"{sandbox.tier}: {name}: {output} {around.harm()}\n")
+    sys.stdout.write(f"{sandbox.tier}: {len(PROBES)} probes\n")
+
+
+async def main() -> None:
+    for open_tier in (open_bubblewrap, open_broker):
+        try:
+            async with open_tier() as sandbox:
+                await try_all(sandbox)
+        except SandboxUnavailable as error:
+            sys.stdout.write(f"unavailable: {error}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,28 @@
+"""Every tier that works on this machine, opened."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from goclaw.clock import RealClock
+from goclaw.errors import SandboxUnavailable
+from goclaw.sandbox.base import Sandbox
+from goclaw.sandbox.broker import open_broker
+from goclaw.sandbox.bubblewrap import open_bubblewrap
+from goclaw.sandbox.canary import prove
+
+TIERS: dict[str, Callable[[], AbstractAsyncContextManager[Sandbox]]] = {
+    "bubblewrap": open_bubblewrap,
+    "broker": open_broker,
+}
+
+
+@pytest.fixture(params=list(TIERS))
+async def sandbox(request: pytest.FixtureRequest) -> AsyncIterator[Sandbox]:
+    try:
+        async with TIERS[request.param]() as opened:
+            await prove(opened, "none", RealClock())
+            yield opened
+    except SandboxUnavailable as error:
+        pytest.skip(f"{request.param} does not work here: {error}")

@@ -1,0 +1,74 @@
+"""What a contained command cannot do, in every tier."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.off import open_off
+from tests.sandbox.probes import PROBES, WEAKER, Probe, World, program, world
+
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.skipif(not program(), reason="no python3 in /usr to run probes with"),
+]
+
+
+@pytest.fixture
+def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("GOCLAW_TOKEN", "canary-secret")
+    with world(tmp_path) as made:
+        yield made
+
+
+async def attempt(sandbox: Sandbox, probe: Probe, around: World) -> str:
+    command = Command((program(), "-I", "-S", "-c", probe.program), around.workspace, around.env)
+    async with sandbox.run(command, Policy(around.workspace, hidden=(around.state,))) as process:
+        output = b"".join([chunk async for chunk in process.output]).decode()
+        await process.wait()
+    assert "finished" in output, output
+    return output
+
+
+@pytest.mark.promise("P-exec-contained")
+@pytest.mark.parametrize("name", PROBES)
+async def test_a_hostile_command_gets_nowhere(name: str, sandbox: Sandbox, around: World) -> None:
+    output = await attempt(sandbox, PROBES[name], around)
+
+    assert ("ESCAPED" in output) == (name in WEAKER.get(sandbox.tier, ())), output
+    assert around.harm() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="some controls need root")
+@pytest.mark.parametrize("name", [name for name, probe in PROBES.items() if probe.control])
+async def test_the_probe_would_get_out_of_no_sandbox(name: str, around: World) -> None:
+    async with open_off() as off:
+        assert "ESCAPED" in await attempt(off, PROBES[name], around)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="already a plain user: the other tests prove it")
+def test_the_containment_is_the_same_for_a_plain_user() -> None:
+    nobody = 65534
+    version = [program(), "-c", "import sys; assert sys.version_info >= (3, 11)"]
+    if subprocess.run(version, check=False, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("the system's python3 is older than 3.11")
+
+    told = subprocess.run(
+        [program(), "-m", "tests.sandbox.as_plain_user"],
+        cwd=Path(__file__).parents[2],
+        env={"PATH": "/usr/bin:/bin", "GOCLAW_TOKEN": "canary-secret", "PYTHONDONTWRITEBYTECODE": "1"},
+        user=nobody,
+        group=nobody,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        timeout=55,
+        check=True,
+    )
+
+    lines = told.stdout.splitlines()
+    assert lines, told.stderr
+    assert [line for line in lines if not line.endswith(f"{len(PROBES)} probes") and "unavailable" not in line] == []
