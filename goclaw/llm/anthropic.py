@@ -185,11 +185,13 @@ def plain(message: AssistantMessage) -> Blocks:
 
 
 def replayable(message: AssistantMessage) -> list[Any]:
-    """The answer's own blocks, when they are Anthropic's and of a shape that we know; else empty."""
+    """The answer's own blocks, when they are Anthropic's, of a shape that we know, and still make the same calls."""
     native = message.native
     if native is None or native.provider != "anthropic" or native.schema != NATIVE_SCHEMA:
         return []
-    return native.content if isinstance(native.content, list) else []
+    blocks = native.content if isinstance(native.content, list) else []
+    made = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
+    return blocks if made == [call.id for call in message.calls] else []
 
 
 def encode_tools(tools: Sequence[ToolSpec]) -> bytes:

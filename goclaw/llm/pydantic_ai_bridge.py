@@ -92,9 +92,13 @@ class Bridge:
         history = await self._history(request)
         begun = False
         with translated(self._spec):
-            async with model_request_stream(
-                self._model, history, model_settings=settings, model_request_parameters=parameters
-            ) as stream:
+            # Entering the model makes its HTTP client end with the block; nobody else would close it.
+            async with (
+                self._model,
+                model_request_stream(
+                    self._model, history, model_settings=settings, model_request_parameters=parameters
+                ) as stream,
+            ):
                 try:
                     async for event in stream:
                         begun = True

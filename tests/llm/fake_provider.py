@@ -116,9 +116,14 @@ def recorded(name: str, end: Literal["clean", "cut", "hang"] = "clean") -> Reply
 
 
 def frames(*objects: Any, end: Literal["clean", "cut", "hang"] = "clean") -> Reply:
-    """Server-sent events with these JSON objects as data; bytes go out as they are."""
-    pieces = [item if isinstance(item, bytes) else b"data: " + orjson.dumps(item) + b"\n\n" for item in objects]
-    return Reply(pieces, end=end)
+    """Server-sent events with these JSON objects as data, named after their `type`; bytes go out as they are."""
+    return Reply([item if isinstance(item, bytes) else frame(item) for item in objects], end=end)
+
+
+def frame(item: Any) -> bytes:
+    """One server-sent event."""
+    name = f"event: {item['type']}\n" if isinstance(item, dict) and "type" in item else ""
+    return name.encode() + b"data: " + orjson.dumps(item) + b"\n\n"
 
 
 def lines(*objects: Any, end: Literal["clean", "cut", "hang"] = "clean") -> Reply:
