@@ -39,7 +39,7 @@ from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
-from goclaw.users import Users, open_users
+from goclaw.users import Users, open_users, tool_warnings
 from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ async def open_app(config: Config, clock: Clock | None = None, *, with_channels:
             open_socket(config.socket_path, gateway, clock, greeting=lambda: models.sentence)
         )
         app = App(config, gateway, sessions, engine, outbox, channels, models)
-        await _start(stack, app, journal, clock)
+        await _start(stack, app, users, journal, clock)
         yield app
 
 
@@ -254,9 +254,11 @@ def _gateway(parts: _Parts) -> Gateway:
     return gateway
 
 
-async def _start(stack: AsyncExitStack, app: App, journal: Journal, clock: Clock) -> None:
+async def _start(stack: AsyncExitStack, app: App, users: Users, journal: Journal, clock: Clock) -> None:
     """Everything is open: take up what was left, then let the world in. Ends in the opposite order."""
     stack.push_async_callback(_wind_down, app)
+    for warning in tool_warnings(app.config.users_path, users.all(), app.sessions.tools):
+        log.warning("%s", warning)
     turns, deliveries = await app.engine.resume(), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up %d turns and %d deliveries from before", turns, deliveries)

@@ -19,6 +19,7 @@ import structlog
 
 from goclaw.config.schema import Config
 from goclaw.redact import mask
+from goclaw.state import make_private
 
 FILE_BYTES = 10_000_000
 FILES_KEPT = 5
@@ -35,10 +36,11 @@ def log_path(config: Config) -> Path:
 def open_logs(config: Config, terminal: TextIO | None = None) -> Iterator[None]:
     """Send every library's logs to `terminal` (standard error unless given) and to the file until the block ends.
 
-    What was logged inside is written when the block has ended. The state folder must be there.
+    What was logged inside is written when the block has ended. The state folder is made if it is missing.
     """
     path = log_path(config)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(config.state_dir)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     stream = terminal or sys.stderr
     file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
     file.setFormatter(_formatter(structlog.processors.JSONRenderer(ensure_ascii=False)))

@@ -33,7 +33,7 @@ def open_state(config: Config) -> Iterator[None]:
             f"{config.socket_path}: too long for a socket ({MAX_SOCKET_PATH} bytes); choose a shorter `state_dir`"
         )
     try:
-        _make_private(folder)
+        make_private(folder)
         lock = os.open(lock_path(config), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StateError(f"{folder}: cannot be used as state folder: {error.strerror}") from None
@@ -82,7 +82,8 @@ def check_apart(state_dir: Path, workspace: Path) -> None:
         )
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
+    """Make the state folder (mode 0700) if it is missing; one that is ours already is made private again."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = stat.S_IMODE(folder.stat().st_mode)
     # A folder with other content may belong to more than GoClaw (somebody's home): that one is left as it is.

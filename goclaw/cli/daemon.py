@@ -10,6 +10,7 @@ from typing import Any
 from goclaw.app import open_app
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
+from goclaw.logs import open_logs
 
 
 def run_daemon(work: Coroutine[Any, Any, None]) -> None:
@@ -28,6 +29,11 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def serve(config: Config) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that."""
+    with open_logs(config):
+        await _serve(config)
+
+
+async def _serve(config: Config) -> None:
     async with _stop_signals() as stopping, open_app(config) as app:
         print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
         with suppress(ConfigError):

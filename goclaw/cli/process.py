@@ -10,7 +10,7 @@ from pathlib import Path
 
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
-from goclaw.state import running_pid
+from goclaw.state import make_private, running_pid
 
 START_SECONDS = 20.0
 """How long the daemon may take until its socket answers."""
@@ -26,7 +26,8 @@ async def start_in_background(config: Config, config_path: Path | None) -> None:
         StateError: it ended, or does not listen in time; the message has its last words.
     """
     output = config.state_dir / "logs" / "daemon.out"
-    output.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(config.state_dir)
+    output.parent.mkdir(exist_ok=True, mode=0o700)
     arguments = [sys.executable, "-m", "goclaw", *(["--config", str(config_path)] if config_path else []), "gateway"]
     process = _spawn(arguments, output)
     deadline = time.monotonic() + START_SECONDS
