@@ -8,7 +8,9 @@ from goclaw.clock import Clock
 
 log = logging.getLogger(__name__)
 
-REFUSED = "the bot token is refused (401); put the token from @BotFather into telegram.token and restart"
+REFUSED = (
+    "the bot token is refused (401 or 404); check telegram.token (from @BotFather) and telegram.base_url, then restart"
+)
 CONFLICT = "another program uses this bot's token, or it has a webhook (409); stop the other one"
 
 

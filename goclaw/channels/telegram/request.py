@@ -17,7 +17,8 @@ ANSWER_SECONDS = 20.0
 """How long Telegram may take to answer an ordinary call; `getUpdates` brings its own time."""
 UPLOAD_SECONDS = 120.0
 TOO_MANY_REQUESTS = 429
-SERVER_ERROR = 500
+CLIENT_ERROR = 400
+UNAUTHORIZED = 401
 
 
 class Unsent(NetworkError):
@@ -79,9 +80,9 @@ class AiohttpRequest(BaseRequest):
         status, body = await self._exchange(method, url, form, seconds)
         if status == TOO_MANY_REQUESTS:
             raise Flood(wait_of(body))
-        if status >= SERVER_ERROR and not is_json(body):
-            # A gateway in between gave up; what Telegram did is unknown.
-            raise Unanswered(f"HTTP {status} without an answer of Telegram's")
+        if status >= CLIENT_ERROR and status != UNAUTHORIZED and not is_json(body):
+            # Something in between answered; what Telegram did, if it was asked at all, is unknown.
+            raise Unanswered(f"HTTP {status} from something that is not the Bot API; check telegram.base_url")
         return status, body
 
     async def download(self, url: str, limit: int) -> bytes:

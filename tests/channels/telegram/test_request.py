@@ -94,6 +94,7 @@ async def test_what_never_left_says_so_without_the_token(
         http(b"[]"),
         http(b"{}"),
         http(b"<html>", "502 Bad Gateway"),
+        http(b"404: Not Found", "404 Not Found"),
     ],
 )
 async def test_a_lost_or_unreadable_answer_may_have_taken_effect(
