@@ -264,7 +264,10 @@ async def open_broker() -> AsyncIterator[Broker]:
 def _describe() -> str:
     version = landlock.abi()
     signals = "" if version >= landlock.SCOPES_SINCE else ", other processes can be signalled"
-    return f"(Landlock ABI {version}, seccomp); process ids and file names stay visible{signals}"
+    return (
+        f"(Landlock ABI {version}, seccomp); process ids and file names stay visible, the number of processes is "
+        f"watched but not limited by the kernel{signals}"
+    )
 
 
 SANDBOX = Tier(

@@ -31,6 +31,9 @@ _Request = dict[str, Any]
 """argv, env, cwd; limits as [cpu seconds, memory bytes, processes, file bytes]; contained (bool), grants as
 [path, access] pairs, network (bool), families, protected process ids."""
 
+_MOST_OF_A_USER = 4096
+"""Processes of the daemon's user altogether, beyond which the kernel refuses new ones: a net below the counting.
+It does not hold for root."""
 NICENESS = 10
 """Lower priority of commands: whoever watches them must get the processor at once, even from a thousand of them."""
 _TICK = 0.02
@@ -100,23 +103,26 @@ def _look_after(supervisors: dict[int, _Supervisor]) -> None:
 def _supervise(request: _Request, watched: int, report: int, stdin: int, output: int) -> NoReturn:
     """Start the command, watch it, leave when nothing of it is left."""
     channel = socket.socket(fileno=report)
+    # Read by `_end_tree` at the very end, whatever failed before.
+    confinement: list[bool] = []
     try:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         os.setsid()
-        code = _run(request, watched, channel, stdin, output)
-        _end_tree()
+        restrict = _prepare(request, confinement)
+        code = _run(request, restrict, watched, channel, stdin, output)
+        _end_tree(confinement)
         if code is not None:
             _tell(channel, {"exit": code})
     except OSError as error:
         _tell(channel, {"error": error.strerror or str(error)})
     finally:
-        _end_tree()
+        _end_tree(confinement)
         os._exit(0)
 
 
-def _end_tree() -> None:
+def _end_tree(confinement: list[bool]) -> None:
     """Kill everything below the supervisor."""
-    if not _is_confined():
+    if not confinement or not _cannot_signal_outside():
         tree.end_children()
         return
     # "Everybody" is everybody under the same restriction. The kernel does it in one go, however fast they fork.
@@ -132,8 +138,8 @@ def _end_tree() -> None:
         pause = min(pause * 2, 0.1)
 
 
-def _is_confined() -> bool:
-    """Whether Landlock keeps the supervisor from signalling anybody outside, tried on the broker."""
+def _cannot_signal_outside() -> bool:
+    """Tried on the broker, which has the same user: a second proof before anybody says "kill everybody"."""
     try:
         os.kill(os.getppid(), 0)
     except PermissionError:
@@ -143,9 +149,10 @@ def _is_confined() -> bool:
     return False
 
 
-def _run(request: _Request, watched: int, channel: socket.socket, stdin: int, output: int) -> int | None:
+def _run(
+    request: _Request, restrict: Callable[[], None], watched: int, channel: socket.socket, stdin: int, output: int
+) -> int | None:
     """The command's exit code; None when it was to be killed."""
-    restrict = _prepare(request)
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -177,11 +184,11 @@ def _watch(pid: int, watched: int, channel: socket.socket, processes: int) -> in
             return 128 + signal.SIGKILL
 
 
-def _prepare(request: _Request) -> Callable[[], None]:
+def _prepare(request: _Request, confinement: list[bool]) -> Callable[[], None]:
     """What the command does to itself before exec; made before the fork so that a failure can be told.
 
     Where Landlock knows about signals, the supervisor restricts itself here and the command inherits it: being under
-    the same restriction is what lets `_end_tree` kill everybody in one go.
+    the same restriction is what lets `_end_tree` kill everybody in one go; `confinement` is filled when that holds.
     """
     if not request["contained"]:
         return lambda: None
@@ -189,6 +196,7 @@ def _prepare(request: _Request) -> Callable[[], None]:
     if landlock.abi() >= landlock.SCOPES_SINCE:
         protected = [os.getpid()]
         landlock.restrict(rules)
+        confinement.append(True)
     else:
         protected = [*request["protected"], os.getppid(), os.getpid()]
     program = seccomp.build(request["families"], among_strangers=True, protected=protected)
@@ -245,6 +253,7 @@ def limits_of(cpu_seconds: int, memory: int, file_bytes: int) -> list[tuple[int,
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 4096),
+        (resource.RLIMIT_NPROC, _MOST_OF_A_USER),
     ]
 
 

@@ -35,7 +35,6 @@ _DEATH = 5.0
 """Seconds until a command must have started, and until a killed one must be gone."""
 _PATIENCE = 0.01
 """Seconds that a killed namespace gets to vanish by itself."""
-_MANY = 2_000
 _COUNT_EVERY = 0.02
 """Seconds between two counts of the processes of a command that the kernel does not count for us."""
 _UNIX = 1  # AF_UNIX
@@ -86,7 +85,7 @@ class BubblewrapProcess:
 
     def _help_to_die(self) -> None:
         """The first process ends the others, but must get the processor for it: not easy among a thousand forkers."""
-        for pid in tree.descendants(self._first_pid, _MANY) if self._first_pid else ():
+        for pid in tree.descendants(self._first_pid) if self._first_pid else ():
             tree.kill(pid)
 
     async def started(self, status: asyncio.StreamReader, unblock: int, output: asyncio.StreamReader) -> None:
@@ -309,7 +308,8 @@ def _version(program: str) -> str:
 
 def _describe() -> str:
     program = _program()
-    return _version(program) if program else ""
+    counted = "; as root, the number of processes is watched but not limited by the kernel"
+    return f"{_version(program) if program else ''}{counted if os.geteuid() == 0 else ''}"
 
 
 SANDBOX = Tier(

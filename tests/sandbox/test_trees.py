@@ -181,22 +181,19 @@ async def test_a_gigabyte_of_output_costs_no_memory(sandbox: Sandbox, tmp_path: 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
 
 
-@pytest.mark.parametrize("bomb", [":(){ :|:& };:", "while :; do (setsid sleep 100 &) ; done"])
-async def test_a_fork_bomb_is_ended(bomb: str, sandbox: Sandbox, tmp_path: Path) -> None:
-    limits = Limits(processes=64)
+# Never a real fork bomb: the kernel does not limit root's processes, and a test that gets away takes the whole machine
+# with it. This grows in a straight line and stops by itself at a number that harms nobody.
+@pytest.mark.parametrize("start", ["sleep 100 &", "(setsid sleep 100 &)"])
+async def test_too_many_processes_end_a_command(start: str, sandbox: Sandbox, tmp_path: Path) -> None:
+    limits = Limits(processes=32)
+    script = f"for n in $(seq 120); do {start} done 2>/dev/null; echo survived; sleep 20"
 
-    async with asyncio.timeout(30):
-        command = Command(("/bin/bash", "-c", f"{bomb} 2>/dev/null; sleep 1000"), tmp_path, {"PATH": INSIDE_PATH})
-        async with sandbox.run(command, Policy(tmp_path, limits=limits)) as process:
-            try:
-                async with asyncio.timeout(5):
-                    output = b"".join([chunk async for chunk in process.output])
-                assert b"more than 64 processes" in output
-                assert await process.wait() == 137
-            except TimeoutError:
-                # Bounded by the kernel instead: it is still running, within its limit.
-                assert os.geteuid() != 0
-                await process.kill()
+    async with asyncio.timeout(20):
+        code, output = await run(sandbox, tmp_path, script, Policy(tmp_path, limits=limits))
+
+    # Where the kernel counts (a plain user in bubblewrap) forking fails instead, and the command goes on.
+    assert b"more than 32 processes" in output or (os.geteuid() != 0 and sandbox.tier == "bubblewrap")
+    assert code == 137 or os.geteuid() != 0
 
 
 @pytest.mark.parametrize(
