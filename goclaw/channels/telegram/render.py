@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from telegramify_markdown import convert
 from telegramify_markdown.config import RenderConfig
@@ -159,8 +160,11 @@ def tidy(spans: Iterable[Span]) -> list[Span]:
     Every stretch between two edges gets the marks that may stand together there; then equal neighbours grow
     together again, and what still crosses is cut.
     """
+    ordered = sorted(spans, key=_outer_first)
+    if all(span.end <= after.start for span, after in pairwise(ordered)):
+        return ordered
     changes: dict[int, Counter[Mark]] = {}
-    for span in spans:
+    for span in ordered:
         changes.setdefault(span.start, Counter())[span.mark] += 1
         changes.setdefault(span.end, Counter())[span.mark] -= 1
     open_since: dict[Mark, int] = {}
