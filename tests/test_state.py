@@ -1,16 +1,18 @@
 """One process per state folder, in a private folder outside every workspace."""
 
+import fcntl
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
-from goclaw.state import MAX_SOCKET_PATH, lock_path, open_state, running_pid
+from goclaw.state import LOCK_PAUSE_SECONDS, MAX_SOCKET_PATH, lock_path, open_state, running_pid
 
 HOLD = """
 import sys
@@ -50,24 +52,14 @@ def test_the_same_process_is_refused_too(config: Config) -> None:
         pytest.fail("opened twice")
 
 
-def test_looking_never_keeps_a_daemon_from_starting(config: Config) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "import sys\nfrom pathlib import Path\nfrom goclaw.config.schema import Config\n"
-        "from goclaw.state import running_pid\nconfig = Config(state_dir=Path(sys.argv[1]))\n"
-        "print('looking', flush=True)\nwhile True: running_pid(config)",
-        str(config.state_dir),
-    ]
+def test_somebody_who_only_looks_keeps_no_daemon_from_starting(config: Config) -> None:
     with open_state(config):
         pass
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as looker:
-        assert looker.stdout
-        assert looker.stdout.readline() == "looking\n"
-        for _ in range(200):
-            with open_state(config):
-                pass
-        looker.kill()
+    looker = os.open(lock_path(config), os.O_RDWR)
+    fcntl.flock(looker, fcntl.LOCK_SH)
+    Timer(LOCK_PAUSE_SECONDS * 3, os.close, [looker]).start()
+    with open_state(config):
+        assert running_pid(config) == os.getpid()
 
 
 @pytest.mark.parametrize("mode", [None, 0o755])

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
-from pydantic_core import PydanticUndefined
 
 from goclaw.config.environment import COMMON_VARIABLES, PREFIX
 from goclaw.config.keys import ANY_NAME, Key, Loc, is_list, is_mapping, is_model, is_secret, keys
@@ -123,9 +122,7 @@ def _literal(value: Any) -> str:
 def _default(key: Key) -> str:
     if key.path == ("state_dir",):
         return _HOME
-    default = key.field.default
-    if default is PydanticUndefined:
-        default = key.field.default_factory() if key.field.default_factory else None  # type: ignore[call-arg]  # takes no data
+    default = key.field.get_default(call_default_factory=True)
     return _literal(default) if default is not None else ""
 
 

@@ -20,7 +20,7 @@ _PLAIN = "tag:yaml.org,2002:"
 class _Loader(yaml.CSafeLoader):
     """Knows null, true, false and numbers; every other plain word is text."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own attribute
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 -- PyYAML's own attribute
 
 
 for _name, _pattern, _first in (
