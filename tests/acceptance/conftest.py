@@ -1,0 +1,42 @@
+"""The world around a daemon: people in Telegram, a model server, a folder to live in."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.model import EchoModel, echo_model
+from tests.fake_telegram.server import FakeTelegram
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path: the socket below it may have 107 bytes."""
+    made = Path(tempfile.mkdtemp(prefix="goclaw-"))
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+async def telegram() -> AsyncIterator[FakeTelegram]:
+    """Telegram, without flood limits."""
+    async with FakeTelegram() as fake:
+        yield fake
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[EchoModel]:
+    """The model server, answering at once."""
+    async with echo_model() as server:
+        yield server
+
+
+@pytest.fixture
+async def home(folder: Path, telegram: FakeTelegram, model: EchoModel) -> AsyncIterator[Installation]:
+    """An installation on both, where user 5 may do everything; no daemon runs yet."""
+    async with installation(folder, telegram, model.url) as made:
+        made.write_users({"telegram:5": {"name": "Ann"}})
+        yield made

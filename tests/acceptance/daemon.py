@@ -1,0 +1,187 @@
+"""The daemon as a process of its own: started, watched, killed, started again on the same state folder."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.acceptance.waiting import clock, eventually
+from tests.fake_telegram.server import FakeTelegram
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 40.0
+STOP_SECONDS = 30.0
+SPEC = "openai-chat:echo"
+"""The model of `acceptance.model`, as the configuration names it."""
+UNLIMITED = {"chat_messages_per_second": 1000, "messages_per_second": 1000, "group_messages_per_minute": 60_000}
+"""Telegram's limits, out of the way: they have tests of their own."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command line that has ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+@dataclass
+class Installation:
+    """A configuration, a state folder and a workspace below one folder, and at most one daemon on them."""
+
+    folder: Path
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    process: asyncio.subprocess.Process | None = None
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "work"
+
+    @property
+    def config_path(self) -> Path:
+        return self.folder / "config.yaml"
+
+    @property
+    def output(self) -> str:
+        """What the daemons of this installation printed so far."""
+        path = self.folder / "daemon.out"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def write_config(self) -> None:
+        """Put `config` where the daemon reads it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.config_path.write_text(yaml.safe_dump(self.config))
+
+    def write_users(self, users: Mapping[str, Mapping[str, Any]] | str) -> None:
+        """Replace users.json at once, as an editor does; a string goes in as it is."""
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self.state / "users.json.new"
+        fresh.write_text(users if isinstance(users, str) else json.dumps({"users": users}))
+        fresh.replace(self.state / "users.json")
+
+    async def spawn(self) -> None:
+        """Start the daemon and wait for nothing."""
+        assert self.process is None, "one daemon at a time"
+        with (self.folder / "daemon.out").open("ab") as output:
+            self.process = await asyncio.create_subprocess_exec(
+                *self._command("gateway"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._environment(),
+                cwd=ROOT,
+                start_new_session=True,
+            )
+
+    async def start(self, telegram: FakeTelegram | None = None) -> float:
+        """Start the daemon and wait until it polls Telegram, or else listens; returns the seconds that it took."""
+        began = clock.monotonic()
+        polls = len(telegram.called("getUpdates")) if telegram else 0
+        listening = self.output.count("GoClaw is running.")
+        await self.spawn()
+
+        def ready() -> bool:
+            assert self.process is not None and self.process.returncode is None, f"it ended: {self.output[-2000:]}"
+            if telegram:
+                return len(telegram.called("getUpdates")) > polls
+            return self.output.count("GoClaw is running.") > listening
+
+        await eventually(ready, START_SECONDS)
+        return clock.monotonic() - began
+
+    async def kill(self) -> None:
+        """kill -9, at once."""
+        assert self.process is not None
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.wait()
+
+    async def stop(self) -> int:
+        """Ask it to end with SIGTERM; returns the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return await self.wait()
+
+    async def wait(self) -> int:
+        """Wait until it has ended; returns the exit code."""
+        assert self.process is not None
+        async with asyncio.timeout(STOP_SECONDS):
+            code = await self.process.wait()
+        self.process = None
+        return code
+
+    async def run(self, *arguments: str, stdin: str = "", seconds: float = START_SECONDS) -> Ran:
+        """`goclaw --config … <arguments>`, to its end."""
+        began = clock.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *self._command(*arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment(),
+            cwd=ROOT,
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                out, err = await process.communicate(stdin.encode())
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
+        return Ran(await process.wait(), out.decode(), err.decode(), clock.monotonic() - began)
+
+    def read(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows of the daemon's database, whether it runs or not."""
+        path = self.state / "goclaw.db"
+        if not path.exists():
+            return []
+        with closing(sqlite3.connect(path, timeout=10)) as database:
+            return database.execute(statement).fetchall()
+
+    def _command(self, *arguments: str) -> Sequence[str]:
+        config = ["--config", str(self.config_path)] if self.config_path.exists() else []
+        return [sys.executable, "-m", "goclaw", *config, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing of the machine that runs the tests: no key, no token, no folder of its user."""
+        path = os.environ.get("PATH", os.defpath)
+        home = {"HOME": str(self.folder), "PYTHONPATH": str(ROOT), "GOCLAW_STATE_DIR": str(self.state)}
+        # A port where nobody answers: an Ollama of this machine must not be found.
+        return {"PATH": path, "OLLAMA_HOST": "http://127.0.0.1:9", **home, **self.environment}
+
+
+@asynccontextmanager
+async def installation(
+    folder: Path, telegram: FakeTelegram | None = None, model_url: str = "", **config: Any
+) -> AsyncIterator[Installation]:
+    """An installation with these parts; a daemon that still runs at the end is killed."""
+    settings: dict[str, Any] = {"workspace": str(folder / "work"), **config}
+    if telegram:
+        settings["telegram"] = {"token": telegram.token, "base_url": telegram.base_url, **UNLIMITED}
+        settings["telegram"] |= config.get("telegram", {})
+    if model_url:
+        settings["models"] = {"agent": SPEC, "options": {SPEC: {"images": True, "context_window": 1_000_000}}}
+        settings["providers"] = {"openai-chat": {"base_url": model_url, "api_key": "sk-none"}}
+    made = Installation(folder, settings)
+    made.write_config()
+    try:
+        yield made
+    finally:
+        if made.process is not None:
+            await made.kill()

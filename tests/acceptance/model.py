@@ -1,0 +1,168 @@
+"""A model server that answers from the conversation alone, so that it never matters how often it was asked.
+
+It speaks OpenAI's chat completions. A person's message is `<id> <kind> …`; the answer names the id:
+
+    m1 plain            -> "answer m1 (end)"
+    m1 exec             -> a call of `exec` that appends m1 to effects.log, then "answer m1 (end)"
+    m1 write            -> a call of `write` that makes m1.txt, then "answer m1 (end)"
+    m1 both             -> both calls at once, then "answer m1 (end)"
+    m1 pair             -> a call of `exec` as above, and beside it one that appends m1-slow and does not end
+    m1 run COMMAND      -> a call of `exec` with that command, then "answer m1: <the result> (end)"
+    m1 long             -> "answer m1 … (end)" with so much between that Telegram needs several messages
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from tests.acceptance.waiting import clock
+
+Json = dict[str, Any]
+UNKNOWN = "outcome unknown"
+EFFECTS = "effects.log"
+END = "(end)"
+"""The last piece of every answer: what lacks it is only a part."""
+LONG_LINES = 250
+
+
+@dataclass
+class Gate:
+    """Holds answers to messages that contain `text`, until it is opened."""
+
+    text: str
+    streamed: int
+    """Pieces of the answer that go out before it."""
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client went away while it was held."""
+
+    async def hold(self) -> None:
+        """Wait until it is opened."""
+        self.reached.set()
+        try:
+            await self.opened.wait()
+        except asyncio.CancelledError:
+            self.left.set()
+            raise
+
+
+@dataclass
+class EchoModel:
+    """The server; `requests` are the bodies of all requests, oldest first."""
+
+    pause: Callable[[], float] = lambda: 0.0
+    """Seconds before each piece of an answer."""
+    url: str = ""
+    requests: list[Json] = field(default_factory=list)
+    gates: list[Gate] = field(default_factory=list)
+
+    def gate(self, text: str, *, streamed: int = 1) -> Gate:
+        """Hold the answers to messages that contain `text` after so many pieces."""
+        made = Gate(text, streamed)
+        self.gates.append(made)
+        return made
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """One request."""
+        body = orjson.loads(await request.read())
+        self.requests.append(body)
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        said = last_words(body)
+        gates = [gate for gate in self.gates if gate.text in said and not gate.opened.is_set()]
+        deltas = answer_to(body)
+        with suppress(ConnectionError):
+            for number, delta in enumerate(deltas):
+                for gate in gates:
+                    if gate.streamed == number:
+                        await gate.hold()
+                if pause := self.pause():
+                    await clock.sleep(pause)
+                await response.write(frame(delta))
+            await response.write(frame({}, "tool_calls" if "tool_calls" in deltas[-1] else "stop"))
+            await response.write(b"data: [DONE]\n\n")
+            await response.write_eof()
+        return response
+
+
+def last_words(body: Json) -> str:
+    """What the person said last, without the line of context before it."""
+    content = next(message["content"] for message in reversed(body["messages"]) if message["role"] == "user")
+    if isinstance(content, list):
+        content = "\n".join(part["text"] for part in content if part["type"] == "text")
+    said = str(content)
+    return said.partition("</context>\n")[2] if said.startswith("<context>") else said
+
+
+def results(body: Json) -> list[str]:
+    """What the tools returned since the last answer."""
+    found: list[str] = []
+    for message in reversed(body["messages"]):
+        if message["role"] != "tool":
+            break
+        found.append(str(message["content"]))
+    return found[::-1]
+
+
+def answer_to(body: Json) -> Sequence[Json]:
+    """The answer in pieces, as the `delta` of each frame."""
+    identity, kind, rest = [*last_words(body).split(maxsplit=2), "", "", ""][:3]
+    returned = results(body)
+    if not returned and (calls := calls_for(identity, kind, rest)):
+        return [{"role": "assistant", "content": None}, {"tool_calls": calls}]
+    pieces = ["answer", f" {identity}", *(f" [{UNKNOWN}]" for result in returned if UNKNOWN in result)]
+    if kind == "run":
+        pieces.append(f": {' | '.join(returned)}")
+    if kind == "long":
+        pieces += [f"\n\n{identity} line {number} of a long answer." for number in range(LONG_LINES)]
+    return [{"role": "assistant", "content": pieces[0]}, *({"content": piece} for piece in [*pieces[1:], f" {END}"])]
+
+
+def calls_for(identity: str, kind: str, rest: str) -> list[Json]:
+    """The tool calls that a message asks for."""
+    wanted: list[tuple[str, Json]] = []
+    if kind in ("exec", "both", "pair"):
+        wanted.append(("exec", {"command": f"echo {identity} >> {EFFECTS}"}))
+    if kind in ("write", "both"):
+        wanted.append(("write", {"path": f"{identity}.txt", "content": identity}))
+    if kind == "pair":
+        wanted.append(("exec", {"command": f"echo {identity}-slow >> {EFFECTS}; sleep 200"}))
+    if kind == "run":
+        wanted.append(("exec", {"command": rest}))
+    return [
+        {
+            "index": number,
+            "id": f"call-{identity}-{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": orjson.dumps(arguments).decode()},
+        }
+        for number, (name, arguments) in enumerate(wanted)
+    ]
+
+
+def frame(delta: Json, finish: str | None = None) -> bytes:
+    """A server-sent event."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: " + orjson.dumps({"id": "c", "model": "echo", "choices": [choice]}) + b"\n\n"
+
+
+@asynccontextmanager
+async def echo_model(pause: Callable[[], float] = lambda: 0.0) -> AsyncIterator[EchoModel]:
+    """Serve on a free port of this machine."""
+    model = EchoModel(pause)
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/chat/completions", model.answer)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        model.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield model
+    finally:
+        await runner.cleanup()

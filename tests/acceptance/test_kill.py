@@ -1,0 +1,185 @@
+"""kill -9 at every moment that matters, and at thirty that nobody chose."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.fuzz import MARK, fuzz
+from tests.acceptance.model import EFFECTS, UNKNOWN, EchoModel
+from tests.acceptance.waiting import eventually, never
+from tests.fake_telegram.server import FakeTelegram
+
+pytestmark = [pytest.mark.slow]
+
+ANN = 5
+QUIET_SECONDS = 0.7
+"""How long nothing more may come when everything has come: past the pause before a delivery is tried again."""
+
+
+class HeldTelegram(FakeTelegram):
+    """Handles `sendMessage`, but keeps the answers to itself: accepted, and the bot does not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = asyncio.Event()
+
+    def add_routes(self, application: web.Application) -> None:
+        @web.middleware
+        async def hold(request: web.Request, handler: Handler) -> web.StreamResponse:
+            response = await handler(request)
+            if request.path.lower().endswith("/sendmessage"):
+                await self.released.wait()
+            return response
+
+        application.middlewares.append(hold)
+
+
+@asynccontextmanager
+async def restarted(home: Installation, telegram: FakeTelegram) -> AsyncIterator[None]:
+    """Kill the daemon and start the next one, which ends properly when the block ends."""
+    await home.kill()
+    await home.start(telegram)
+    yield
+    assert home.read("SELECT id FROM inbox WHERE state != 'done'") == []
+    assert home.read("SELECT id FROM deliveries WHERE state != 'sent'") == []
+    assert home.read("PRAGMA integrity_check") == [("ok",)]
+    assert await home.stop() == 0
+
+
+def texts(telegram: FakeTelegram) -> list[str]:
+    return [sent.text for sent in telegram.sent(ANN)]
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.promise("P-kill")
+async def test_thirty_kills_lose_nothing_and_repeat_nothing_unmarked(folder: Path) -> None:
+    outcome = await fuzz(folder, kills=30, seed=20)
+    assert outcome.faults == []
+    assert outcome.kills == 30 and outcome.messages >= 24
+    assert outcome.ready_longest < 15, "a restart takes seconds, not minutes"
+
+
+@pytest.mark.promise("P-kill-before-model")
+async def test_a_message_taken_in_before_the_model_was_asked_is_answered_by_the_next_daemon(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    confirmation = telegram.fail("getUpdates", gate=asyncio.Event(), times=1)
+    gate = model.gate("m1", streamed=0)
+    await telegram.world.say("m1 plain", user=ANN)
+    await gate.reached.wait()
+    assert telegram.world.confirmed == [], "Telegram will send it again: the next daemon must know it"
+    gate.opened.set()
+    assert confirmation.gate is not None
+    async with restarted(home, telegram):
+        await eventually(lambda: texts(telegram))
+        await eventually(lambda: telegram.world.confirmed)
+        await never(lambda: texts(telegram)[1:], QUIET_SECONDS)
+    assert texts(telegram) == ["answer m1 (end)"]
+
+
+async def test_an_answer_cut_in_mid_stream_is_written_anew_and_sent_once(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    gate = model.gate("m1", streamed=2)
+    await telegram.world.say("m1 plain", user=ANN)
+    await eventually(lambda: telegram.world.drafts.get(ANN))
+    gate.opened.set()
+    async with restarted(home, telegram):
+        await eventually(lambda: texts(telegram))
+        await never(lambda: texts(telegram)[1:], QUIET_SECONDS)
+    assert texts(telegram) == ["answer m1 (end)"]
+    assert len(model.requests) == 2
+
+
+@pytest.mark.promise("P-tool-once")
+async def test_a_command_that_was_running_is_not_run_again_and_the_model_is_told(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    await telegram.world.say(f"m1 run echo m1 >> {EFFECTS}; sleep 60; echo late >> {EFFECTS}", user=ANN)
+    effects = home.workspace / EFFECTS
+    await eventually(lambda: effects.exists() and effects.read_text())
+    async with restarted(home, telegram):
+        await eventually(lambda: texts(telegram))
+        await never(lambda: effects.read_text() != "m1\n", QUIET_SECONDS)
+    assert len(texts(telegram)) == 1
+    assert UNKNOWN in texts(telegram)[0]
+
+
+async def test_of_two_commands_the_one_that_had_ended_keeps_its_result(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    await telegram.world.say("m1 pair", user=ANN)
+    effects = home.workspace / EFFECTS
+    await eventually(lambda: effects.exists() and len(effects.read_text().split()) == 2)
+    tools = "SELECT state FROM steps WHERE name LIKE 'tool:%' ORDER BY name"
+    await eventually(lambda: home.read(tools) == [("done",), ("intent",)])
+    async with restarted(home, telegram):
+        await eventually(lambda: texts(telegram))
+    assert sorted(effects.read_text().split()) == ["m1", "m1-slow"]
+    results = [message["content"] for message in model.requests[-1]["messages"] if message["role"] == "tool"]
+    assert results[0] == "exit code: 0"
+    assert UNKNOWN in results[1]
+
+
+async def test_a_command_dies_with_the_daemon(home: Installation, telegram: FakeTelegram) -> None:
+    def running() -> list[int]:
+        return [process.pid for process in psutil.process_iter() if "98765.25" in command_line(process)]
+
+    await home.start(telegram)
+    await telegram.world.say("m1 run sleep 98765.25", user=ANN)
+    await eventually(running)
+    await home.kill()
+    await eventually(lambda: not running())
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []  # it has just ended
+
+
+@pytest.mark.promise("P-kill-before-send")
+async def test_a_finished_answer_that_was_not_sent_yet_is_sent_once_and_unmarked(
+    home: Installation, telegram: FakeTelegram
+) -> None:
+    """It waits behind another one, whose request has left the daemon and never arrived."""
+    await home.start(telegram)
+    telegram.fail("sendMessage", gate=asyncio.Event(), times=1)
+    await telegram.world.say("m1 plain", user=ANN)
+    await telegram.world.say("m2 plain", user=ANN)
+    states = "SELECT state FROM deliveries ORDER BY seq"
+    await eventually(lambda: home.read(states) == [("sending",), ("pending",)])
+    async with restarted(home, telegram):
+        await eventually(lambda: texts(telegram)[1:])
+        await never(lambda: texts(telegram)[2:], QUIET_SECONDS)
+    assert texts(telegram) == [f"{MARK}\n\nanswer m1 (end)", "answer m2 (end)"]
+
+
+@pytest.mark.promise("P-kill-after-send")
+async def test_an_answer_that_telegram_took_without_the_daemon_knowing_comes_again_marked(
+    folder: Path, model: EchoModel
+) -> None:
+    async with HeldTelegram() as telegram, installation(folder, telegram, model.url) as home:
+        home.write_users({"telegram:5": {}})
+        await home.start(telegram)
+        await telegram.world.say("m1 plain", user=ANN)
+        await eventually(lambda: texts(telegram))
+        await home.kill()
+        telegram.released.set()
+        await home.start(telegram)
+        await eventually(lambda: texts(telegram)[1:])
+        await never(lambda: texts(telegram)[2:], QUIET_SECONDS)
+        assert texts(telegram) == ["answer m1 (end)", f"{MARK}\n\nanswer m1 (end)"]
+        assert await home.stop() == 0
