@@ -66,7 +66,8 @@ def ollama_url(settings: ProviderSettings, env: Mapping[str, str] = os.environ) 
     name = parts.hostname if parts.hostname not in (None, "", "0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # see above
     if ":" in str(name):
         name = f"[{name}]"
-    default = {"https": 443}.get(parts.scheme, DEFAULT_PORT) if "://" in host else DEFAULT_PORT
+    # A full URL has the ports of the web, a bare host has Ollama's: its own client reads them that way.
+    default = {"http": 80, "https": 443}.get(parts.scheme, DEFAULT_PORT) if "://" in host else DEFAULT_PORT
     return f"{parts.scheme}://{name}:{parts.port or default}{parts.path}"
 
 

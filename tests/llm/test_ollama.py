@@ -1,0 +1,187 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import ollama
+import pytest
+from ollama._types import ChatRequest
+
+from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.errors import ModelErrorKind
+from goclaw.llm.base import CallStarted, ModelPorts, Stop
+from goclaw.llm.ollama import OllamaModel, bucket
+from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.specs import ToolSpec
+from tests.llm.asking import TOOLS, ask, model_ports, saying
+from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, recorded, refusal
+from tests.llm.oracles import CONVERSATION
+from tests.llm.wires import OLLAMA, part
+
+
+def shown(*capabilities: str, context: int = 40_960) -> Reply:
+    body = {"capabilities": list(capabilities), "model_info": {"qwen3.context_length": context, "general.x": "y"}}
+    return lines(body)
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeProvider]:
+    async with fake_provider() as server:
+        server.routes["/api/show"] = shown("completion", "tools", "thinking")
+        server.will(OLLAMA.answer())
+        yield server
+
+
+@pytest.fixture
+async def ports() -> AsyncIterator[ModelPorts]:
+    async with model_ports() as given:
+        yield given
+
+
+def model_at(fake: FakeProvider, ports: ModelPorts, name: str = "qwen3:8b", **options: Any) -> OllamaModel:
+    return OllamaModel(f"ollama:{name}", fake.url, ProviderSettings(), ModelOptions(**options), ports)
+
+
+async def test_thinking_and_calls_are_read(fake: FakeProvider, ports: ModelPorts) -> None:
+    fake.will(recorded("ollama_tools.ndjson"))
+    heard = await ask(model_at(fake, ports), saying("hi", tools=TOOLS))
+    assert heard.thinking == "Two calls."
+    calls = heard.finished.message.calls
+    assert [(call.name, call.input) for call in calls] == [
+        ("get_weather", {"city": "Tromsø"}),
+        ("get_time", {"tz": "UTC"}),
+    ]
+    assert len({call.id for call in calls}) == 2
+    assert [event.name for event in heard.events if isinstance(event, CallStarted)] == ["get_weather", "get_time"]
+    assert heard.finished.stop is Stop.TOOLS
+    assert (heard.finished.usage.input, heard.finished.usage.output) == (26, 282)
+
+
+async def test_thinking_goes_back_with_its_calls(fake: FakeProvider, ports: ModelPorts) -> None:
+    fake.will(recorded("ollama_tools.ndjson"), OLLAMA.answer())
+    model = model_at(fake, ports)
+    answer = (await ask(model, saying("hi"))).finished.message
+    foreign = AssistantMessage("", (ToolCall("x", "read", {}),), Native("anthropic", 1, []))
+    results = [ToolResult(call.id, call.name, "fine") for call in answer.calls]
+    await ask(model, saying("hi", foreign, ToolResult("x", "read", "1"), answer, *results))
+    sent = fake.asked[1].body["messages"]
+    assert sent[4]["thinking"] == "Two calls."
+    assert "thinking" not in sent[2]
+    assert sent[5] == {"role": "tool", "content": "fine", "tool_name": "get_weather"}
+
+
+@pytest.mark.promise("P-ollama-window")
+async def test_the_window_is_always_asked_for_and_grows_in_steps(fake: FakeProvider, ports: ModelPorts) -> None:
+    model = model_at(fake, ports, max_output=1_000)
+    for words in (10, 20_000, 10):
+        await ask(model, saying("x" * words))
+    assert [received.body["options"]["num_ctx"] for received in fake.asked] == [4_096, 8_192, 8_192]
+    assert fake.asked[0].body["options"]["num_predict"] == 1_000
+
+
+@pytest.mark.parametrize(
+    ("own", "setting", "option", "largest"),
+    [
+        (40_960, 32_768, None, 32_768),
+        (8_192, 32_768, None, 8_192),
+        (40_960, 4_096, None, 4_096),
+        (99_999, 4_096, 65_536, 65_536),
+    ],
+)
+async def test_the_window_is_the_smallest_of_what_is_allowed(
+    fake: FakeProvider, ports: ModelPorts, own: int, setting: int, option: int | None, largest: int
+) -> None:
+    fake.routes["/api/show"] = shown("completion", context=own)
+    settings = ProviderSettings(max_context=setting)
+    model = OllamaModel("ollama:m", fake.url, settings, ModelOptions(context_window=option), ports)
+    await ask(model, saying("x" * 3 * (largest - 2_000)))
+    assert fake.asked[0].body["options"]["num_ctx"] == largest
+    assert model.context_window == largest
+
+
+@pytest.mark.promise("P-ollama-no-silent-cut")
+async def test_what_does_not_fit_is_an_overflow_instead_of_a_silent_cut(fake: FakeProvider, ports: ModelPorts) -> None:
+    heard = await ask(model_at(fake, ports), saying("x" * 200_000))
+    assert heard.failed.kind is ModelErrorKind.OVERFLOW
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(("tokens", "expected"), [(1, 4_096), (4_096, 4_096), (4_097, 8_192), (33_000, 65_536)])
+def test_buckets_double(tokens: int, expected: int) -> None:
+    assert bucket(tokens) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "capabilities", "thinking", "expected"),
+    [
+        ("qwen3:8b", ["thinking"], "off", False),
+        ("qwen3:8b", ["thinking"], "high", True),
+        ("gpt-oss:20b", ["thinking"], "low", "low"),
+        ("gpt-oss:20b", ["thinking"], "off", None),
+        ("gemma:2b", ["completion"], "high", None),
+    ],
+)
+async def test_thinking_is_asked_of_models_that_can(
+    fake: FakeProvider, ports: ModelPorts, name: str, capabilities: list[str], thinking: str, expected: object
+) -> None:
+    fake.routes["/api/show"] = shown(*capabilities)
+    await ask(model_at(fake, ports, name, thinking=thinking), saying("hi"))
+    assert fake.asked[0].body.get("think") == expected
+
+
+async def test_schemas_of_tools_arrive_whole(fake: FakeProvider, ports: ModelPorts) -> None:
+    """The package's own tool type would drop everything but the types."""
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}}}
+    await ask(model_at(fake, ports), saying("hi", tools=[ToolSpec("read", "Reads.", schema)]))
+    assert fake.asked[0].body["tools"][0]["function"]["parameters"] == schema
+
+
+async def test_pictures_are_sent_and_the_server_tells_who_sees(fake: FakeProvider, ports: ModelPorts) -> None:
+    model = model_at(fake, ports, "llava:7b")
+    assert model.sees_images
+    await ask(model, saying(UserMessage("look", (Image("aa", "image/png"),))))
+    assert fake.asked[0].body["messages"][1] == {"role": "user", "content": "look", "images": ["iVBORw0KGgo="]}
+    assert not model.sees_images
+
+
+async def test_a_missing_model_says_how_to_get_it(fake: FakeProvider, ports: ModelPorts) -> None:
+    fake.will(refusal(404, {"error": 'model "qwen3:8b" not found, try pulling it first'}))
+    heard = await ask(model_at(fake, ports), saying("hi"))
+    assert heard.failed.kind is ModelErrorKind.NOT_FOUND
+    assert "ollama pull qwen3:8b" in str(heard.failed)
+
+
+@pytest.mark.parametrize(("reason", "stop"), [("stop", Stop.END), ("length", Stop.LENGTH), ("load", Stop.END)])
+async def test_every_reason_has_its_meaning(fake: FakeProvider, ports: ModelPorts, reason: str, stop: Stop) -> None:
+    fake.will(lines(part("x"), part(done=True, done_reason=reason)))
+    assert (await ask(model_at(fake, ports), saying("hi"))).finished.stop is stop
+
+
+async def test_the_body_is_one_of_the_packages_type(fake: FakeProvider, ports: ModelPorts) -> None:
+    await ask(model_at(fake, ports), saying(*CONVERSATION, tools=TOOLS))
+    body = fake.asked[0].body
+    assert ChatRequest.model_validate(body).model == "qwen3:8b"
+    assert [message["role"] for message in body["messages"]] == [
+        *("system", "user", "assistant", "user", "assistant", "tool", "tool", "user")
+    ]
+
+
+@pytest.mark.parametrize("stream", ["ollama_text.ndjson", "ollama_tools.ndjson"])
+async def test_the_package_reads_the_same_from_the_same_bytes(
+    fake: FakeProvider, ports: ModelPorts, stream: str
+) -> None:
+    fake.will(recorded(stream))
+    ours = (await ask(model_at(fake, ports), saying("hi", tools=TOOLS))).finished
+    async with asyncio.timeout(10), ollama.AsyncClient(fake.url) as client:
+        parts = [item async for item in await client.chat("m", [{"role": "user", "content": "hi"}], stream=True)]
+    assert ours.message.text == "".join(item.message.content or "" for item in parts)
+    calls = [call.function for item in parts for call in item.message.tool_calls or ()]
+    assert [(call.name, call.input) for call in ours.message.calls] == [(call.name, call.arguments) for call in calls]
+    assert (ours.usage.input, ours.usage.output) == (parts[-1].prompt_eval_count, parts[-1].eval_count)
+
+
+async def test_the_server_is_asked_about_the_model_once(fake: FakeProvider, ports: ModelPorts) -> None:
+    model = model_at(fake, ports)
+    messages: list[Message | str] = ["hi"]
+    for _ in range(3):
+        await ask(model, saying(*messages))
+    assert sum(received.path == "/api/show" for received in fake.received) == 1
