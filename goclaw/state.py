@@ -13,6 +13,9 @@ from goclaw.errors import StateError
 
 MAX_SOCKET_PATH = 107
 """Bytes in the path of a Unix socket: `sun_path` has 108 with its end (unix(7))."""
+LOCK = "goclaw.lock"
+EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
+"""What may be in a state folder before the first start."""
 LOCK_TRIES = 20
 LOCK_PAUSE_SECONDS = 0.01
 
@@ -64,7 +67,7 @@ def running_pid(config: Config) -> int | None:
 
 def lock_path(config: Config) -> Path:
     """The file whose lock stands for the state folder; it holds the pid of its holder."""
-    return config.state_dir / "goclaw.lock"
+    return config.state_dir / LOCK
 
 
 def check_apart(state_dir: Path, workspace: Path) -> None:
@@ -87,7 +90,7 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = stat.S_IMODE(folder.stat().st_mode)
     # A folder with other content may belong to more than GoClaw (somebody's home): that one is left as it is.
-    ours = (folder / "goclaw.lock").exists() or not any(folder.iterdir())
+    ours = (folder / LOCK).exists() or {entry.name for entry in folder.iterdir()} <= EARLY
     if mode & 0o077 and ours and folder.stat().st_uid == os.geteuid():
         folder.chmod(0o700)
 

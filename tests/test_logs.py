@@ -19,7 +19,7 @@ TOKEN = "123456789:" + "Aa0-_" * 7
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(state_dir=tmp_path)
+    return Config(state_dir=tmp_path / "state")
 
 
 def lines(config: Config) -> list[dict[str, Any]]:
@@ -77,6 +77,7 @@ def test_files_are_private_and_rotated(config: Config, monkeypatch: pytest.Monke
     with open_logs(config, StringIO()):
         for number in range(200):
             logging.getLogger("x").warning("line %d", number)
+    assert stat.S_IMODE(config.state_dir.stat().st_mode) == 0o700
     files = sorted(log_path(config).parent.iterdir())
     assert len(files) == logs.FILES_KEPT + 1
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}

@@ -65,7 +65,8 @@ def test_somebody_who_only_looks_keeps_no_daemon_from_starting(config: Config) -
 @pytest.mark.parametrize("mode", [None, 0o755])
 def test_the_folder_is_private(config: Config, mode: int | None) -> None:
     if mode:
-        config.state_dir.mkdir(mode=mode)
+        (config.state_dir / "logs").mkdir(parents=True)
+        config.state_dir.chmod(mode)
     with open_state(config):
         assert stat.S_IMODE(config.state_dir.stat().st_mode) == 0o700
         assert stat.S_IMODE(lock_path(config).stat().st_mode) == 0o600
