@@ -24,6 +24,8 @@ READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
 _MOST_ENTRIES = 10_000
 _NEW_FOLDER = 0o755
+_NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
+"""Opening a pipe must not wait for its other end, and a terminal must not become ours."""
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
@@ -155,7 +157,7 @@ class Workspace:
         """A descriptor and the relative path that it was found under."""
         names = clean(path, self._roots)
         with in_words(path):
-            found, name = self._first_of(names, flags | os.O_NONBLOCK | os.O_NOCTTY)
+            found, name = self._first_of(names, flags)
         try:
             yield found, name
         finally:
@@ -170,7 +172,7 @@ class Workspace:
         return open_beneath(self._folder, names[-1], flags, by_walk=self._by_walk), names[-1]
 
     def _use(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT:
-        with self._descriptor(path, os.O_RDONLY) as (descriptor, name):
+        with self._descriptor(path, os.O_RDONLY | _NO_WAITING) as (descriptor, name):
             found = self._regular(os.fstat(descriptor), path)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 return reader(Opened(file, _described(name, found)))
@@ -231,7 +233,7 @@ class Workspace:
         with in_words(path):
             try:
                 # Opened for writing so that the file's own permission decides, although the write replaces it.
-                descriptor, name = self._first_of(names, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+                descriptor, name = self._first_of(names, os.O_WRONLY | _NO_WAITING)
             except FileNotFoundError:
                 if self._is_link(names[0]):
                     raise ToolError(f"is a dangling symbolic link: {path}") from None
