@@ -3,7 +3,6 @@
 import typer
 
 from goclaw.cli.common import load
-from goclaw.cli.daemon import run_daemon, serve
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -11,4 +10,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def gateway(context: typer.Context) -> None:
     """Run the daemon here, until Ctrl-C or SIGTERM."""
-    run_daemon(serve(load(context).config))
+    config = load(context).config
+    # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
+    from goclaw.cli.daemon import run_daemon, serve
+
+    run_daemon(serve(config))

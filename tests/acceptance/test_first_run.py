@@ -1,0 +1,132 @@
+"""The first quarter of an hour: nothing is configured, and everything but an AI works."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.model import EchoModel
+from tests.acceptance.waiting import clock, eventually
+from tests.fake_telegram.server import FakeTelegram
+
+pytestmark = [pytest.mark.slow]
+
+NO_AI = "[demo] No AI is connected"
+FIRST_BLOCKS = re.compile(
+    r"Session Status\n"
+    r"  Messages: [\d,]+\n"
+    r"  Tokens: [\d,]+ / [\d,]+ \(\d+\.\d%\)\n"
+    r"  Compactions: [\d,]+\n"
+    r"\n"
+    r"Compaction Health\n"
+    r"  Ollama: not configured\n"
+)
+"""The lines of the tools contract."""
+BROKEN = {
+    "an unknown key": "workspase: /tmp/x\n",
+    "a wrong type": "limits:\n  tool_calls: many\n",
+    "no YAML": "telegram: [\n",
+}
+
+
+@pytest.fixture
+async def bare(folder: Path) -> AsyncIterator[Installation]:
+    """No configuration at all."""
+    made = Installation(folder)
+    yield made
+    if made.process is not None:
+        await made.kill()
+
+
+@pytest.mark.promise("P-first-run")
+@pytest.mark.sandbox
+async def test_without_any_configuration_one_can_talk_run_tools_ask_and_stop(bare: Installation) -> None:
+    await bare.start()
+    hello = await bare.run("send", "hello")
+    assert hello.code == 0 and hello.out.startswith(NO_AI) and "You said: hello" in hello.out
+    listing = await bare.run("send", '/tool exec {"command": "ls && id -un && pwd"}')
+    assert listing.code == 0 and "AGENTS.md" in listing.out and "exit code: 0" in listing.out
+    status = await bare.run("send", "/status")
+    assert FIRST_BLOCKS.match(status.out), status.out
+    assert (await bare.run("status")).out.startswith("Session Status\n")
+    numbers = await bare.run("status", "--json")
+    assert numbers.code == 0 and '"running":true' in numbers.out.replace(" ", "")
+    stopped = await bare.run("stop")
+    assert stopped.code == 0
+    assert await bare.wait() == 0
+    assert "Traceback" not in bare.output
+    assert (await bare.run("status")).code == 1
+
+
+async def test_lines_through_a_pipe_are_a_conversation(bare: Installation) -> None:
+    await bare.start()
+    talk = await bare.run("tui", stdin="good morning\n/whoami\nand good night\n")
+    assert talk.code == 0
+    assert "You said: good morning" in talk.out and "You said: and good night" in talk.out
+    assert talk.out.index("good morning") < talk.out.index("good night")
+    assert "You are tui:" in talk.out
+    again = await bare.run("tui", stdin="/quit\n")
+    assert "You said: good morning" in again.out, "what was said before is shown"
+
+
+async def test_a_message_needs_no_daemon(bare: Installation) -> None:
+    hello = await bare.run("send", "hello")
+    assert hello.code == 0 and "You said: hello" in hello.out
+    await bare.start()
+    talk = await bare.run("tui", stdin="/quit\n")
+    assert "You said: hello" in talk.out, "the daemon has the same conversation"
+
+
+@pytest.mark.promise("P-one-daemon")
+async def test_a_second_daemon_on_the_same_state_folder_names_the_first(bare: Installation) -> None:
+    await bare.start()
+    assert bare.process is not None
+    second = await bare.run("gateway")
+    assert second.code == 1
+    assert f"pid {bare.process.pid}" in second.err and "Traceback" not in second.err
+    hello = await bare.run("send", "hello")
+    assert hello.code == 0, "the first one goes on"
+
+
+@pytest.mark.promise("P-bad-config")
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_bad_configuration_is_refused_in_words_with_78(bare: Installation, text: str) -> None:
+    bare.config_path.write_text(text)
+    refused = await bare.run("gateway")
+    assert refused.code == 78, refused.err
+    assert refused.out == "" and "Traceback" not in refused.err
+    assert refused.err.startswith("goclaw: ") and "config.yaml" in refused.err
+
+
+async def test_a_bad_configuration_is_refused_within_a_second(bare: Installation) -> None:
+    """The fastest of five, because other programs run on this machine, too."""
+    bare.config_path.write_text("workspase: /tmp/x\n")
+    assert min([(await bare.run("gateway")).seconds for _ in range(5)]) < 1
+
+
+@pytest.mark.promise("P-sigterm")
+async def test_sigterm_ends_the_daemon_cleanly_and_soon(folder: Path) -> None:
+    async with FakeTelegram() as telegram, installation(folder, telegram) as home:
+        await home.start(telegram)
+        began = clock.monotonic()
+        assert await home.stop() == 0
+        assert clock.monotonic() - began < 5
+        assert "Traceback" not in home.output
+        assert not (home.state / "goclaw.sock").exists()
+        await home.start(telegram)
+        assert await home.stop() == 0
+
+
+async def test_sigterm_lets_a_running_turn_end(home: Installation, telegram: FakeTelegram, model: EchoModel) -> None:
+    await home.start(telegram)
+    gate = model.gate("m1")
+    await telegram.world.say("m1 plain", user=5)
+    await gate.reached.wait()
+    assert home.process is not None
+    home.process.terminate()
+    await eventually(lambda: "Stopping" in home.output)
+    gate.opened.set()
+    assert await home.wait() == 0
+    assert [sent.text for sent in telegram.sent(5)] == ["answer m1 (end)"]
