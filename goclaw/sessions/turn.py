@@ -152,10 +152,13 @@ class TurnRun:
         inbound = self._turn.inbound
         images, notes = [], []
         for attachment in inbound.attachments:
+            if attachment.kind != "image":
+                notes.append(f"[{attachment.kind} {attachment.name}: cannot be opened here]")
+                continue
             try:
                 images.append(await self._ports.fetch(inbound.address.channel, attachment))
             except DeliveryError as error:
-                notes.append(f"[a {attachment.kind} came with this message, but could not be fetched: {error}]")
+                notes.append(f"[{attachment.kind} {attachment.name}: could not be fetched: {error}]")
         return UserMessage("\n".join([inbound.text, *notes]).strip(), tuple(images))
 
     async def _words(self) -> UserMessage:

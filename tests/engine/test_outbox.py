@@ -1,0 +1,267 @@
+"""The outbox: in order per chat, as often as needed, never twice without saying so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from goclaw.channels.base import Capabilities
+from goclaw.clock import SteppedClock
+from goclaw.engine.outbox import GIVE_UP_SECONDS, KEEP_SECONDS, UNFORESEEN_TRIES, Outbox, open_outbox
+from goclaw.errors import DeliveryError
+from goclaw.events import Address, Attachment, Delivery, GatewayPort, Receipt
+from goclaw.store.database import Statement, open_database
+from goclaw.store.tables import deliveries
+
+STATES = Statement(select(deliveries.c.id, deliveries.c.state).order_by(deliveries.c.seq))
+
+
+class Wire:
+    """A channel whose every delivery does what the test lined up; else it arrives."""
+
+    name = "wire"
+    capabilities = Capabilities()
+
+    def __init__(self) -> None:
+        self.arrived: list[Delivery] = []
+        self.tries = 0
+        self.trouble: list[Exception] = []
+        self.gates: dict[str, asyncio.Event] = {}
+        self.asked = asyncio.Event()
+
+    async def run(self, gateway: GatewayPort) -> None:
+        """Nobody writes here."""
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        self.tries += 1
+        self.asked.set()
+        if gate := self.gates.get(delivery.address.chat):
+            await gate.wait()
+        if self.trouble:
+            raise self.trouble.pop(0)
+        self.arrived.append(delivery)
+        return Receipt(str(len(self.arrived)))
+
+    async def fetch(self, attachment: Attachment) -> bytes:
+        raise DeliveryError("no files here", permanent=True)
+
+    def health(self) -> str:
+        return "fine"
+
+    @property
+    def texts(self) -> list[str]:
+        return [delivery.text for delivery in self.arrived]
+
+
+class Post:
+    """An outbox on a file that can be closed at any moment and opened again."""
+
+    def __init__(self, folder: Path, clock: SteppedClock) -> None:
+        self.path, self.clock, self.wire = folder / "a.db", clock, Wire()
+
+    @asynccontextmanager
+    async def open(self, *, resume: bool = True, wire: bool = True) -> AsyncIterator[Outbox]:
+        async with (
+            open_database(self.path) as self.database,
+            open_outbox(self.database, {"wire": self.wire} if wire else {}, self.clock) as outbox,
+            asyncio.timeout(20),
+        ):
+            if resume:
+                await outbox.resume()
+            yield outbox
+
+    async def states(self) -> list[str]:
+        return [row["state"] for row in await self.database.read(STATES())]
+
+    async def asleep(self) -> None:
+        """Until a delivery waits for its next try."""
+        while not self.clock.sleepers:
+            await self.database.drain()
+
+
+@pytest.fixture
+def post(tmp_path: Path, clock: SteppedClock) -> Post:
+    return Post(tmp_path, clock)
+
+
+def delivery(text: str, chat: str = "c", channel: str = "wire") -> Delivery:
+    return Delivery(f"id-{text}", Address(channel, chat), text)
+
+
+async def test_deliveries_of_a_chat_arrive_in_order(post: Post) -> None:
+    async with post.open() as outbox:
+        for number in range(10):
+            await outbox.promise(delivery(str(number)))
+        assert await outbox.flush(20)
+        assert post.wire.texts == [str(number) for number in range(10)]
+        assert set(await post.states()) == {"sent"}
+
+
+async def test_a_chat_in_trouble_holds_up_no_other(post: Post) -> None:
+    post.wire.gates["slow"] = asyncio.Event()
+    async with post.open() as outbox:
+        await outbox.promise(delivery("1", "slow"))
+        await outbox.promise(delivery("2", "slow"))
+        await outbox.send(delivery("3", "quick"))
+        assert post.wire.texts == ["3"] and outbox.waiting() == 2
+        post.wire.gates["slow"].set()
+        await outbox.flush(20)
+    assert post.wire.texts == ["3", "1", "2"]
+
+
+async def test_the_same_id_again_returns_the_same_receipt(post: Post) -> None:
+    async with post.open() as outbox:
+        first = await outbox.send(delivery("hi"))
+        assert await outbox.send(delivery("hi")) == first
+    async with post.open() as outbox:
+        assert await outbox.send(delivery("hi")) == first
+    assert post.wire.texts == ["hi"]
+
+
+async def test_the_same_id_twice_at_once_waits_for_the_same_delivery(post: Post) -> None:
+    async with post.open() as outbox:
+        receipts = await asyncio.gather(outbox.send(delivery("hi")), outbox.send(delivery("hi")))
+    assert receipts[0] == receipts[1] and post.wire.texts == ["hi"]
+
+
+async def test_the_servers_wish_to_wait_is_granted(post: Post, clock: SteppedClock) -> None:
+    post.wire.trouble = [DeliveryError("flood", retry_after=40.0)]
+    async with post.open() as outbox:
+        sending = asyncio.ensure_future(outbox.send(delivery("hi")))
+        await post.asleep()
+        clock.advance(39)
+        await post.database.drain()
+        assert post.wire.tries == 1
+        clock.advance(1.5)
+        assert (await sending).message_id == "1"
+    assert not post.wire.arrived[0].repeated, "it was surely not delivered before"
+
+
+async def test_pauses_grow_until_the_channel_is_back(post: Post, clock: SteppedClock) -> None:
+    post.wire.trouble = [DeliveryError("network") for _ in range(8)]
+    waited = []
+    async with post.open() as outbox:
+        sending = asyncio.ensure_future(outbox.send(delivery("hi")))
+        for _ in range(8):
+            await post.asleep()
+            began = clock.now()
+            while clock.sleepers:
+                clock.advance(0.5)
+            waited.append(clock.now() - began)
+        await sending
+    assert waited == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+async def test_a_refusal_for_good_makes_room_for_the_next(post: Post) -> None:
+    post.wire.trouble = [DeliveryError("bot was blocked by the user", permanent=True)]
+    async with post.open() as outbox:
+        with pytest.raises(DeliveryError, match="blocked"):
+            await outbox.send(delivery("one"))
+        with pytest.raises(DeliveryError, match="blocked"):
+            await outbox.send(delivery("one"))
+        await outbox.send(delivery("two"))
+        assert await post.states() == ["failed", "sent"]
+    assert post.wire.texts == ["two"]
+
+
+async def test_a_channel_bug_holds_the_chat_up_for_a_while_only(post: Post, clock: SteppedClock) -> None:
+    post.wire.trouble = [ZeroDivisionError() for _ in range(UNFORESEEN_TRIES)]
+    async with post.open() as outbox:
+        await outbox.promise(delivery("poison"))
+        await outbox.promise(delivery("two"))
+        while outbox.waiting():
+            await post.database.drain()
+            clock.advance(60)
+        assert await post.states() == ["failed", "sent"]
+    assert post.wire.texts == ["two"]
+
+
+async def test_after_a_day_it_is_given_up(post: Post, clock: SteppedClock) -> None:
+    post.wire.trouble = [DeliveryError("network") for _ in range(10_000)]
+    async with post.open() as outbox:
+        await outbox.promise(delivery("old"))
+        await post.asleep()
+        clock.advance(GIVE_UP_SECONDS + 1)
+        await outbox.flush(20)
+        assert await post.states() == ["failed"]
+
+
+async def test_what_may_have_arrived_is_sent_again_and_says_so(post: Post) -> None:
+    post.wire.gates["c"] = asyncio.Event()
+    async with post.open() as outbox:
+        await outbox.promise(delivery("one"))
+        await outbox.promise(delivery("two"))
+        await post.wire.asked.wait()
+        assert await post.states() == ["sending", "pending"]
+    post.wire.gates["c"].set()
+    async with post.open() as outbox:
+        await outbox.flush(20)
+    assert [(item.text, item.repeated) for item in post.wire.arrived] == [("one", True), ("two", False)]
+
+
+async def test_a_time_out_while_sending_marks_the_repetition(post: Post, clock: SteppedClock) -> None:
+    post.wire.trouble = [DeliveryError("time-out", maybe_delivered=True)]
+    async with post.open() as outbox:
+        sending = asyncio.ensure_future(outbox.send(delivery("hi")))
+        await post.asleep()
+        clock.advance(1)
+        await sending
+    assert [item.repeated for item in post.wire.arrived] == [True]
+
+
+async def test_what_surely_did_not_arrive_is_not_marked_after_a_restart(post: Post) -> None:
+    post.wire.trouble = [DeliveryError("flood", retry_after=40.0)]
+    async with post.open() as outbox:
+        await outbox.promise(delivery("hi"))
+        await post.asleep()
+        assert await post.states() == ["pending"]
+    async with post.open() as outbox:
+        await outbox.flush(20)
+    assert [(item.text, item.repeated) for item in post.wire.arrived] == [("hi", False)]
+
+
+async def test_what_is_promised_before_the_rest_is_taken_up_arrives_once(post: Post) -> None:
+    async with post.open(wire=False) as outbox:
+        await outbox.promise(delivery("one"))
+    async with post.open(resume=False) as outbox:
+        await outbox.promise(delivery("two"))
+        assert await outbox.resume() == 2
+        await outbox.flush(20)
+    assert post.wire.texts == ["one", "two"]
+
+
+async def test_a_chat_gets_nothing_that_is_older_than_a_day(post: Post, clock: SteppedClock) -> None:
+    async with post.open(wire=False) as outbox:
+        await outbox.promise(delivery("yesterday"))
+    clock.advance(GIVE_UP_SECONDS + 1)
+    async with post.open() as outbox:
+        await outbox.send(delivery("today"))
+        assert await post.states() == ["failed", "sent"]
+    assert post.wire.texts == ["today"]
+
+
+async def test_a_caller_that_goes_away_does_not_take_its_delivery_along(post: Post) -> None:
+    async with post.open() as outbox:
+        sending = asyncio.ensure_future(outbox.send(delivery("hi")))
+        await asyncio.sleep(0)
+        sending.cancel()
+        await post.wire.asked.wait()
+        await outbox.flush(20)
+    assert post.wire.texts == ["hi"]
+
+
+async def test_receipts_are_forgotten_after_a_week(post: Post, clock: SteppedClock) -> None:
+    async with post.open() as outbox:
+        await outbox.send(delivery("hi"))
+        clock.advance(KEEP_SECONDS + 1)
+        await outbox.prune()
+        assert await post.states() == []
+
+
+async def test_a_channel_that_is_not_there_is_an_error_in_words(post: Post) -> None:
+    async with post.open() as outbox:
+        with pytest.raises(DeliveryError, match="no channel named pigeon"):
+            await outbox.send(delivery("hi", channel="pigeon"))

@@ -1,0 +1,214 @@
+"""The core of the daemon in one process, on real files, that a test can kill at any write and open again.
+
+    world = World(tmp_path, [Answer("Hello")])
+    async with world.running() as core:
+        await core.say("hi")
+        await core.settled()
+    assert world.texts() == ["Hello"]
+
+A `World` is what survives a kill: the disk, the chat, the model, the tools' effects. The end of a `running` block is
+always a kill: nothing is wound down, nothing more is written.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goclaw import catalog
+from goclaw.access import Access
+from goclaw.agent.prompt import Prompt
+from goclaw.blobs import open_blobs
+from goclaw.bus import Bus
+from goclaw.channels.memory import HERE, MemoryChannel, Room
+from goclaw.clock import SteppedClock
+from goclaw.commands.base import Command, CommandPorts
+from goclaw.config.schema import Config
+from goclaw.engine.journal import Journal
+from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.outbox import Outbox, open_outbox
+from goclaw.events import Acceptance, TurnEvent
+from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.llm.base import ChatModel
+from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.messages import Message
+from goclaw.plugins import load
+from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.store.database import Database, open_database
+from goclaw.store.transcripts import Transcripts
+from goclaw.supervise import background
+from goclaw.toolkit.base import Tool
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.registry import Registry
+from goclaw.users import User, Users
+from goclaw.workspace import Workspace
+from tests.parts import Environment, GivenModels, Mortal, Tools
+
+PATIENCE = 30.0
+"""Seconds that a test waits for what should take milliseconds; machines of CI are slow at times."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """The running core."""
+
+    database: Mortal
+    room: Room
+    bus: Bus
+    gateway: Gateway
+    engine: Lanes
+    outbox: Outbox
+    sessions: Sessions
+    transcripts: Transcripts
+    seen: list[TurnEvent]
+    """Everything that was published, oldest first."""
+
+    async def say(self, text: str, **options: Any) -> Acceptance:
+        """Write from the chat `here` (see `Room.say`)."""
+        return await self.room.say(text, **options)
+
+    async def command(self, text: str, **options: Any) -> str:
+        """Send a command and return its answer."""
+        async with asyncio.timeout(PATIENCE):
+            return (await self.say(text, **options)).text
+
+    async def settled(self) -> None:
+        """Wait until nothing is left to do, or the process is dead."""
+        quiet = asyncio.ensure_future(self._quiet())
+        dead = asyncio.ensure_future(self.database.dead.wait())
+        done, pending = await asyncio.wait({quiet, dead}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        assert done, "the core does not come to rest"
+
+    async def _quiet(self) -> None:
+        while self.engine.busy() or self.outbox.waiting():
+            await self.engine.idle()
+            await self.outbox.flush(PATIENCE)
+
+    async def messages(self, session: str = "memory:here") -> list[Message]:
+        """The transcript, oldest first."""
+        return [stored.message for stored in await self.transcripts.history(session, 0, 1_000)]
+
+
+class World:
+    """Everything that outlives the process."""
+
+    def __init__(
+        self,
+        folder: Path,
+        answers: Sequence[Answer] = (),
+        *,
+        tools: Sequence[Tool] = (),
+        users: Sequence[User] = (),
+        model: ChatModel | None = None,
+        summary: ChatModel | None = None,
+        **config: Any,
+    ) -> None:
+        self.folder = folder
+        self.clock = SteppedClock()
+        self.script = ScriptedModel(answers, clock=self.clock)
+        self.models = GivenModels(model or self.script, summary)
+        self.tools = Tools(tools)
+        self.users = Users(users)
+        self.room = Room()
+        self.config = Config.model_validate({"state_dir": folder / "state", **config})
+        self.root = folder / "workspace"
+        self.root.mkdir(exist_ok=True)
+
+    def texts(self) -> list[str]:
+        """What arrived in the chat, oldest first."""
+        return [heard.delivery.text for heard in self.room.all]
+
+    @asynccontextmanager
+    async def running(self, *, die_before: int | None = None, die_after: int | None = None) -> AsyncIterator[Core]:
+        """Start on what is on the disk; kill at the end of the block, or at write number `die_before` or after it."""
+        async with AsyncExitStack() as stack:
+            database = Mortal(
+                await stack.enter_async_context(open_database(self.folder / "goclaw.db")), die_before, die_after
+            )
+            blobs = await stack.enter_async_context(open_blobs(self.folder / "blobs", self.clock))
+            workspace = await stack.enter_async_context(Workspace(self.root))
+            environment = Environment(self.config, self.clock, blobs, workspace)
+            channel = MemoryChannel(self.room, self.clock)
+            outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
+            access, bus, seen = Access(self.users, self.config), Bus(), list[TurnEvent]()
+            sessions = Sessions(
+                SessionPorts(
+                    config=self.config,
+                    clock=self.clock,
+                    bus=bus,
+                    blobs=blobs,
+                    transcripts=Transcripts(database),
+                    outbox=outbox,
+                    channels={channel.name: channel},
+                    dispatcher=Dispatcher(Registry([self.tools], access), access, environment),
+                    environment=environment,
+                    models=self.models,
+                    prompt=Prompt(),
+                )
+            )
+            journal = Journal(database)
+            engine = await stack.enter_async_context(
+                open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock)
+            )
+            gateway = gateway_of(self, access, bus, database, journal, engine, outbox, sessions)
+            stack.callback(database.dead.set)
+            await stack.enter_async_context(background(_watch(bus, seen), "watching"))
+            await outbox.resume()
+            await engine.resume()
+            await stack.enter_async_context(background(channel.run(gateway), "room"))
+            yield Core(database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen)
+
+
+def gateway_of(
+    world: World,
+    access: Access,
+    bus: Bus,
+    database: Database,
+    journal: Journal,
+    engine: Lanes,
+    outbox: Outbox,
+    sessions: Sessions,
+) -> Gateway:
+    """The gateway, wired as `app` does it."""
+
+    def details(session: str) -> Mapping[str, str]:
+        return {"Queue": f"{engine.waiting(session)} waiting"}
+
+    ports = CommandPorts(
+        sessions=sessions,
+        engine=engine,
+        clock=world.clock,
+        visible=lambda actor: gateway.commands(actor),
+        details=details,
+        report=lambda inbound, text: gateway.report(inbound, text),
+        rights=lambda actor: f"Role: {'admin' if access.is_admin(actor) else 'user'}",
+    )
+    gateway = Gateway(
+        GatewayPorts(
+            access=access,
+            bus=bus,
+            clock=world.clock,
+            commands={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
+            command_ports=ports,
+            database=database,
+            engine=engine,
+            journal=journal,
+            limits=world.config.limits,
+            outbox=outbox,
+            transcripts=Transcripts(database),
+        )
+    )
+    return gateway
+
+
+async def _watch(bus: Bus, seen: list[TurnEvent]) -> None:
+    async with bus.subscribe(None) as events:
+        async for event in events:
+            seen.append(event)
+
+
+__all__ = ["HERE", "PATIENCE", "Answer", "Core", "GivenModels", "Mortal", "Tools", "World"]

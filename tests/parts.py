@@ -1,0 +1,165 @@
+"""What the harness is built of: a database that dies on order, models that a test made, an environment for tools."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from goclaw.blobs import Blobs
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+from goclaw.context.compaction import Source, Summarizer
+from goclaw.errors import SandboxUnavailable, StateError
+from goclaw.events import Actor
+from goclaw.llm.base import ChatModel
+from goclaw.memory.base import Hit, MemoryFile, MemoryPort
+from goclaw.sandbox.base import Command, Policy, Process, Sandbox
+from goclaw.sessions.models import Models
+from goclaw.specs import SideEffect
+from goclaw.store.database import Bound, Database, Result
+from goclaw.toolkit.base import Tool, ToolContext, tool
+from goclaw.workspace import Workspace
+
+
+class Mortal(Database):
+    """A database whose process dies at a chosen write: from then on nothing returns, as when there is nobody left."""
+
+    def __init__(self, inner: Database, die_before: int | None, die_after: int | None) -> None:
+        self._inner = inner
+        self._die_before, self._die_after = die_before, die_after
+        self.writes = 0
+        self.full = False
+        """Refuse every write, as when the disk is full."""
+        self.dead = asyncio.Event()
+
+    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
+        await self._breathe()
+        if self.full:
+            raise StateError("the database cannot be written: database or disk is full")
+        self.writes += 1
+        number = self.writes
+        if number == self._die_before:
+            await self._die()
+        results = await self._inner.write(*statements, durable=durable)
+        if number == self._die_after:
+            await self._die()
+        await self._breathe()
+        return results
+
+    async def read(self, statement: Bound) -> list[sqlite3.Row]:
+        await self._breathe()
+        return await self._inner.read(statement)
+
+    async def _breathe(self) -> None:
+        if self.dead.is_set():
+            await self._die()
+
+    async def _die(self) -> NoReturn:
+        self.dead.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets this event")
+
+
+class GivenModels(Models):
+    """Models that a test made itself; nothing is looked for."""
+
+    def __init__(self, main: ChatModel, summary: ChatModel | None = None, spec: str = "ollama:qwen2.5:7b") -> None:
+        self._main, self._given_summary = main, summary
+        self.sentence = f"Model: {main.spec}, as the test wants it."
+        self.summary_specs = (spec,) if summary else ()
+
+    async def agent(self) -> ChatModel:
+        return self._main
+
+    @property
+    def main(self) -> str:
+        return self._main.spec
+
+    async def summarizers(self) -> list[Summarizer]:
+        first = [Summarizer(Source.LLM, self._given_summary)] if self._given_summary else []
+        return first if self.is_demo else [*first, Summarizer(Source.FALLBACK, self._main)]
+
+
+class NoSandbox:
+    """For tools that run no command."""
+
+    tier = "none"
+
+    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        raise SandboxUnavailable("this test runs no command")
+
+
+class NoMemory:
+    """For turns that remember nothing."""
+
+    mode = "keyword"
+
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Sequence[Hit]:
+        return ()
+
+    async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What tools stand on. Implements `toolkit.base.ToolEnvironment`."""
+
+    config: Config
+    clock: Clock
+    blobs: Blobs
+    the_workspace: Workspace
+    sandbox: Sandbox = field(default_factory=NoSandbox)
+    memory: MemoryPort = field(default_factory=NoMemory)
+
+    async def workspace(self, actor: Actor) -> Workspace:
+        return self.the_workspace
+
+
+@dataclass(frozen=True)
+class Tools:
+    """A `ToolSource`."""
+
+    listed: Sequence[Tool]
+
+    def tools(self) -> Sequence[Tool]:
+        return self.listed
+
+
+def acting(name: str, act: Callable[[], Awaitable[str]], *, idempotent: bool = True) -> Tool:
+    """A tool without arguments that does what the test says."""
+
+    async def run(ctx: ToolContext) -> str:
+        """Do what the test says."""
+        return await act()
+
+    return tool(side_effect=SideEffect.READ_ONLY, name=name, idempotent=idempotent)(run)
+
+
+@dataclass
+class Trail:
+    """An effect that can be counted, and held up."""
+
+    result: str = "done"
+    times: int = 0
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: int = 0
+
+    async def leave(self) -> str:
+        """Count, and return at once."""
+        self.times += 1
+        return self.result
+
+    async def leave_slowly(self) -> str:
+        """Count, and return when the gate opens."""
+        self.times += 1
+        self.begun.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return self.result
