@@ -15,7 +15,7 @@ import orjson
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic_answer import Answer
-from goclaw.llm.base import Effort, ModelEvent, ModelPorts, Provider, Request
+from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import ModelFacts, facts
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
 from goclaw.llm.estimate import estimate_tokens
@@ -35,11 +35,9 @@ MARKED_TURNS = 2
 the four that the API allows."""
 BUDGET_ONLY = re.compile(r"claude-(3|(opus|sonnet|haiku)-4-([015]|20))")
 """Models that think within a budget; all later ones think adaptively and refuse a budget."""
-BUDGETS: Mapping[Effort, int] = {"low": 2_048, "medium": 8_192, "high": 12_288}
+BUDGETS: Mapping[str, int] = {"low": 2_048, "medium": 8_192, "high": 12_288}
 """Tokens of thinking; they count towards the output limit, which is raised by as much (with the
 limits of `data` this stays below the 32,000 of Opus 4)."""
-LEAST_BUDGET = 1_024
-"""The API's own minimum."""
 STALE_THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 """In a rejection: thinking was sent back that no longer fits the conversation before it (it was compacted, say)."""
 OPENING = b'{"role":"user","content":[{"type":"text","text":"(The conversation goes on.)"}]}'
@@ -236,7 +234,7 @@ def think(name: str, effort: str, limit: int, messages: Sequence[Message]) -> di
     if any(isinstance(message, AssistantMessage) and not replayable(message) for message in running_loop(messages)):
         # With a budget the API wants every answer of the running turn to begin with thinking.
         return {}
-    budget = max(LEAST_BUDGET, BUDGETS[effort])  # type: ignore[index]  # `effort` is a key: checked above
+    budget = BUDGETS[effort]
     return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": limit + budget}
 
 
