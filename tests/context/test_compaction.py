@@ -1,0 +1,191 @@
+"""Compaction: who writes the summary, what is kept, and what happens when nobody can."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import CompactionSettings
+from goclaw.context.compaction import Source, Summarizer, compact, is_due, split_at
+from goclaw.context.repair import repaired
+from goclaw.context.tokens import estimate
+from goclaw.context.window import Entry, Window
+from goclaw.errors import ModelErrorKind
+from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.store.transcripts import StoredCompaction
+
+SUMMARY = "Anna wants the report on Friday; the file is report.md; nothing is open."
+SETTINGS = CompactionSettings(min_messages=4, keep_percent=20)
+
+
+def conversation(count: int, size: int = 10) -> Window:
+    """Questions and answers in turn, one row each."""
+    messages: list[Message] = [
+        UserMessage(f"q{n} {'x' * size}") if n % 2 == 0 else AssistantMessage(f"a{n} {'x' * size}")
+        for n in range(count)
+    ]
+    return Window(entries=[Entry(row, message) for row, message in enumerate(messages, 1)])
+
+
+@dataclass
+class Desk:
+    """Where a window is compacted; `kept` is what was stored."""
+
+    window: Window
+    kept: list[StoredCompaction] = field(default_factory=list)
+    clock: SteppedClock = field(default_factory=SteppedClock)
+
+    async def compact(self, *models: ScriptedModel, budget: int = 100_000, wish: str = "") -> StoredCompaction | None:
+        sources = (Source.LLM, Source.FALLBACK)
+
+        async def keep(compaction: StoredCompaction) -> None:
+            self.kept.append(compaction)
+
+        return await compact(
+            self.window,
+            [Summarizer(source, model) for source, model in zip(sources, models, strict=False)],
+            SETTINGS,
+            self.clock,
+            tokens_before=9_000,
+            overhead=100,
+            budget=budget,
+            instructions=wish,
+            keep=keep,
+        )
+
+
+def says(*answers: Answer, context_window: int = 200_000) -> ScriptedModel:
+    return ScriptedModel(answers, context_window=context_window)
+
+
+async def test_the_summary_takes_the_place_of_the_older_part() -> None:
+    desk = Desk(conversation(30))
+    done = await desk.compact(says(Answer(SUMMARY)))
+    assert done and done == desk.kept[0]
+    assert (done.summary, done.source, done.first_kept, done.tokens_before) == (SUMMARY, "LLM", 25, 9_000)
+    assert [entry.row for entry in desk.window.entries] == [25, 26, 27, 28, 29, 30]
+    assert desk.window.summary == SUMMARY
+    assert done.tokens_after == desk.window.tokens(overhead=100)
+    assert not done.retry_owed
+
+
+async def test_the_summariser_reads_the_old_summary_the_messages_and_the_wish() -> None:
+    desk, model = Desk(conversation(30)), says(Answer(SUMMARY))
+    desk.window.summary = "Anna is the boss."
+    desk.window.entries[1] = Entry(2, AssistantMessage("let me see", (ToolCall("1", "read", {"path": "report.md"}),)))
+    desk.window.entries[2] = Entry(3, ToolResult("1", "read", "z" * 9_000))
+    await desk.compact(model, wish="keep the phone numbers")
+    (question,) = model.requests[0].messages
+    assert isinstance(question, UserMessage)
+    for expected in ("Anna is the boss.", "q0", "report.md", "keep the phone numbers"):
+        assert expected in question.text
+    assert "q24" not in question.text, "what is kept is not summarised"
+    assert question.text.count("z") < 2_000, "a long result is read in part"
+
+
+@pytest.mark.promise("P-compaction-falls-through")
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        *(Answer("partly", error=kind) for kind in ModelErrorKind),
+        Answer(""),
+        Answer("Sorry, no."),
+    ],
+    ids=[*ModelErrorKind, "empty", "too short"],
+)
+async def test_whatever_is_wrong_with_the_first_the_main_model_is_asked(trouble: Answer) -> None:
+    done = await Desk(conversation(30)).compact(says(trouble), says(Answer(SUMMARY)))
+    assert done and (done.source, done.summary) == (Source.FALLBACK, SUMMARY)
+
+
+async def test_a_model_whose_window_is_too_small_for_the_job_is_not_asked() -> None:
+    small = says(Answer(SUMMARY), context_window=1_000)
+    done = await Desk(conversation(30, size=1_000)).compact(small, says(Answer(SUMMARY)))
+    assert done and done.source is Source.FALLBACK
+    assert small.requests == []
+
+
+async def test_a_summary_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.SETTINGS", SETTINGS.model_copy(update={"timeout_seconds": 0.05}))
+    stuck = ScriptedModel([Answer(SUMMARY, seconds=600)], clock=SteppedClock())
+    done = await Desk(conversation(30)).compact(stuck, says(Answer(SUMMARY)))
+    assert done and done.source is Source.FALLBACK
+    assert stuck.closed == 1
+
+
+@pytest.mark.promise("P-compaction-falls-through")
+async def test_without_any_summary_more_is_kept_and_a_stub_says_what_is_missing() -> None:
+    desk = Desk(conversation(30))
+    desk.window.summary = "Anna is the boss."
+    done = await desk.compact(says(Answer(error=ModelErrorKind.NETWORK)), says(Answer(error=ModelErrorKind.RATE)))
+    assert done and (done.source, done.retry_owed) == (Source.EMERGENCY, True)
+    assert len(desk.window.entries) == 12
+    assert done.summary.startswith("Anna is the boss.") and "18 earlier messages are not shown" in done.summary
+
+
+async def test_a_short_conversation_is_left_alone() -> None:
+    desk, model = Desk(conversation(4)), says(Answer(SUMMARY))
+    assert await desk.compact(model) is None
+    assert (model.requests, desk.kept, len(desk.window.entries)) == ([], [], 4)
+
+
+async def test_a_few_huge_messages_are_compacted_too() -> None:
+    desk = Desk(conversation(4, size=40_000))
+    done = await desk.compact(says(Answer(SUMMARY)), budget=15_000)
+    assert done and [entry.row for entry in desk.window.entries] == [4]
+
+
+async def test_a_context_that_is_cleared_meanwhile_stays_cleared() -> None:
+    desk = Desk(conversation(30))
+
+    class Clearing(ScriptedModel):
+        """While it writes, somebody says /clear."""
+
+        @property
+        def context_window(self) -> int:
+            desk.window.keep_from(31)
+            return 200_000
+
+        @context_window.setter
+        def context_window(self, value: int) -> None: ...
+
+    assert await desk.compact(Clearing([Answer(SUMMARY)])) is None
+    assert (desk.window.entries, desk.window.summary, desk.kept) == ([], "", [])
+
+
+def test_it_is_due_when_the_reserve_is_touched_or_messages_are_many() -> None:
+    settings = CompactionSettings(reserve_tokens=30_000, max_messages=10)
+    few, many = conversation(2), conversation(11)
+    assert not is_due(few, 169_999, 200_000, settings)
+    assert is_due(few, 170_000, 200_000, settings)
+    assert is_due(many, 1, 200_000, settings)
+    assert not is_due(many, 1, 200_000, settings.model_copy(update={"max_messages": 0}))
+    assert not is_due(few, 3_000, 8_192, settings), "a small window keeps room to work in"
+
+
+@given(st.lists(st.sampled_from("uatt"), max_size=40), st.integers(0, 3_000), st.integers(1, 90), st.integers(2, 20))
+def test_a_cut_never_parts_a_call_from_its_result(kinds: list[str], budget: int, percent: int, least: int) -> None:
+    made: list[Message] = []
+    for number, kind in enumerate(kinds):
+        if kind == "u":
+            made.append(UserMessage("x" * 200))
+        elif kind == "a":
+            made.append(AssistantMessage("x" * 200))
+        else:
+            made += [
+                AssistantMessage("", (ToolCall(str(number), "look", {}),)),
+                ToolResult(str(number), "look", "x" * 200),
+            ]
+    entries = [Entry(row, message) for row, message in enumerate(made, 1)]
+    split = split_at(entries, percent, least, budget)
+    assert 0 <= split <= max(0, len(entries) - 1)
+    kept = [entry.message for entry in entries[split:]]
+    if split:
+        assert not isinstance(kept[0], ToolResult)
+        assert repaired([UserMessage("summary"), *kept])[1:] == kept
+        assert sum(map(estimate, kept[2:])) <= budget, "but for the last exchange, the budget is kept"
+    else:
+        assert not kept or len(kept) <= max(least, len(kept) * percent // 100) + 1 or isinstance(kept[1], ToolResult)
