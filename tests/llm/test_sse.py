@@ -27,6 +27,14 @@ def test_lines_may_end_in_any_of_the_three_ways(end: bytes) -> None:
     assert parse(data) == [ServerEvent("a", b"1"), ServerEvent("message", b"2")]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_every_single_cut_is_harmless(end: bytes) -> None:
+    data = end.join([b"event: a", "data: Grüß".encode(), b"data: 2", b"", b""])
+    for place in range(len(data) + 1):
+        assert parse(data[:place], data[place:]) == [ServerEvent("a", "Grüß\n2".encode())]
+    assert parse(*(data[place : place + 1] for place in range(len(data)))) == parse(data)
+
+
 def test_several_data_lines_are_one_text() -> None:
     assert parse(b"data: one\ndata:  two\ndata\n\n") == [ServerEvent("message", b"one\n two\n")]
 
