@@ -11,8 +11,6 @@ from goclaw.config.schema import TelegramSettings
 
 CHAT_BURST = 3
 """Messages that a chat takes at once before its rate counts (the description of `chat_messages_per_second`)."""
-SPARED = 1
-"""Messages that previews leave free in every window."""
 GROUP_SECONDS = 60.0
 MANY_CHATS = 1_000
 """Beyond this many chats, those that were quiet are forgotten."""
@@ -31,6 +29,10 @@ class Window:
         while self._times and self._times[0] <= now - self._seconds:
             self._times.popleft()
         return self._count - len(self._times)
+
+    def has_plenty(self, now: float) -> bool:
+        """Whether something that can be left out may take a place: a quarter stays for what cannot."""
+        return self.free(now) > max(1, self._count // 4)
 
     def wait(self, now: float) -> float:
         """Seconds until one fits."""
@@ -66,7 +68,7 @@ class Outlet:
         now = self._clock.monotonic()
         if self._held.get(chat, 0.0) > now:
             return False
-        if any(window.free(now) <= SPARED for window in [self._all, *self._windows(chat)]):
+        if not all(window.has_plenty(now) for window in [self._all, *self._windows(chat)]):
             return False
         self._take(chat)
         return True

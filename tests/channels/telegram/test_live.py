@@ -77,6 +77,22 @@ async def test_the_typing_sign_lasts_as_long_as_the_turn() -> None:
         assert len(stage.telegram.called("sendChatAction")) == 3
 
 
+@pytest.mark.promise("P-telegram-typing")
+async def test_the_answer_ends_its_view_even_if_the_turns_end_is_not_told() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        await play.answer("done")
+        await play.stream("too late")
+        await eventually(lambda: clock.sleepers >= 2)
+        for number in range(3):
+            clock.advance(TYPING_SECONDS)
+            await stage.deliver("later", number=str(number))
+        assert len(stage.telegram.called("sendChatAction")) == 1
+        assert stage.telegram.called("sendMessageDraft") == []
+
+
 async def test_typing_shows_in_the_topic() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:

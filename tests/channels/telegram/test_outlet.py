@@ -63,6 +63,16 @@ async def test_previews_leave_room_for_the_answer() -> None:
     assert not outlet.spare(-6)
 
 
+async def test_previews_leave_a_quarter_of_a_groups_minute() -> None:
+    clock = SteppedClock()
+    outlet = Outlet(TelegramSettings(), clock)
+    shown = 0
+    for _ in range(19):
+        shown += outlet.spare(-5)
+        clock.advance(3)
+    assert shown == 15
+
+
 async def test_large_limits_never_wait() -> None:
     settings = TelegramSettings(messages_per_second=1e6, chat_messages_per_second=1e6, group_messages_per_minute=1e6)
     clock = SteppedClock()

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from goclaw.channels.telegram.health import CONFLICT, REFUSED
-from goclaw.channels.telegram.polling import IDLE_SECONDS
+from goclaw.channels.telegram.polling import FIRST_PAUSE, IDLE_SECONDS
 from tests.channels.telegram.support import HastyClock, eventually, open_stage
 from tests.fake_telegram.server import FakeTelegram
 
@@ -102,6 +102,19 @@ async def test_a_conflict_is_shown_and_waited_out(caplog: pytest.LogCaptureFixtu
             assert stage.channel.health().startswith("polling")
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING and "409" in record.message]
     assert len(warnings) == 1, "the same trouble is logged once"
+
+
+async def test_after_a_good_poll_trouble_is_met_with_fresh_patience() -> None:
+    clock = HastyClock()
+    async with FakeTelegram() as fake:
+        passing = asyncio.Event()
+        passing.set()
+        fake.fail("getUpdates", status=500, times=3)
+        fake.fail("getUpdates", gate=passing)
+        fake.fail("getUpdates", status=500)
+        async with open_stage(telegram=fake, clock=clock, poll_seconds=0):
+            await fake.wait_called("getUpdates", 6)
+            assert [seconds for seconds in clock.slept if seconds >= FIRST_PAUSE] == [0.5, 1, 2, 0.5]
 
 
 @pytest.mark.promise("P-telegram-bad-token")

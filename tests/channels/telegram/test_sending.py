@@ -93,6 +93,19 @@ async def test_failures_say_whether_and_when_to_try_again(fault: dict[str, Any],
         assert stage.telegram.token not in str(error)
 
 
+async def test_a_wish_to_wait_is_granted_to_its_chat_only() -> None:
+    clock = HastyClock()
+    async with open_stage(running=False, clock=clock) as stage:
+        stage.telegram.world.meet(5)
+        stage.telegram.world.meet(6)
+        stage.telegram.fail("sendMessage", status=429, retry_after=7)
+        await failing(stage)
+        await stage.deliver("hi", chat=6, number="other")
+        assert clock.slept == []
+        await stage.deliver("hi")
+        assert clock.slept == [7]
+
+
 async def test_a_server_that_cannot_be_reached_has_not_delivered() -> None:
     async with open_stage(running=False, base_url="http://127.0.0.1:9") as stage:
         error = await failing(stage)
