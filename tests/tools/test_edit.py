@@ -1,0 +1,95 @@
+"""`edit`: one replacement that has exactly one place, and a preview of it."""
+
+import pytest
+
+from goclaw.errors import ToolError
+from goclaw.tools.edit import edit
+from tests.tools.file_support import around
+from tests.tools.memory_support import Surroundings
+
+__all__ = ["around"]
+
+
+async def change(around: Surroundings, old: str, new: str) -> str:
+    return await around.call(edit, {"path": "a.txt", "old_string": old, "new_string": new})
+
+
+async def test_the_change_is_made_and_shown(around: Surroundings) -> None:
+    path = around.write("a.txt", "one\ntwo\nthree\nfour\nfive\nsix\n")
+
+    preview = await change(around, "three\nfour", "3\n3.5\n4")
+
+    assert path.read_text() == "one\ntwo\n3\n3.5\n4\nfive\nsix\n"
+    assert preview.splitlines() == [
+        "edited a.txt",
+        "     1\tone",
+        "     2\ttwo",
+        "-    3\tthree",
+        "-    4\tfour",
+        "+    3\t3",
+        "+    4\t3.5",
+        "+    5\t4",
+        "     6\tfive",
+        "     7\tsix",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny", b"x\r\ny\r\nc\r\n"),
+        (b"\xef\xbb\xbfa\n", "a", "b", b"\xef\xbb\xbfb\n"),
+        (b"a\r\nb\nc\n", "b\nc", "x", b"a\r\nx\n"),
+        (b"delete me", "delete me", "", b""),
+        (b"no end", "end", "end\n", b"no end\n"),
+        ("Käse".encode(), "ä", "ae", b"Kaese"),
+    ],
+)
+async def test_line_ends_and_marks_are_kept(
+    before: bytes, old: str, new: str, after: bytes, around: Surroundings
+) -> None:
+    path = around.write("a.txt", before)
+    path.chmod(0o640)
+
+    await change(around, old, new)
+
+    assert path.read_bytes() == after
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        ("", r"^old_string cannot be empty$"),
+        ("nine", r"^old_string not found in a\.txt$"),
+        ("  two  ", r"^old_string not found in a\.txt \(line 2 has it with other whitespace around\)$"),
+        ("o", r"^old_string is not unique: 3 matches in a\.txt \(lines 1, 2, 4\)$"),
+        ("aa", r"^old_string is not unique: 2 matches in a\.txt \(lines 5, 5\)$"),
+        ("same", r"^old_string and new_string are the same"),
+    ],
+)
+async def test_a_text_without_exactly_one_place_is_refused(old: str, words: str, around: Surroundings) -> None:
+    path = around.write("a.txt", "one\ntwo\nthree\nfour\naaa\n")
+
+    with pytest.raises(ToolError, match=words):
+        await change(around, old, "same")
+
+    assert path.read_text() == "one\ntwo\nthree\nfour\naaa\n"
+
+
+async def test_what_is_no_text_is_not_edited(around: Surroundings) -> None:
+    around.write("a.txt", b"\xff\xfe")
+
+    with pytest.raises(ToolError, match=r"^not a text file: a.txt is not UTF-8$"):
+        await change(around, "a", "b")
+    with pytest.raises(ToolError, match=r"^file not found: missing$"):
+        await around.call(edit, {"path": "missing", "old_string": "a", "new_string": "b"})
+
+
+async def test_a_large_change_is_shown_in_part(around: Surroundings) -> None:
+    around.write("a.txt", "x\n" * 5 + "old")
+
+    preview = await change(around, "old", "\n".join("y" * 1000 for _ in range(100)))
+
+    assert len(preview) < 8000
+    assert "(80 more lines)" in preview

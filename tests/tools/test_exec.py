@@ -1,0 +1,195 @@
+"""`exec`: output, exit code, time, capture; refusal instead of an uncontained run."""
+
+import asyncio
+import os
+import resource
+import time
+from typing import Any
+
+import psutil
+import pytest
+
+from goclaw.config.schema import Config
+from goclaw.errors import InvalidInput, SandboxUnavailable, ToolError
+from goclaw.sandbox.base import Sandbox
+from goclaw.specs import Risk
+from goclaw.tools.exec import exec_
+from goclaw.tools.read import read
+from tests.sandbox.conftest import sandbox
+from tests.tools.file_support import around
+from tests.tools.memory_support import Surroundings
+
+__all__ = ["around", "sandbox"]
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.fixture
+def ready(around: Surroundings, sandbox: Sandbox) -> Surroundings:
+    around.sandbox = sandbox
+    return around
+
+
+def settings(around: Surroundings, **given: Any) -> None:
+    around.config = Config.model_validate({"state_dir": around.config.state_dir, "tools": {"exec": given}})
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo out; echo err >&2", "out\nerr\nexit code: 0"),
+        ("exit 3", "exit code: 3"),
+        ("printf 'no end'", "no end\nexit code: 0"),
+        ("cat", "exit code: 0"),
+        ("grep -q x /dev/null", "exit code: 1"),
+        ("printf '\\377'", "\ufffd\nexit code: 0"),
+        ("kill -TERM $$", "exit code: 143"),
+    ],
+)
+async def test_output_and_exit_code_are_the_result(command: str, expected: str, ready: Surroundings) -> None:
+    assert await ready.call(exec_, {"command": command}) == expected
+
+
+async def test_commands_run_in_the_workspace_or_a_folder_of_it(ready: Surroundings) -> None:
+    ready.write("sub/file", "x")
+    root = ready.the_workspace.root
+
+    assert await ready.call(exec_, {"command": "pwd"}) == f"{root}\nexit code: 0"
+    for folder in ("sub", str(root / "sub")):
+        assert await ready.call(exec_, {"command": "pwd", "working_dir": folder}) == f"{root}/sub\nexit code: 0"
+    for folder, words in (
+        ("..", "path traversal detected"),
+        ("/etc", "path traversal detected"),
+        ("sub/file", "not a directory"),
+        ("missing", "file not found"),
+    ):
+        with pytest.raises(ToolError, match=words):
+            await ready.call(exec_, {"command": "pwd", "working_dir": folder})
+
+
+async def test_the_environment_comes_from_an_allow_list(ready: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "12:secret")
+    monkeypatch.setenv("TZ", "Europe/Vienna")
+    settings(ready, env={"COLOUR": "blue"})
+
+    said = await ready.call(exec_, {"command": "env"})
+
+    assert "secret" not in said
+    assert "COLOUR=blue" in said
+    assert "TZ=Europe/Vienna" in said
+
+
+@pytest.mark.promise("P-exec-timeout")
+async def test_a_command_that_takes_too_long_is_ended_with_its_tree(ready: Surroundings) -> None:
+    mark = f"{os.getpid() % 10_000 + 50_000}.{time.monotonic_ns() % 10**9}"
+    began = time.perf_counter()
+
+    command = f"trap '' TERM; echo early; (setsid sleep {mark} &); sleep {mark}"
+    with pytest.raises(ToolError) as caught:
+        await ready.call(exec_, {"command": command, "timeout": 1})
+
+    assert str(caught.value) == "command timed out after 1 s\nearly"
+    assert time.perf_counter() - began < 3
+    assert not [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
+
+
+async def test_the_configured_time_holds_when_none_is_asked_for(ready: Surroundings) -> None:
+    settings(ready, timeout=0.2)
+
+    with pytest.raises(ToolError, match=r"^command timed out after 0\.2 s$"):
+        await ready.call(exec_, {"command": "sleep 60"})
+
+
+async def test_a_long_output_shows_its_tail_and_is_kept_whole(ready: Surroundings) -> None:
+    settings(ready, output_limit=1000)
+
+    said = await ready.call(exec_, {"command": "seq 100000; exit 2"})
+    notice, *tail, code = said.splitlines()
+
+    assert code == "exit code: 2"
+    assert tail[-1] == "100000"
+    assert len("\n".join(tail)) <= 1000
+    assert notice.startswith("[output cut: the last 1,000 characters of 588,895 bytes; the whole is kept as output:")
+    name = notice.split("kept as ")[1].split(",")[0]
+    assert (await ready.call(read, {"path": name, "limit": 2})).startswith("     1\t1\n     2\t2\n")
+    assert await ready.call(read, {"path": name, "offset": 99_999}) == "100000\t100000"
+
+
+async def test_the_output_of_a_timed_out_command_is_kept_as_well(ready: Surroundings) -> None:
+    settings(ready, output_limit=1000)
+
+    with pytest.raises(ToolError) as caught:
+        await ready.call(exec_, {"command": "seq 100000; sleep 60", "timeout": 2})
+
+    name = str(caught.value).split("kept as ")[1].split(",")[0]
+    assert await ready.call(read, {"path": name, "offset": 99_999}) == "100000\t100000"
+
+
+async def test_a_flood_costs_little_memory_and_disk(ready: Surroundings) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    said = await ready.call(exec_, {"command": "head -c 1G /dev/zero | tr '\\0' x"})
+
+    assert "the first 67,108,864 bytes are kept" in said
+    assert len(said) < 31_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
+
+
+async def test_the_state_folder_is_invisible(ready: Surroundings) -> None:
+    (ready.config.state_dir / "users.json").write_text("secret")
+
+    said = await ready.call(exec_, {"command": f"cat {ready.config.state_dir}/users.json"})
+
+    assert "secret" not in said
+    assert said.endswith("exit code: 1")
+
+
+async def test_a_machine_without_containment_runs_nothing(around: Surroundings) -> None:
+    with pytest.raises(SandboxUnavailable):
+        await around.call(exec_, {"command": "touch ran"})
+
+    assert not await around.the_workspace.exists("ran")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, 'field "command": expected string, got nothing'),
+        ({"command": ["ls"]}, 'field "command": expected string, got array'),
+        ({"command": ""}, "field \"command\": expected at least 1 character(s), got ''"),
+        ({"command": "a\0b"}, 'field "command": expected text without NUL characters, got one'),
+        ({"command": "ls", "timeout": 301}, 'field "timeout": expected at most 300, got 301'),
+        ({"command": "ls", "timeout": "5"}, 'field "timeout": expected integer, got string'),
+        ({"command": "ä" * 60_000}, 'field "command": expected at most 100000 bytes; write a script and run that'),
+    ],
+)
+async def test_wrong_arguments_are_named_in_one_line(given: dict[str, Any], words: str, around: Surroundings) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        await around.call(exec_, given)
+    assert str(caught.value) == words
+
+
+async def test_the_risk_follows_the_containment(around: Surroundings) -> None:
+    class Off:
+        tier = "off"
+        run = around.sandbox.run
+
+    given = {"command": "ls"}
+    assert around.risk(exec_, given) == Risk.CONTAINED
+    settings(around, network="host")
+    assert around.risk(exec_, given) == Risk.HIGH
+    around.sandbox = Off()
+    assert around.risk(exec_, given) == Risk.CRITICAL
+    assert not exec_.spec.idempotent
+    assert exec_.own_timeout
+
+
+async def test_cancelling_the_call_ends_the_command(ready: Surroundings) -> None:
+    mark = f"{os.getpid() % 10_000 + 40_000}.{time.monotonic_ns() % 10**9}"
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await ready.call(exec_, {"command": f"touch began; sleep {mark}"})
+
+    assert await ready.the_workspace.exists("began")
+    assert not [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
