@@ -98,7 +98,7 @@ def test_a_call_without_result_is_said_to_be_interrupted() -> None:
 
 def test_ids_that_a_server_uses_again_keep_their_own_results() -> None:
     call = ToolCall("call_0", "look", {})
-    turns = [
+    turns: list[Message] = [
         UserMessage("go"),
         AssistantMessage("", (call,)),
         ToolResult("call_0", "look", "first"),
