@@ -107,9 +107,11 @@ class Dispatcher:
     ) -> None:
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
         stricter = self._environment.config.policy.stricter
-        match consent(self._access.mode(scope.actor), risk, stricter=stricter):
+        mode = self._access.mode(scope.actor)
+        match consent(mode, risk, stricter=stricter):
             case "refuse":
-                raise ToolError(f"refused: {call.name} changes things and the session is in plan mode")
+                rule = "the session is in plan mode" if mode == "plan" else "policy.stricter forbids that"
+                raise ToolError(f"refused: {call.name} has {risk} risk, and {rule}")
             case "ask":
                 if not await scope.approve(call, f"{call.name} has {risk} risk"):
                     raise ToolError(f"denied: the user did not approve {call.name}")

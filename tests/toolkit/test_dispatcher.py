@@ -1,0 +1,228 @@
+"""One call, exactly one result; nothing of what goes wrong is a traceback."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goclaw.access import Access
+from goclaw.blobs import open_blobs
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import Config
+from goclaw.errors import DeliveryError, ToolError
+from goclaw.events import Actor, Address, Delivery, Receipt, ToolFinished, ToolStarted, TurnEvent
+from goclaw.messages import ToolCall, ToolResult
+from goclaw.specs import Risk, SideEffect
+from goclaw.toolkit.base import Tool, ToolContext, tool
+from goclaw.toolkit.dispatcher import RESULT_LIMIT, CallScope, Dispatcher
+from goclaw.toolkit.registry import Registry
+from goclaw.users import User, Users
+from goclaw.workspace import Workspace
+from tests.parts import Environment, Tools
+
+ANNA = Actor("telegram:1", "telegram")
+STRANGER = Actor("telegram:9", "telegram")
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def echo(ctx: ToolContext, text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def break_down(ctx: ToolContext) -> str:
+    """Have a bug."""
+    raise ZeroDivisionError("secret details")
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def hang(ctx: ToolContext) -> str:
+    """Never return."""
+    await asyncio.Event().wait()
+    return ""
+
+
+@tool(side_effect=SideEffect.READ_ONLY, own_timeout=True)
+async def give_up(ctx: ToolContext) -> str:
+    """Bound its own time."""
+    raise TimeoutError
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def post(ctx: ToolContext) -> str:
+    """Send to a chat that is gone."""
+    await ctx.deliver(Delivery("d", ctx.address, "hi"))
+    return "sent"
+
+
+@tool(side_effect=SideEffect.MUTATING, idempotent=False)
+async def change(ctx: ToolContext) -> str:
+    """Change something."""
+    return "changed"
+
+
+@tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)
+async def reach(ctx: ToolContext) -> str:
+    """Reach out."""
+    return "reached"
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def refuse(ctx: ToolContext) -> str:
+    """Say no."""
+    raise ToolError("file not found: a.txt")
+
+
+@tool(side_effect=SideEffect.READ_ONLY)
+async def list_files(ctx: ToolContext) -> str:
+    """List a file whose name is no UTF-8."""
+    return "name \udce9.txt"
+
+
+ALL = [list_files, echo, break_down, hang, give_up, post, change, reach, refuse]
+
+
+@dataclass
+class Bench:
+    """A dispatcher and what it published."""
+
+    dispatcher: Dispatcher
+    approves: bool = True
+    asked: list[str] = field(default_factory=list)
+    seen: list[TurnEvent] = field(default_factory=list)
+
+    async def call(self, of: Tool | str, given: Any = None, actor: Actor = ANNA) -> ToolResult:
+        name = of if isinstance(of, str) else of.spec.name
+        call = ToolCall("c1", name, {} if given is None else given)
+        scope = CallScope(actor, "s", Address("memory", "c"), self._deliver, self.seen.append, self._approve, "t1")
+        return await self.dispatcher.call(call, scope)
+
+    async def error(self, of: Tool | str, given: Any = None, actor: Actor = ANNA) -> str:
+        """The text of the one error that there must be."""
+        result = await self.call(of, given, actor)
+        assert result.is_error
+        answer = json.loads(result.content)
+        assert list(answer) == ["error"] and "Traceback" not in answer["error"]
+        return str(answer["error"])
+
+    async def _deliver(self, delivery: Delivery) -> Receipt:
+        raise DeliveryError("bot was blocked by the user", permanent=True)
+
+    async def _approve(self, call: ToolCall, reason: str) -> bool:
+        self.asked.append(reason)
+        return self.approves
+
+
+@asynccontextmanager
+async def bench(folder: Path, **config: Any) -> AsyncIterator[Bench]:
+    settings = Config.model_validate(config)
+    users = Users([User("telegram:1"), User("telegram:2", allowed_tools=frozenset({"echo"}))])
+    access, clock = Access(users, settings), SteppedClock()
+    async with open_blobs(folder / "blobs") as blobs, Workspace(folder) as workspace:
+        environment = Environment(settings, clock, blobs, workspace)
+        yield Bench(Dispatcher(Registry([Tools(ALL)], access), access, environment))
+
+
+async def test_a_call_that_works(tmp_path: Path) -> None:
+    async with bench(tmp_path) as at:
+        assert await at.call(echo, {"text": "hi"}) == ToolResult("c1", "echo", "hi")
+    assert at.seen == [
+        ToolStarted("t1", "s", "c1", "echo", {"text": "hi"}),
+        ToolFinished("t1", "s", "c1", "echo", "hi", False, 0.0),
+    ]
+
+
+@pytest.mark.promise("P-tool-rights")
+async def test_unknown_and_forbidden_tools_answer_alike(tmp_path: Path) -> None:
+    ben = Actor("telegram:2", "telegram")
+    async with bench(tmp_path, tools={"disabled": ["hang"]}) as at:
+        assert await at.error("nothing") == "unknown tool: nothing"
+        assert await at.error(change, actor=ben) == "unknown tool: change"
+        assert await at.error(change, {"wrong": 1}, actor=ben) == "unknown tool: change", (
+            "before its arguments are read"
+        )
+        assert await at.error(echo, {"text": "hi"}, actor=STRANGER) == "unknown tool: echo"
+        assert await at.error(hang) == "unknown tool: hang"
+        assert not (await at.call(echo, {"text": "hi"}, actor=ben)).is_error
+
+
+@pytest.mark.promise("P-argument-errors")
+async def test_wrong_arguments_are_one_line(tmp_path: Path) -> None:
+    async with bench(tmp_path) as at:
+        assert await at.error(echo, {"txt": 1}) == (
+            'field "text": expected string, got nothing; field "txt": unknown field, did you mean "text"?'
+        )
+
+
+@pytest.mark.promise("P-no-tracebacks")
+async def test_a_bug_in_a_tool_is_a_sentence_and_a_log_entry(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with bench(tmp_path) as at:
+        assert await at.error(break_down) == "break_down failed unexpectedly; the log has the details"
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.promise("P-no-tracebacks")
+async def test_what_goes_wrong_is_said_in_words(tmp_path: Path) -> None:
+    async with bench(tmp_path, tools={"timeout": 0.01}) as at:
+        assert await at.error(refuse) == "file not found: a.txt"
+        assert await at.error(hang) == "hang timed out after 0.01 s"
+        assert await at.error(give_up) == "give_up timed out"
+        assert await at.error(post) == "not delivered: bot was blocked by the user"
+
+
+async def test_secrets_are_masked_in_results_and_errors(tmp_path: Path) -> None:
+    secret = "sk-ant-api03-0123456789abcdef"
+    async with bench(tmp_path) as at:
+        assert (await at.call(echo, {"text": f"key {secret}"})).content == "key [secret]"
+        assert secret not in await at.error(f"use {secret}")
+        assert all(secret not in event.content for event in at.seen if isinstance(event, ToolFinished))
+
+
+async def test_a_long_result_is_cut_and_says_so(tmp_path: Path) -> None:
+    async with bench(tmp_path) as at:
+        content = (await at.call(echo, {"text": "x" * (RESULT_LIMIT + 1_234)})).content
+    assert content == "x" * RESULT_LIMIT + "\n[cut: 1,234 more characters]"
+
+
+async def test_what_no_database_can_hold_does_not_get_there(tmp_path: Path) -> None:
+    async with bench(tmp_path) as at:
+        assert (await at.call(list_files)).content.encode() == b"name ?.txt"
+
+
+async def test_what_is_risky_asks(tmp_path: Path) -> None:
+    async with bench(tmp_path) as at:
+        assert (await at.call(reach)).content == "reached"
+        at.approves = False
+        assert await at.error(reach) == "denied: the user did not approve reach"
+        assert at.asked == ["reach has high risk"] * 2
+        assert (await at.call(change)).content == "changed"
+
+
+async def test_a_plan_changes_nothing_and_config_can_only_tighten(tmp_path: Path) -> None:
+    async with bench(tmp_path, policy={"mode": "plan"}) as at:
+        assert await at.error(change) == "refused: change has medium risk, and the session is in plan mode"
+        assert not (await at.call(echo, {"text": "hi"})).is_error
+    async with bench(tmp_path, policy={"stricter": {"medium": "ask", "high": "refuse"}}) as at:
+        await at.call(change)
+        assert at.asked == ["change has medium risk"]
+        assert await at.error(reach) == "refused: reach has high risk, and policy.stricter forbids that"
+
+
+async def test_only_what_will_run_and_must_not_run_twice_needs_an_intent(tmp_path: Path) -> None:
+    async with bench(tmp_path) as at:
+        kinds = [at.dispatcher.is_idempotent(ToolCall("1", name, {}), ANNA) for name in ("echo", "change", "nothing")]
+        assert kinds == [True, False, True]
+        assert at.dispatcher.is_idempotent(ToolCall("1", "change", {}), STRANGER)
+
+
+async def test_cancellation_goes_through(tmp_path: Path) -> None:
+    async with bench(tmp_path) as at:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await at.call(hang)

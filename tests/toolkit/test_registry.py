@@ -1,0 +1,77 @@
+"""Which tools an actor sees: asked at every use, from live lists."""
+
+from pathlib import Path
+
+import pytest
+
+from goclaw import catalog
+from goclaw.access import Access
+from goclaw.config.schema import Config
+from goclaw.events import Actor
+from goclaw.toolkit.base import Tool
+from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.users import User, Users
+from tests.parts import Tools, Trail, acting
+
+ANNA, BEN, NOBODY = (Actor(key, "telegram") for key in ("telegram:1", "telegram:2", "telegram:3"))
+OWNER = Actor("tui:me", "cli", owner=True)
+USERS = [User("telegram:1"), User("telegram:2", allowed_tools=frozenset({"look"}))]
+
+
+def registry(*names: str, disabled: tuple[str, ...] = ()) -> Registry:
+    config = Config.model_validate({"tools": {"disabled": disabled}})
+    listed = [acting(name, Trail().leave) for name in names]
+    return Registry([Tools(listed[:1]), Tools(listed[1:])], Access(Users(USERS), config))
+
+
+def seen(known: Registry, actor: Actor) -> list[str]:
+    return [spec.name for spec in known.visible_to(actor)]
+
+
+@pytest.mark.promise("P-tool-rights")
+def test_everyone_sees_what_is_theirs() -> None:
+    known = registry("look", "touch")
+    assert (seen(known, ANNA), seen(known, BEN), seen(known, NOBODY), seen(known, OWNER)) == (
+        ["look", "touch"],
+        ["look"],
+        [],
+        ["look", "touch"],
+    )
+    assert known.names() == ["look", "touch"]
+
+
+@pytest.mark.promise("P-tool-rights")
+def test_what_is_not_yours_cannot_be_told_from_what_does_not_exist() -> None:
+    known = registry("look", "touch")
+    assert known.find("look", BEN)
+    assert known.find("touch", BEN) is known.find("nothing", BEN) is None
+    assert known.find("touch", ANNA)
+
+
+def test_on_behalf_of_somebody_only_the_common_rights_count() -> None:
+    known = registry("look", "touch")
+    assert seen(known, Actor("telegram:1", "telegram", behalf=(BEN,))) == ["look"]
+
+
+def test_what_is_disabled_is_there_for_nobody() -> None:
+    assert seen(registry("look", "touch", disabled=("touch",)), OWNER) == ["look"]
+
+
+def test_a_source_is_live() -> None:
+    listed: list[Tool] = []
+    known = Registry([Tools(listed)], Access(Users(), Config()))
+    assert known.find("look", OWNER) is None
+    listed.append(acting("look", Trail().leave))
+    assert known.find("look", OWNER)
+
+
+def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path) -> None:
+    users = Users(USERS)
+    known = Registry([Tools([acting("look", Trail().leave)])], Access(users, Config()))
+    assert known.find("look", ANNA)
+    users.__init__([])  # type: ignore[misc]  # as when users.json was emptied
+    assert known.find("look", ANNA) is None
+
+
+def test_every_line_of_the_catalogue_is_a_tool_of_that_name() -> None:
+    assert [tool.spec.name for tool in BuiltIn().tools()] == list(catalog.TOOLS)
