@@ -166,3 +166,13 @@ async def echo_model(pause: Callable[[], float] = lambda: 0.0) -> AsyncIterator[
         yield model
     finally:
         await runner.cleanup()
+
+
+def tools_of(body: Json) -> list[str]:
+    """The names of the tools that a request offers, sorted."""
+    return sorted(tool["function"]["name"] for tool in body.get("tools", ()))
+
+
+def texts_of(body: Json) -> list[str]:
+    """What each message of a request says, without the system prompt."""
+    return [str(message["content"]) for message in body["messages"] if message["role"] != "system"]
