@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from goclaw.clock import SteppedClock
+from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.database import Database, open_database
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reaches anything but this machine."""
+    monkeypatch.setenv(LOOPBACK_ONLY, "1")
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from goclaw.config.schema import Config
 
 PREFIX = "GOCLAW_"
 LOCATION = "GOCLAW_CONFIG"
-"""Names the file itself and is no key."""
+"""Names the file itself."""
+NO_KEYS = frozenset({LOCATION, "GOCLAW_LOOPBACK_ONLY"})
+"""Variables of ours that are no keys; the second is a switch of `net` for tests."""
 
 COMMON_VARIABLES = {
     "ANTHROPIC_API_KEY": ("providers", "anthropic", "api_key"),
@@ -29,7 +31,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
     for variable, known in COMMON_VARIABLES.items():
         if text := environ.get(variable, "").strip():
             layer.set(known, _COMMON_FORMS.get(variable, str)(text), f"env {variable}")
-    ours = [name for name, text in environ.items() if name.startswith(PREFIX) and text.strip() and name != LOCATION]
+    ours = [name for name, text in environ.items() if name.startswith(PREFIX) and text.strip() and name not in NO_KEYS]
     for variable in sorted(ours, key=lambda name: (name.count("__"), name)):
         name = variable.removeprefix(PREFIX)
         if _is_service_link(name):

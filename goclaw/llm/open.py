@@ -12,7 +12,20 @@ from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, ModelPorts, Provider
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.compat import SERVERS
+from goclaw.llm.data import prepare
 from goclaw.llm.ollama_probe import OllamaServer, ollama_url, probe
+
+__all__ = [
+    "DEMO",
+    "find_provider",
+    "has_key",
+    "ollama_finder",
+    "open_chain",
+    "open_model",
+    "pick_default",
+    "pick_summary",
+    "prepare",
+]
 
 DEMO = "demo"
 BEST_ANTHROPIC = "anthropic:claude-opus-5-5"

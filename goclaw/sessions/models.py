@@ -9,7 +9,7 @@ from goclaw.config.schema import Config
 from goclaw.context.compaction import Source, Summarizer
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, ModelPorts
-from goclaw.llm.open import DEMO, ollama_finder, open_chain, pick_default, pick_summary
+from goclaw.llm.open import DEMO, ollama_finder, open_chain, pick_default, pick_summary, prepare
 from goclaw.supervise import background
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,8 @@ class Models:
         find_ollama = ollama_finder(self._config, self._ports)
         try:
             specs, self.sentence = await pick_default(self._config, find_ollama)
+            if DEMO not in specs:
+                await prepare()  # half a second of reading, which must not fall into the first turn
             chain = open_chain(specs, self._config, self._ports, self._notice)
             self.summary_specs = await pick_summary(self._config, find_ollama)
             if self.summary_specs:
