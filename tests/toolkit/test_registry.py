@@ -65,11 +65,14 @@ def test_a_source_is_live() -> None:
     assert known.find("look", OWNER)
 
 
-def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path) -> None:
-    users = Users(USERS)
+async def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "users.json"
+    file.write_text('{"users": {"telegram:1": {}}}')
+    users = Users.read(file)
     known = Registry([Tools([acting("look", Trail().leave)])], Access(users, Config()))
     assert known.find("look", ANNA)
-    users.__init__([])  # type: ignore[misc]  # as when users.json was emptied
+    file.write_text('{"users": {}}')
+    await users.refresh()
     assert known.find("look", ANNA) is None
 
 

@@ -1,0 +1,83 @@
+"""Tasks have a parent, and what fails is started again after a growing pause."""
+
+import asyncio
+
+import pytest
+
+from goclaw.clock import SteppedClock
+from goclaw.supervise import LONGEST_PAUSE, background, keep_running
+
+
+class Failing:
+    """Fails as often as told, then returns."""
+
+    def __init__(self, clock: SteppedClock, failures: int, lasts: float = 0.0) -> None:
+        self.clock, self.failures, self.lasts = clock, failures, lasts
+        self.begun: list[float] = []
+
+    async def run(self) -> None:
+        self.begun.append(self.clock.now())
+        self.clock.advance(self.lasts)
+        if len(self.begun) <= self.failures:
+            raise RuntimeError("broken")
+
+
+async def supervised(part: Failing, clock: SteppedClock) -> list[float]:
+    """Let it run to its end; returns the pauses between its starts."""
+    task = asyncio.ensure_future(keep_running("part", part.run, clock))
+    async with asyncio.timeout(10):
+        while not task.done():
+            await asyncio.sleep(0)
+            if clock.sleepers:
+                clock.advance(0.5)
+        await task
+    return [later - earlier - part.lasts for earlier, later in zip(part.begun, part.begun[1:], strict=False)]
+
+
+async def test_what_fails_is_started_again_after_growing_pauses(
+    clock: SteppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await supervised(Failing(clock, 8), clock) == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert caplog.text.count("RuntimeError: broken") == 8
+
+
+async def test_what_ran_well_for_long_begins_with_a_short_pause_again(clock: SteppedClock) -> None:
+    assert await supervised(Failing(clock, 4, lasts=LONGEST_PAUSE + 1), clock) == [1, 1, 1, 1]
+
+
+async def test_what_returns_is_left_alone(clock: SteppedClock) -> None:
+    part = Failing(clock, 0)
+    await supervised(part, clock)
+    assert len(part.begun) == 1
+
+
+async def test_cancelling_ends_it(clock: SteppedClock) -> None:
+    task = asyncio.ensure_future(keep_running("part", Failing(clock, 100).run, clock))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_background_task_ends_with_its_block() -> None:
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with background(work(), "work") as task:
+        await asyncio.sleep(0)
+        assert not task.done()
+    assert ended.is_set() and task.cancelled()
+
+
+async def test_a_background_task_that_failed_is_not_passed_over_in_silence() -> None:
+    async def work() -> None:
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        async with background(work(), "work") as task:
+            await asyncio.wait({task})

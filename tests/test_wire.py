@@ -1,0 +1,92 @@
+"""Frames survive the way over the socket, and what is no frame is refused."""
+
+import pytest
+from pydantic import ValidationError
+
+from goclaw.events import (
+    Acceptance,
+    AcceptKind,
+    Address,
+    CommandInfo,
+    MessageStored,
+    Notice,
+    Outcome,
+    StreamRestarted,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    TurnEvent,
+    TurnFinished,
+    TurnStarted,
+)
+from goclaw.messages import AssistantMessage, Image, Native, ToolCall, ToolResult, UserMessage
+from goclaw.wire import (
+    CLIENT_FRAME,
+    SERVER_FRAME,
+    Accepted,
+    AskStatus,
+    Attach,
+    Attached,
+    ClientFrame,
+    Happened,
+    Refused,
+    Send,
+    ServerFrame,
+    Status,
+    event_of,
+    happened,
+)
+
+ROW = MessageStored("t", "s", 7, UserMessage("hi", (Image("ab" * 32, "image/png"),)), 1.5, "telegram:5")
+EVENTS: list[TurnEvent] = [
+    TurnStarted("t", "s", Address("telegram", "5", "7", "8")),
+    TextStreamed("t", "s", "zwölf\n\x00"),
+    ThinkingStreamed("t", "s", "hm"),
+    StreamRestarted("t", "s", "truncated"),
+    ToolStarted("t", "s", "c", "read", {"path": "a", "deep": [1, None, {"x": 0.5}]}),
+    ToolFinished("t", "s", "c", "read", "text", True, 1.25),
+    ROW,
+    MessageStored("t", "s", 8, AssistantMessage("", (ToolCall("c", "read", {}),), Native("anthropic", 1, [{}])), 2.0),
+    MessageStored("t", "s", 9, ToolResult("c", "read", "x", is_error=True), 2.0),
+    Notice("s", "compacting"),
+    TurnFinished("t", "s", Outcome.LIMITED, "I stopped."),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_comes_back_as_it_was(event: TurnEvent) -> None:
+    frame = SERVER_FRAME.validate_json(SERVER_FRAME.dump_json(happened(event)))
+    assert isinstance(frame, Happened)
+    assert event_of(frame) == event
+
+
+@pytest.mark.parametrize("frame", [Attach("tui:me", 7, 3), Send("id", "text"), AskStatus()])
+def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
+    assert CLIENT_FRAME.validate_json(CLIENT_FRAME.dump_json(frame)) == frame
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Attached("s", [ROW], "half an ans", [CommandInfo("help", "Show")], "Model: demo."),
+        Accepted("id", Acceptance(AcceptKind.REPLY, text="Stopped.")),
+        Status({"messages": 5, "ollama": {"degraded": False}}),
+        Refused("attached already"),
+    ],
+)
+def test_a_daemons_frame_comes_back_as_it_was(frame: ServerFrame) -> None:
+    assert SERVER_FRAME.validate_json(SERVER_FRAME.dump_json(frame)) == frame
+
+
+def test_an_event_of_a_newer_daemon_is_passed_over() -> None:
+    assert event_of(Happened("SomethingNew", {"x": 1})) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello", "null", "[]", "{}", '{"type": "dance"}', '{"type": "send", "id": "1"}', '{"type": "attach"}'],
+)
+def test_what_is_no_frame_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        CLIENT_FRAME.validate_json(text)
