@@ -69,7 +69,7 @@ async def test_a_path_that_leaves_is_refused(path: str, workspace: Workspace) ->
 
 
 @pytest.mark.parametrize(
-    "target", ["../outside/file", "{outside}/file", "/proc/self/root/etc/passwd", "../outside/new"]
+    "target", ["../outside/file", "{outside}/file", "/proc/self/cwd/pyproject.toml", "../outside/new"]
 )
 async def test_a_symbolic_link_that_leaves_is_refused(target: str, workspace: Workspace, tmp_path: Path) -> None:
     (workspace.root / "link").symlink_to(target.format(outside=tmp_path / "outside"))

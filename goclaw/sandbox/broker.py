@@ -111,10 +111,10 @@ class Broker:
     def tier(self) -> str:
         return "broker" if self._contained else "off"
 
-    def start(self) -> None:
-        """Start the process, if it does not run, without waiting for it to be ready."""
-        if self._process is not None and self._process.poll() is None:
-            return
+    def start(self) -> socket.socket:
+        """Start the process, if it does not run, without waiting for it to be ready; the socket to it."""
+        if self._control is not None and self._process is not None and self._process.poll() is None:
+            return self._control
         self.close()
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -140,6 +140,7 @@ class Broker:
             )
         mine.setblocking(False)
         self._control = mine
+        return mine
 
     def close(self) -> None:
         """End the process; commands that still run are killed when their own sockets close."""
@@ -203,13 +204,12 @@ class Broker:
         return request
 
     async def _send(self, data: bytes, descriptors: list[int]) -> None:
-        self.start()
-        assert self._control is not None  # noqa: S101 -- `start` made it
+        control = self.start()
         try:
             async with asyncio.timeout(_START):
                 while True:
                     try:
-                        socket.send_fds(self._control, [data], descriptors)
+                        socket.send_fds(control, [data], descriptors)
                         return
                     except BlockingIOError:
                         await asyncio.sleep(0.002)

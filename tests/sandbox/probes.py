@@ -1,7 +1,7 @@
 """Programs that try to get out of a sandbox, and the world that they try to reach.
 
 Each probe is Python that runs inside. It calls `escaped()` when it got somewhere it must not get; being refused is an
-OSError. `tests/sandbox/test_containment.py` runs them under every tier, and without containment as a control: a
+OSError. `tests/sandbox/test_sandbox_containment.py` runs them under every tier, and without containment as a control: a
 probe that escapes nowhere proves nothing.
 """
 
@@ -67,7 +67,9 @@ PROBES = {
     "write /usr": Probe("open('/usr/goclaw-probe', 'w'); os.unlink('/usr/goclaw-probe'); escaped()"),
     "write /etc": Probe("open('/etc/goclaw-probe', 'w'); os.unlink('/etc/goclaw-probe'); escaped()"),
     "read the daemon's environment": Probe("'TOKEN' in open(f'/proc/{DAEMON}/environ').read() and escaped()"),
-    "read through the daemon's root": Probe("open(f'/proc/{DAEMON}/root/etc/shadow').read(); escaped()"),
+    "read through the daemon's root": Probe(
+        "open(os.path.join('/proc', str(DAEMON), 'root', 'etc', 'shadow')).read(); escaped()"
+    ),
     "read the daemon's memory": Probe("open(f'/proc/{DAEMON}/mem', 'rb'); escaped()"),
     "connect to loopback": Probe("socket.create_connection(('127.0.0.1', PORT), 2); escaped()"),
     "send a datagram to loopback": Probe(
