@@ -1,0 +1,95 @@
+"""`/status` to the letter of the tools contract."""
+
+from pathlib import Path
+
+import pytest
+
+from goclaw.errors import ModelErrorKind
+from goclaw.llm.base import Usage
+from goclaw.llm.scripted import ScriptedModel
+from tests.harness import Answer, World
+
+SUMMARY = "Anna wants the report on Friday; the file is report.md; nothing is open."
+
+
+def block(text: str, heading: str) -> str:
+    """One block of the answer."""
+    (found,) = [each for each in text.split("\n\n") if each.startswith(heading)]
+    return found
+
+
+@pytest.mark.promise("P-status")
+async def test_the_sizes_of_the_session(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("Hi", usage=Usage(input=124_000, output=1_000))])
+    async with world.running() as core:
+        await core.say("hello")
+        await core.settled()
+        text = await core.command("/status")
+    assert block(text, "Session Status") == (
+        "Session Status\n  Messages: 2\n  Tokens: 125,000 / 200,000 (62.5%)\n  Compactions: 0"
+    )
+
+
+@pytest.mark.promise("P-status")
+async def test_with_a_healthy_ollama(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=ScriptedModel([Answer(SUMMARY)]))
+    async with world.running() as core:
+        for number in range(4):
+            await core.say(f"question {number}")
+            await core.settled()
+        await core.say("/compact")
+        await core.settled()
+        world.clock.advance(300)
+        text = await core.command("/status")
+    assert block(text, "Compaction Health") == (
+        "Compaction Health\n"
+        "  Ollama: healthy (0/3 failures)\n"
+        "  Mode: normal\n"
+        "  Last attempt: 5 min ago\n"
+        "  Pending retries: 0"
+    )
+    assert "  Compactions: 1" in block(text, "Session Status")
+    assert "  Messages: 2" in block(text, "Session Status"), "what the context holds"
+
+
+@pytest.mark.promise("P-status")
+async def test_when_ollama_is_degraded(tmp_path: Path) -> None:
+    broken = ScriptedModel(rest=Answer(error=ModelErrorKind.NETWORK))
+    world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=broken)
+    async with world.running() as core:
+        for number in range(4):
+            await core.say(f"question {number}")
+            await core.settled()
+        for _ in range(3):
+            await core.sessions.contexts.compact(await core.sessions.contexts.session("memory:here"), forced=True)
+            world.script.add(Answer("x"), Answer("x"), Answer("x"))
+            for _ in range(3):
+                await core.say("more")
+                await core.settled()
+        world.clock.advance(300)
+        text = await core.command("/status")
+        asked = len(broken.requests)
+        assert block(text, "Compaction Health") == (
+            "Compaction Health\n  Ollama: degraded (3/3 failures)\n  Mode: fallback to main model\n  Reset in: 25 min"
+        )
+        await core.say("/compact")
+        await core.settled()
+        assert len(broken.requests) == asked == 3, "it is left alone"
+        world.clock.advance(25 * 60)
+        assert "Ollama: healthy (3/3 failures)" in await core.command("/status")
+
+
+@pytest.mark.promise("P-status")
+async def test_without_ollama(tmp_path: Path) -> None:
+    async with World(tmp_path).running() as core:
+        text = await core.command("/status")
+    assert text.startswith("Session Status\n  Messages: 0\n  Tokens: 0 / 200,000 (0.0%)\n  Compactions: 0\n\n")
+    assert block(text, "Compaction Health").startswith(
+        "Compaction Health\n  Ollama: not configured\n  Mode: main model only\n"
+    )
+
+
+async def test_what_we_add_stands_in_a_block_of_its_own(tmp_path: Path) -> None:
+    async with World(tmp_path).running() as core:
+        text = await core.command("/status")
+    assert text.split("\n\n")[2:] == ["GoClaw\n  Model: scripted:test\n  Queue: 0 waiting"]
