@@ -109,7 +109,8 @@ class DeliveryError(GoclawError):
     """A channel could not hand a message over.
 
     `permanent` means that repeating it is useless (blocked, chat gone); `retry_after` is in seconds;
-    `maybe_delivered` means that the message may have arrived all the same (a time-out while sending).
+    `maybe_delivered` means that the message may have arrived all the same (a time-out while sending);
+    `partly` that some of its parts have, and the channel goes on behind them while the daemon lives.
     """
 
     def __init__(
@@ -119,11 +120,13 @@ class DeliveryError(GoclawError):
         permanent: bool = False,
         retry_after: float | None = None,
         maybe_delivered: bool = False,
+        partly: bool = False,
     ) -> None:
         super().__init__(message)
         self.permanent = permanent
         self.retry_after = retry_after
         self.maybe_delivered = maybe_delivered
+        self.partly = partly
 
 
 class SandboxUnavailable(GoclawError):

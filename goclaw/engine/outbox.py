@@ -217,7 +217,8 @@ class Outbox:
                     return await self._fail(delivery, str(error))
                 log.warning("delivery %s to %s: %s; trying again", delivery.id, delivery.address.channel, error)
                 delivery = replace(delivery, repeated=delivery.repeated or error.maybe_delivered)
-                if not delivery.repeated:  # should the daemon end now, it did surely not arrive
+                # Should the daemon end now, it did surely not arrive.
+                if not delivery.repeated and not error.partly:
                     await self._database.write(_STATE(of=delivery.id, new_state="pending"))
                 await self._clock.sleep(error.retry_after or pause)
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -14,11 +14,13 @@ from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.fuzz import MARK, fuzz
 from tests.acceptance.model import EFFECTS, UNKNOWN, EchoModel
 from tests.acceptance.waiting import eventually, never
-from tests.fake_telegram.server import FakeTelegram
+from tests.fake_telegram.faults import too_many
+from tests.fake_telegram.server import FakeTelegram, refusal
+from tests.fake_telegram.world import BOT
 
 pytestmark = [pytest.mark.slow]
 
-ANN = 5
+ANN, GROUP = 5, -100
 QUIET_SECONDS = 0.7
 """How long nothing more may come when everything has come: past the pause before a delivery is tried again."""
 
@@ -39,6 +41,24 @@ class HeldTelegram(FakeTelegram):
             return response
 
         application.middlewares.append(hold)
+
+
+class FloodedTelegram(FakeTelegram):
+    """Wants to be left alone for an hour after the first message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flooded = asyncio.Event()
+
+    def add_routes(self, application: web.Application) -> None:
+        @web.middleware
+        async def flood(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if request.path.lower().endswith("/sendmessage") and len(self.sent()) == 1:
+                self.flooded.set()
+                return refusal(too_many(3600))
+            return await handler(request)
+
+        application.middlewares.append(flood)
 
 
 @asynccontextmanager
@@ -183,3 +203,36 @@ async def test_an_answer_that_telegram_took_without_the_daemon_knowing_comes_aga
         await never(lambda: texts(telegram)[2:], QUIET_SECONDS)
         assert texts(telegram) == ["answer m1 (end)", f"{MARK}\n\nanswer m1 (end)"]
         assert await home.stop() == 0
+
+
+async def test_a_long_answer_of_which_a_part_arrived_begins_anew_with_the_mark(folder: Path, model: EchoModel) -> None:
+    async with FloodedTelegram() as telegram, installation(folder, telegram, model.url) as home:
+        home.write_users({"telegram:5": {}})
+        await home.start(telegram)
+        await telegram.world.say("m1 long", user=ANN)
+        await telegram.flooded.wait()
+        await eventually(lambda: "trying again" in home.output)
+        await home.kill()
+        (first,) = texts(telegram)
+        telegram.world.meet(7)
+        telegram.world.messages[7, 0] = telegram.world.new_message(7, BOT) | {"text": "no longer only one"}
+        await home.start(telegram)
+        await eventually(lambda: texts(telegram)[-1].endswith("(end)"))
+        assert texts(telegram)[1] in (MARK, f"{MARK}\n\n{first}")
+        assert await home.stop() == 0
+
+
+@pytest.mark.promise("P-kill-group")
+async def test_an_answer_that_began_to_grow_in_a_group_is_finished_in_the_same_message(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    gate = model.gate("m1", streamed=2)
+    await telegram.world.say("@claw_bot m1 plain", user=ANN, chat=GROUP)
+    (begun,) = await telegram.wait_sent(GROUP)
+    await eventually((home.state / "telegram-grown.json").exists)
+    gate.opened.set()
+    async with restarted(home, telegram):
+        await eventually(lambda: telegram.sent(GROUP)[-1].text == "answer m1 (end)")
+        await never(lambda: telegram.sent(GROUP)[1:], QUIET_SECONDS)
+    assert telegram.sent(GROUP)[0].message_id == begun.message_id

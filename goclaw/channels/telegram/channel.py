@@ -11,6 +11,7 @@ from telegram import Bot, BotCommand
 from telegram.error import InvalidToken, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts
+from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.health import Health
 from goclaw.channels.telegram.inbound import CHANNEL, MAX_FILE, Me, inbound_of
 from goclaw.channels.telegram.live import LiveViews
@@ -26,6 +27,8 @@ from goclaw.redact import remember
 log = logging.getLogger(__name__)
 
 MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
+GROWN_FILE = "telegram-grown.json"
+"""In the state folder; see `grown`."""
 MAX_SUMMARY = 256
 """Characters in the description of a command (Bot API, BotCommand)."""
 
@@ -36,7 +39,7 @@ class TelegramChannel:
     name = CHANNEL
     capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True)
 
-    def __init__(self, settings: TelegramSettings, token: str, ports: ChannelPorts) -> None:
+    def __init__(self, settings: TelegramSettings, token: str, grown: Grown, ports: ChannelPorts) -> None:
         self._settings = settings
         self._clock = ports.clock
         self._request = AiohttpRequest(ports.http, settings.proxy)
@@ -50,7 +53,7 @@ class TelegramChannel:
         )
         outlet = Outlet(settings, ports.clock)
         self._health = Health(ports.clock)
-        self._live = LiveViews(self._bot, outlet, ports.clock)
+        self._live = LiveViews(self._bot, outlet, grown, ports.clock)
         self._sender = Sender(self._bot, outlet, self._live, ports.load_blob)
 
     async def run(self, gateway: GatewayPort) -> None:
@@ -139,7 +142,8 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     remember(token)
     # At DEBUG the library logs the address of the server, which holds the token, and everything said.
     logging.getLogger("telegram").setLevel(logging.INFO)
-    yield TelegramChannel(config.telegram, token, ports)
+    grown = await asyncio.to_thread(Grown, config.state_dir / GROWN_FILE)
+    yield TelegramChannel(config.telegram, token, grown, ports)
 
 
 PART = ChannelPart("telegram", lambda config: True, open_channel)

@@ -16,6 +16,7 @@ from telegram import Bot
 from telegram.error import TelegramError
 
 from goclaw.channels.telegram.calls import Target, edit_text, entities_of, rendered, send_text, target_of
+from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.inbound import CHANNEL
 from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.render import Chunk
@@ -89,9 +90,10 @@ class View:
 class LiveViews:
     """The views of all turns that came through Telegram."""
 
-    def __init__(self, bot: Bot, outlet: Outlet, clock: Clock) -> None:
+    def __init__(self, bot: Bot, outlet: Outlet, grown: Grown, clock: Clock) -> None:
         self._bot = bot
         self._outlet = outlet
+        self._grown = grown
         self._clock = clock
         self._views: OrderedDict[str, View] = OrderedDict()
 
@@ -109,7 +111,7 @@ class LiveViews:
         """End the view of a turn because its answer goes out now; returns the message that grew in a group."""
         view = self._views.pop(turn, None)
         if view is None:
-            return None
+            return self._grown.message_of(turn)
         view.end()
         try:
             async with asyncio.timeout(CLAIM_SECONDS), view.sending:
@@ -145,7 +147,8 @@ class LiveViews:
 
     def _open(self, turn: str, address: Address, tasks: asyncio.TaskGroup) -> None:
         try:
-            view = View(turn, target_of(address), self._clock.monotonic())
+            known = self._grown.message_of(turn)
+            view = View(turn, target_of(address), self._clock.monotonic(), message_id=known)
         except DeliveryError:
             return  # whoever made this address up learns it when the answer is delivered
         if turn in self._views:
@@ -210,6 +213,7 @@ class LiveViews:
             await self.remove(view.target, sent)
         else:
             view.message_id = sent
+            await self._grown.remember(view.turn, sent)
 
     async def _quietly(self, view: View, show: Callable[[View], Awaitable[None]]) -> None:
         """Do something for show; what fails is counted and otherwise dropped."""

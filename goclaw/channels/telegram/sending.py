@@ -77,16 +77,24 @@ class Sender:
         except ChatMigrated as error:
             # The group became a supergroup, which is another chat.
             self._moved[target.chat] = error.new_chat_id
-            raise DeliveryError("the group moved to another chat id; sending there now", retry_after=0.1) from error
+            raise DeliveryError(
+                "the group moved to another chat id; sending there now", retry_after=0.1, partly=self._begun(delivery)
+            ) from error
         except Flood as error:
             self._outlet.hold(target.chat, error.seconds)
-            raise DeliveryError(error.message, retry_after=error.seconds) from error
+            raise DeliveryError(error.message, retry_after=error.seconds, partly=self._begun(delivery)) from error
         except TelegramError as error:
             raise DeliveryError(
                 f"telegram: {error.message}",
                 permanent=isinstance(error, Forbidden | BadRequest),
                 maybe_delivered=isinstance(error, Unanswered),
+                partly=self._begun(delivery),
             ) from error
+
+    def _begun(self, delivery: Delivery) -> bool:
+        """Whether some of its messages are there already."""
+        progress = self._progress.get(delivery.id)
+        return progress is not None and progress.done > 0
 
     async def _act(self, delivery: Delivery, target: Target) -> Receipt:
         if delivery.action == "send":
@@ -108,14 +116,13 @@ class Sender:
         while len(self._progress) > REMEMBERED:
             self._progress.popitem(last=False)
         note = (AFTER_SILENCE if known else AFTER_RESTART) if delivery.repeated else ""
-        if progress.edits is not None:
-            note = ""  # the same edit twice is one
         for part in progress.parts[progress.done :]:
-            for piece in marked(part, note):
+            edits = progress.edits is not None and progress.done == 0  # the same edit twice is one
+            for piece in marked(part, "" if edits else note):
                 sent = await self._hand_over(progress, piece, target)
                 progress.first = progress.first or str(sent)
             progress.done += 1
-            note = ""
+            note = note if edits else ""
             target = replace(target, reply_to=None)
         del self._progress[delivery.id]
         return Receipt(progress.first)
