@@ -13,10 +13,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from aiohttp import WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
 from goclaw.clock import Clock
+from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor, Address, GatewayPort, Inbound, MessageStored, StreamRestarted, TurnEvent
 from goclaw.users import login_name
 from goclaw.wire import (
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 
 PING_SECONDS = 20.0
 """How often a silent client is asked whether it is still there."""
+GOODBYE_SECONDS = 0.5
+"""What a client gets to answer that it has heard the end of the connection."""
 
 
 def owner_key(session: str) -> str:
@@ -62,20 +65,30 @@ class SocketServer:
         self._gateway = gateway
         self._clock = clock
         self._greeting = greeting
+        self._connections: set[web.WebSocketResponse] = set()
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         """One client's connection, from its first frame to its last."""
         if _peer_uid(request) != os.getuid():
             raise web.HTTPForbidden(text="this socket belongs to another user")
-        connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME)
+        connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME, timeout=GOODBYE_SECONDS)
         await connection.prepare(request)
-        attach = await _receive(connection)
-        if not isinstance(attach, Attach):
-            await _send(connection, Refused("the first frame must be `attach`"))
-        else:
-            await self._attend(connection, attach)
-        await connection.close()
+        self._connections.add(connection)
+        try:
+            attach = await _receive(connection)
+            if not isinstance(attach, Attach):
+                await _send(connection, Refused("the first frame must be `attach`"))
+            else:
+                await self._attend(connection, attach)
+            await connection.close()
+        finally:
+            self._connections.discard(connection)
         return connection
+
+    async def end(self, _: web.Application) -> None:
+        """Tell every client that the daemon ends."""
+        closing = [connection.close(code=WSCloseCode.GOING_AWAY) for connection in self._connections]
+        await asyncio.gather(*closing)
 
     async def _attend(self, connection: web.WebSocketResponse, attach: Attach) -> None:
         actor = Actor(owner_key(attach.session), "socket", owner=True, name=login_name())
@@ -103,6 +116,13 @@ class SocketServer:
                 showing.cancel()
 
     async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
+        try:
+            answer = await self._answer_to(frame, session, actor)
+        except StateError as error:
+            answer = Refused(str(error))
+        await _send(connection, answer)
+
+    async def _answer_to(self, frame: ClientFrame, session: str, actor: Actor) -> ServerFrame:
         match frame:
             case Send():
                 inbound = Inbound(
@@ -113,11 +133,11 @@ class SocketServer:
                     address=Address(LOCAL, session),
                     received_at=self._clock.now(),
                 )
-                await _send(connection, Accepted(frame.id, await self._gateway.accept(inbound)))
+                return Accepted(frame.id, await self._gateway.accept(inbound))
             case AskStatus():
-                await _send(connection, Status(dict(await self._gateway.status(session))))
+                return Status(dict(await self._gateway.status(session)))
             case Attach():
-                await _send(connection, Refused("attached already; open another connection"))
+                return Refused("attached already; open another connection")
 
 
 async def _show(connection: web.WebSocketResponse, events: AsyncIterator[TurnEvent], last: int) -> None:
@@ -167,6 +187,7 @@ async def open_socket(
     server = SocketServer(gateway, clock, greeting)
     application = web.Application()
     application.router.add_get(PATH, server.serve)
+    application.on_shutdown.append(server.end)
     runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
