@@ -174,7 +174,9 @@ class LiveViews:
             view.changed.clear()
             if self._clock.monotonic() >= view.not_before:
                 async with view.sending:
-                    await self._quietly(view, self._show)
+                    # A missing typing sign says nothing about previews, so only these count.
+                    if not await self._quietly(view, self._show):
+                        view.failures += 1
             await self._either(view.ended, DRAFT_SECONDS if view.target.is_private else GROUP_SECONDS)
 
     async def _show(self, view: View) -> None:
@@ -215,16 +217,17 @@ class LiveViews:
             view.message_id = sent
             await self._grown.remember(view.turn, sent)
 
-    async def _quietly(self, view: View, show: Callable[[View], Awaitable[None]]) -> None:
-        """Do something for show; what fails is counted and otherwise dropped."""
+    async def _quietly(self, view: View, show: Callable[[View], Awaitable[None]]) -> bool:
+        """Do something for show. False: it failed, which nobody else needs to know; a wish to wait is no failure."""
         try:
             await show(view)
         except Flood as error:
             view.not_before = self._clock.monotonic() + error.seconds
             view.changed.set()
         except TelegramError as error:
-            view.failures += 1
             log.debug("the live view of turn %s failed: %s", view.turn, error.message)
+            return False
+        return True
 
     async def _either(self, event: asyncio.Event, seconds: float) -> None:
         """Return when `event` is set or the time has passed."""
