@@ -1,5 +1,6 @@
 """The first quarter of an hour: nothing is configured, and everything but an AI works."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.daemon import Installation, installation
-from tests.acceptance.model import EchoModel
+from tests.acceptance.model import UNKNOWN, EchoModel
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 
 pytestmark = [pytest.mark.slow]
 
+GRACE_SECONDS = 10.0
+"""What a stopping daemon gives to turns that run (docs: `goclaw stop`)."""
 NO_AI = "[demo] No AI is connected"
 FIRST_BLOCKS = re.compile(
     r"Session Status\n"
@@ -130,3 +133,36 @@ async def test_sigterm_lets_a_running_turn_end(home: Installation, telegram: Fak
     gate.opened.set()
     assert await home.wait() == 0
     assert [sent.text for sent in telegram.sent(5)] == ["answer m1 (end)"]
+
+
+async def test_sigterm_waits_a_while_for_a_command_and_the_next_daemon_tells_what_became_of_it(
+    home: Installation, telegram: FakeTelegram
+) -> None:
+    await home.start(telegram)
+    await telegram.world.say("m1 run touch begun; sleep 200", user=5)
+    await eventually((home.workspace / "begun").exists)
+    began = clock.monotonic()
+    assert await home.stop() == 0
+    assert clock.monotonic() - began < GRACE_SECONDS + 5
+    assert telegram.sent(5) == [] and "Traceback" not in home.output
+    await home.start(telegram)
+    assert UNKNOWN in (await telegram.wait_sent(5))[0].text
+
+
+@pytest.mark.promise("P-one-daemon")
+async def test_of_two_daemons_started_together_one_runs(bare: Installation) -> None:
+    other = Installation(bare.folder)
+    await asyncio.gather(bare.spawn(), other.spawn())
+    assert bare.process is not None and other.process is not None
+    both = [bare.process, other.process]
+
+    def ended() -> list[int]:
+        return [process.returncode for process in both if process.returncode is not None]
+
+    try:
+        await eventually(lambda: ended() and "GoClaw is running." in bare.output)
+        assert ended() == [1]
+        assert "another GoClaw" in bare.output and "Traceback" not in bare.output
+        assert (await bare.run("send", "hello")).code == 0
+    finally:
+        await other.kill()

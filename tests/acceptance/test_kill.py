@@ -86,6 +86,20 @@ async def test_thirty_kills_lose_nothing_and_repeat_nothing_unmarked(folder: Pat
     assert outcome.ready_longest < 15, "a restart takes seconds, not minutes"
 
 
+async def test_a_first_start_that_was_killed_again_and_again_leaves_nothing_that_stops_the_next(
+    home: Installation, telegram: FakeTelegram
+) -> None:
+    for name in ("goclaw.lock", "goclaw.db", "memory.db", "goclaw.sock"):
+        await home.spawn()
+        await eventually((home.state / name).exists)
+        await home.kill()
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=ANN)
+    await telegram.wait_sent(ANN)
+    assert texts(telegram) == ["answer m1 (end)"]
+    assert await home.stop() == 0
+
+
 @pytest.mark.promise("P-kill-before-model")
 async def test_a_message_taken_in_before_the_model_was_asked_is_answered_by_the_next_daemon(
     home: Installation, telegram: FakeTelegram, model: EchoModel
