@@ -1,6 +1,7 @@
 """The daemon in this process, until somebody ends it."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -39,6 +40,9 @@ async def _serve(config: Config) -> None:
         with suppress(ConfigError):
             await app.models.agent()
         print(app.models.sentence, flush=True)
+        # What is there now stays to the end: the collector need never look at it again.
+        gc.freeze()
+        gc.enable()
         await stopping.wait()
         print("Stopping; what is unfinished goes on at the next start.", flush=True)
 
