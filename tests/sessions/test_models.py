@@ -1,0 +1,90 @@
+"""Which models answer, and what people hear when none can be opened."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import Config
+from goclaw.context.compaction import Source
+from goclaw.errors import ConfigError
+from goclaw.llm.base import ChatModel, ModelPorts
+from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.sessions.models import Models, open_models
+from tests.harness import World
+from tests.parts import GivenModels
+
+
+async def no_image(blob: str) -> bytes:
+    raise AssertionError("nobody asks for a picture here")
+
+
+@asynccontextmanager
+async def models_of(folder: Path, **models: Any) -> AsyncIterator[Models]:
+    config = Config.model_validate({"state_dir": folder, "models": models})
+    async with aiohttp.ClientSession() as http:
+        ports = ModelPorts(http, no_image, SteppedClock())
+        async with open_models(config, ports, lambda line: None) as opened:
+            yield opened
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps([{"text": "Hello"}]))
+    return f"scripted:{path}"
+
+
+async def test_the_configured_chain_answers(tmp_path: Path, script: str) -> None:
+    async with models_of(tmp_path, agent=[script], summary=[]) as models:
+        assert (await models.agent()).spec == models.main == script
+        assert models.sentence == f"Model: {script}, as configured in `models.agent`."
+        assert [each.source for each in await models.summarizers()] == [Source.FALLBACK]
+        assert models.summary_specs == () and not models.is_demo
+
+
+async def test_summaries_have_a_chain_of_their_own_and_the_main_model_behind_it(tmp_path: Path, script: str) -> None:
+    async with models_of(tmp_path, agent=[script], summary=[script]) as models:
+        assert [each.source for each in await models.summarizers()] == [Source.LLM, Source.FALLBACK]
+
+
+async def test_the_demo_model_writes_no_summaries(tmp_path: Path) -> None:
+    async with models_of(tmp_path, agent=["demo"], summary=[]) as models:
+        assert await models.summarizers() == [] and models.is_demo
+
+
+async def test_a_model_that_cannot_be_opened_is_an_error_that_says_why(tmp_path: Path) -> None:
+    async with models_of(tmp_path, agent=["scripted:nowhere.json"], summary=[]) as models:
+        with pytest.raises(ConfigError, match="cannot be read"):
+            await models.agent()
+        assert models.main == "" and models.sentence.startswith("Model: none. scripted:nowhere.json")
+
+
+class NoModels(GivenModels):
+    """No model can be opened."""
+
+    async def agent(self) -> ChatModel:
+        raise ConfigError("anthropic:claude needs a key: set ANTHROPIC_API_KEY")
+
+    @property
+    def main(self) -> str:
+        return ""
+
+
+async def test_without_a_model_people_hear_why_and_nothing_they_say_is_lost(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.models = NoModels(world.script)
+    async with world.running() as core:
+        await core.say("hello")
+        await core.settled()
+        sentence = "anthropic:claude needs a key: set ANTHROPIC_API_KEY"
+        assert await core.messages() == [UserMessage("hello"), AssistantMessage(f"[{sentence}]")]
+        assert "Tokens: " in await core.command("/status")
+        assert (await core.command("/compact")) == ""
+        await core.settled()
+    assert world.texts()[0] == sentence
