@@ -73,11 +73,11 @@ class EchoModel:
         body = orjson.loads(await request.read())
         self.requests.append(body)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
         said = last_words(body)
         gates = [gate for gate in self.gates if gate.text in said and not gate.opened.is_set()]
         deltas = answer_to(body)
         with suppress(ConnectionError):
+            await response.prepare(request)
             for number, delta in enumerate(deltas):
                 for gate in gates:
                     if gate.streamed == number:
