@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 10.0
 """What running turns and deliveries get to end when the daemon is asked to; the rest is taken up at the next start."""
+PRUNE_SECONDS = 24 * 3600.0
 
 
 @dataclass(slots=True)
@@ -73,16 +74,31 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
+class Ground:
+    """What everything else stands on."""
+
+    config: Config
+    clock: Clock
+    users: Users
+    access: Access
+    bus: Bus
+    database: Database
+    environment: Environment
+    ports: ModelPorts
+
+
+@dataclass(frozen=True, slots=True)
 class App:
     """The running daemon, for those who started it."""
 
-    config: Config
-    gateway: Gateway
-    sessions: Sessions
-    engine: Lanes
-    outbox: Outbox
+    ground: Ground
     channels: Mapping[str, Channel]
     models: Models
+    registry: Registry
+    sessions: Sessions
+    journal: Journal
+    engine: Lanes
+    outbox: Outbox
 
 
 def _prepare_workspace(root: Path) -> None:
@@ -126,61 +142,55 @@ async def open_app(config: Config, clock: Clock | None = None, *, with_channels:
         ConfigError: something in the configuration or users.json cannot be used.
         StateError: the state folder cannot be used, or another daemon has it.
     """
-    clock = clock or RealClock()
     async with AsyncExitStack() as stack:
-        stack.enter_context(open_state(config))
-        users = await stack.enter_async_context(open_users(config.users_path, clock))
-        database = await stack.enter_async_context(open_database(config.database_path))
-        environment = await stack.enter_async_context(open_environment(config, users, clock))
-        access = Access(users, config)
-        bus = Bus()
-        http = await stack.enter_async_context(open_client())
-        ports = ModelPorts(http, environment.blobs.get, clock)
-        channels = await _open_channels(stack, config, ports) if with_channels else {}
-        outbox = await stack.enter_async_context(open_outbox(database, channels, clock))
-        models = await stack.enter_async_context(open_models(config, ports, lambda line: log.warning("%s", line)))
-        registry = Registry([BuiltIn()], access)
-        dispatcher = Dispatcher(registry, access, environment)
-        sessions = Sessions(
-            SessionPorts(
-                config=config,
-                clock=clock,
-                bus=bus,
-                blobs=environment.blobs,
-                transcripts=Transcripts(database),
-                outbox=outbox,
-                channels=channels,
-                dispatcher=dispatcher,
-                environment=environment,
-                models=models,
-                prompt=Prompt(),
-            )
-        )
-        journal = Journal(database)
-        engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
-        gateway = _gateway(
-            _Parts(
-                config,
-                clock,
-                users,
-                access,
-                bus,
-                database,
-                journal,
-                engine,
-                outbox,
-                sessions,
-                channels,
-                models,
-                registry,
-            )
-        )
-        await stack.enter_async_context(
-            open_socket(config.socket_path, gateway, clock, greeting=lambda: models.sentence)
-        )
-        app = App(config, gateway, sessions, engine, outbox, channels, models)
-        await _start(stack, app, users, journal, clock)
+        ground = await _open_ground(stack, config, clock or RealClock())
+        channels = await _open_channels(stack, config, ground.ports) if with_channels else {}
+        app = await _open_engine(stack, ground, channels)
+        await _start(stack, app)
         yield app
+
+
+async def _open_ground(stack: AsyncExitStack, config: Config, clock: Clock) -> Ground:
+    stack.enter_context(open_state(config))
+    users = await stack.enter_async_context(open_users(config.users_path, clock))
+    database = await stack.enter_async_context(open_database(config.database_path))
+    environment = await stack.enter_async_context(open_environment(config, users, clock))
+    http = await stack.enter_async_context(open_client())
+    return Ground(
+        config=config,
+        clock=clock,
+        users=users,
+        access=Access(users, config),
+        bus=Bus(),
+        database=database,
+        environment=environment,
+        ports=ModelPorts(http, environment.blobs.get, clock),
+    )
+
+
+async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel]) -> App:
+    config, clock = ground.config, ground.clock
+    outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
+    models = await stack.enter_async_context(open_models(config, ground.ports, lambda line: log.warning("%s", line)))
+    registry = Registry([BuiltIn()], ground.access)
+    sessions = Sessions(
+        SessionPorts(
+            config=config,
+            clock=clock,
+            bus=ground.bus,
+            blobs=ground.environment.blobs,
+            transcripts=Transcripts(ground.database),
+            outbox=outbox,
+            channels=channels,
+            dispatcher=Dispatcher(registry, ground.access, ground.environment),
+            environment=ground.environment,
+            models=models,
+            prompt=Prompt(),
+        )
+    )
+    journal = Journal(ground.database)
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
+    return App(ground, channels, models, registry, sessions, journal, engine, outbox)
 
 
 async def _open_channels(stack: AsyncExitStack, config: Config, ports: ModelPorts) -> dict[str, Channel]:
@@ -194,78 +204,71 @@ async def _open_channels(stack: AsyncExitStack, config: Config, ports: ModelPort
     return channels
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    config: Config
-    clock: Clock
-    users: Users
-    access: Access
-    bus: Bus
-    database: Database
-    journal: Journal
-    engine: Lanes
-    outbox: Outbox
-    sessions: Sessions
-    channels: Mapping[str, Channel]
-    models: Models
-    registry: Registry
-
-
-def _rights(parts: _Parts, actor: Actor) -> str:
+def _rights(app: App, actor: Actor) -> str:
     """What an actor may do, in words, for /whoami."""
-    tools = ", ".join(spec.name for spec in parts.registry.visible_to(actor)) or "none"
-    return f"Role: {'admin' if parts.access.is_admin(actor) else 'user'}\nTools: {tools}"
+    tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
+    return f"Role: {'admin' if app.ground.access.is_admin(actor) else 'user'}\nTools: {tools}"
 
 
-def _gateway(parts: _Parts) -> Gateway:
-    commands = {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()}
+def _details(app: App, session: str) -> Mapping[str, str]:
+    """More lines for the status of a session."""
+    lines = {name.capitalize(): channel.health() for name, channel in app.channels.items()}
+    lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
+    if app.ground.users.problem:
+        lines["Users"] = f"users.json is broken, the last good version is in force: {app.ground.users.problem}"
+    return lines
 
-    def details(session: str) -> Mapping[str, str]:
-        lines = {name.capitalize(): channel.health() for name, channel in parts.channels.items()}
-        lines["Queue"] = f"{parts.engine.waiting(session)} waiting, {parts.outbox.waiting()} deliveries under way"
-        if parts.users.problem:
-            lines["Users"] = f"users.json is broken, the last good version is in force: {parts.users.problem}"
-        return lines
 
+def _gateway(app: App) -> Gateway:
     ports = CommandPorts(
-        sessions=parts.sessions,
-        engine=parts.engine,
-        clock=parts.clock,
+        sessions=app.sessions,
+        engine=app.engine,
+        clock=app.ground.clock,
         visible=lambda actor: gateway.commands(actor),
-        details=details,
+        details=lambda session: _details(app, session),
         report=lambda inbound, text: gateway.report(inbound, text),
-        rights=lambda actor: _rights(parts, actor),
+        rights=lambda actor: _rights(app, actor),
     )
     gateway = Gateway(
         GatewayPorts(
-            access=parts.access,
-            bus=parts.bus,
-            clock=parts.clock,
-            commands=commands,
+            access=app.ground.access,
+            bus=app.ground.bus,
+            clock=app.ground.clock,
+            commands={
+                name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()
+            },
             command_ports=ports,
-            database=parts.database,
-            engine=parts.engine,
-            journal=parts.journal,
-            limits=parts.config.limits,
-            outbox=parts.outbox,
-            transcripts=Transcripts(parts.database),
+            database=app.ground.database,
+            engine=app.engine,
+            journal=app.journal,
+            limits=app.ground.config.limits,
+            outbox=app.outbox,
+            transcripts=Transcripts(app.ground.database),
         )
     )
     return gateway
 
 
-async def _start(stack: AsyncExitStack, app: App, users: Users, journal: Journal, clock: Clock) -> None:
-    """Everything is open: take up what was left, then let the world in. Ends in the opposite order."""
-    stack.push_async_callback(_wind_down, app)
-    for warning in tool_warnings(app.config.users_path, users.all(), app.sessions.tools):
+async def _start(stack: AsyncExitStack, app: App) -> None:
+    """Everything is open: take up what was left, then let the world in. Ends in the opposite order.
+
+    What was left comes first, so that nobody's new message overtakes an old one of the same session.
+    """
+    ground = app.ground
+    for warning in tool_warnings(ground.config.users_path, ground.users.all(), app.registry.names()):
         log.warning("%s", warning)
     turns, deliveries = await app.engine.resume(), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up %d turns and %d deliveries from before", turns, deliveries)
+    gateway = _gateway(app)
+    await stack.enter_async_context(
+        open_socket(ground.config.socket_path, gateway, ground.clock, greeting=lambda: app.models.sentence)
+    )
+    stack.push_async_callback(_wind_down, app)
     for name, channel in app.channels.items():
-        work = keep_running(name, partial(channel.run, app.gateway), clock)
+        work = keep_running(name, partial(channel.run, gateway), ground.clock)
         await stack.enter_async_context(background(work, f"channel {name}"))
-    await stack.enter_async_context(background(_prune(journal, app.outbox, clock), "pruning"))
+    await stack.enter_async_context(background(_prune(app), "pruning"))
 
 
 async def _wind_down(app: App) -> None:
@@ -279,11 +282,12 @@ async def _wind_down(app: App) -> None:
         log.warning("%d deliveries are left for the next start", app.outbox.waiting())
 
 
-async def _prune(journal: Journal, outbox: Outbox, clock: Clock) -> None:
+async def _prune(app: App) -> None:
+    """Forget what nobody can ask for any more, once a day."""
     while True:
         try:
-            await journal.prune(clock.now())
-            await outbox.prune()
+            await app.journal.prune(app.ground.clock.now())
+            await app.outbox.prune()
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
-        await clock.sleep(24 * 3600.0)
+        await app.ground.clock.sleep(PRUNE_SECONDS)

@@ -63,11 +63,6 @@ class Sessions:
             ports.transcripts, ports.models, ports.config.compaction, ports.clock, ports.bus.publish
         )
 
-    @property
-    def tools(self) -> list[str]:
-        """Names of all tools, whoever may use them."""
-        return self._ports.dispatcher.registry.names()
-
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
         inbound = turn.inbound

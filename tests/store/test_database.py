@@ -52,7 +52,10 @@ async def test_text_that_is_not_unicode_fails_alone(database: Database) -> None:
 async def test_a_thousand_writes_at_once_all_arrive_in_order(database: Database) -> None:
     insert = insert_into(sessions, "key", "created_at", "context_start")
     results = await asyncio.gather(
-        *(database.write(insert(key=f"{n:04}", created_at=1.0, context_start=0), durable=n % 7 == 0) for n in range(1000))
+        *(
+            database.write(insert(key=f"{n:04}", created_at=1.0, context_start=0), durable=n % 7 == 0)
+            for n in range(1000)
+        )
     )
     assert [result[0].lastrowid for result in results] == sorted(result[0].lastrowid for result in results)
     assert len(await keys(database)) == 1000
