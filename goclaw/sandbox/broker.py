@@ -23,7 +23,7 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import landlock, seccomp
 from goclaw.sandbox.base import Command, Policy, Process, Tier
 from goclaw.sandbox.broker_main import PACKET
-from goclaw.sandbox.descriptors import chunks, reading, stdin_of
+from goclaw.sandbox.descriptors import background, chunks, reading, stdin_of, to_the_end
 from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
 
 log = logging.getLogger(__name__)
@@ -176,12 +176,9 @@ class Broker:
                 os.close(write_end)
             process = BrokerProcess(channel, output)
             await process.started()
-            following = asyncio.create_task(process.follow(), name="exec broker")
-            try:
-                yield process
-            finally:
-                await process.kill()
-                following.cancel()
+            await stack.enter_async_context(background(process.follow()))
+            stack.push_async_callback(lambda: to_the_end(process.kill()))
+            yield process
 
     def _request(self, command: Command, policy: Policy, scratch: Path) -> dict[str, Any]:
         limits = policy.limits

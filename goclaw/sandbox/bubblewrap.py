@@ -13,17 +13,16 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import seccomp, tree
 from goclaw.sandbox.base import Command, Limits, Policy, Process, Tier
 from goclaw.sandbox.broker_main import NICENESS, limits_of
-from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of, until_ended
+from goclaw.sandbox.descriptors import background, chunks, closing, file_of, reading, stdin_of, to_the_end, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
 
 log = logging.getLogger(__name__)
@@ -66,15 +65,25 @@ class BubblewrapProcess:
     async def kill(self) -> None:
         if self._popen.returncode is None:
             self._killed = True
+            if self._first < 0:
+                self._kill_unborn()
             for process in (self._first, self._outer):
                 if process >= 0:
-                    _signal(process)
+                    _signal(process, signal.SIGKILL)
         try:
             async with asyncio.timeout(_DEATH):
                 while not await self._is_gone_soon():
                     await asyncio.to_thread(self._help_to_die)
         except TimeoutError:
             log.warning("a killed command is still not gone after %s s", _DEATH)
+
+    def _kill_unborn(self) -> None:
+        """Before bubblewrap has told of the first process, that one does not die with it but would wait for ever."""
+        _signal(self._outer, signal.SIGSTOP)
+        # Once it stands still it starts nothing more, and what it started can be seen.
+        os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        for pid in tree.children_of(self._popen.pid):
+            tree.kill(pid)
 
     async def _is_gone_soon(self) -> bool:
         try:
@@ -181,12 +190,12 @@ class Bubblewrap:
                 )  # fmt: skip
             process = BubblewrapProcess(popen, output, policy.limits)
             stack.callback(process.close)
-            await stack.enter_async_context(_background(process.reap()))
-            stack.push_async_callback(process.kill)
+            await stack.enter_async_context(background(process.reap()))
+            stack.push_async_callback(lambda: to_the_end(process.kill()))
             await process.started(status, block_write, output)
-            await stack.enter_async_context(_background(process.follow(status)))
+            await stack.enter_async_context(background(process.follow(status)))
             if os.geteuid() == 0:
-                await stack.enter_async_context(_background(process.count()))
+                await stack.enter_async_context(background(process.count()))
             yield process
 
     def _popen(self, arguments: list[str], stdin: int, output: int, passed: tuple[int, ...]) -> subprocess.Popen[bytes]:
@@ -260,21 +269,11 @@ def _limit(pid: int, limits: Limits) -> None:
         resource.prlimit(pid, kind, (bound, bound))
 
 
-def _signal(process: int) -> None:
+def _signal(process: int, number: signal.Signals) -> None:
     try:
-        signal.pidfd_send_signal(process, signal.SIGKILL)
+        signal.pidfd_send_signal(process, number)
     except ProcessLookupError:
         pass  # it has ended already
-
-
-@asynccontextmanager
-async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Run every probe in every tier as whoever runs this, and write one line for each that ended unexpectedly.
 
-Started by `test_sandbox_containment.py` as a plain user, with a Python that the user can reach: only the standard library and
+Started by `test_sandbox_containment.py` as a plain user,
+with a Python that the user can reach: only the standard library and
 those modules of GoClaw that need nothing else.
 """
 

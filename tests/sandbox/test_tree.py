@@ -46,7 +46,12 @@ async def run(sandbox: Sandbox, workspace: Path, script: str, policy: Policy | N
 
 
 def sleepers(mark: str) -> list[int]:
-    return [process.pid for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
+    return [process.pid for process in marked(mark)]
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """The processes with this argument; zombies have none."""
+    return [process for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
 
 
 @pytest.fixture
@@ -166,6 +171,26 @@ async def test_leaving_the_block_early_kills_the_command(sandbox: Sandbox, tmp_p
         assert await anext(process.output) == b"up\n"
 
     assert sleepers(mark) == []
+
+
+async def test_cancelling_while_a_command_starts_leaves_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
+    mark = f"{os.getpid() % 10_000 + 30_000}.{time.monotonic_ns() % 10**9}"
+    command = Command(("/bin/sleep", mark), tmp_path, {"PATH": INSIDE_PATH})
+
+    async def start() -> None:
+        async with sandbox.run(command, Policy(tmp_path)):
+            pass
+
+    async with asyncio.timeout(40):
+        for step in range(60):
+            starting = asyncio.create_task(start())
+            await asyncio.wait([starting], timeout=step * 0.0002)
+            starting.cancel()
+            await asyncio.wait([starting])
+        # A supervisor that is cut off ends its tree by itself, a moment later.
+        _, alive = await asyncio.to_thread(psutil.wait_procs, marked(mark), 5)
+
+    assert alive == []
 
 
 async def test_a_gigabyte_of_output_costs_no_memory(sandbox: Sandbox, tmp_path: Path) -> None:
