@@ -1,8 +1,9 @@
 """kill -9 at every moment that matters, and at thirty that nobody chose."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import psutil
@@ -95,6 +96,23 @@ async def test_a_first_start_that_was_killed_again_and_again_leaves_nothing_that
         await home.kill()
     await home.start(telegram)
     await telegram.world.say("m1 plain", user=ANN)
+    await telegram.wait_sent(ANN)
+    assert texts(telegram) == ["answer m1 (end)"]
+    assert await home.stop() == 0
+
+
+@pytest.mark.promise("P-kill-before-commit")
+async def test_a_message_is_not_acknowledged_to_telegram_before_it_is_on_disk(
+    home: Installation, telegram: FakeTelegram
+) -> None:
+    """Somebody else holds the database, so the daemon has the message and cannot write it down."""
+    await home.start(telegram)
+    with closing(sqlite3.connect(home.state / "goclaw.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await telegram.world.say("m1 plain", user=ANN)
+        await never(lambda: telegram.world.confirmed, QUIET_SECONDS)
+        await home.kill()
+    await home.start(telegram)
     await telegram.wait_sent(ANN)
     assert texts(telegram) == ["answer m1 (end)"]
     assert await home.stop() == 0
