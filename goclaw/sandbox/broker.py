@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import landlock, seccomp
 from goclaw.sandbox.base import Command, Policy, Process, Tier
 from goclaw.sandbox.broker_main import PACKET
-from goclaw.sandbox.descriptors import background, chunks, reading, stdin_of, to_the_end
+from goclaw.sandbox.descriptors import background, chunks, closing, reading, stdin_of, to_the_end
 from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
 
 log = logging.getLogger(__name__)
@@ -162,18 +162,18 @@ class Broker:
         async with AsyncExitStack() as stack:
             scratch = await stack.enter_async_context(_scratch_folder())
             request = self._request(command, policy, scratch)
+            given = stack.enter_context(ExitStack())  # what the supervisor gets: ours is closed once it has its own
             channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            stack.callback(channel.close)
+            stack.enter_context(channel)
+            given.enter_context(theirs)
             channel.setblocking(False)
             read_end, write_end = os.pipe()
+            given.enter_context(closing(write_end))
             output = await stack.enter_async_context(reading(read_end))
             stdin = stdin_of(command.stdin)
-            try:
-                await self._send(json.dumps(request).encode(), [theirs.fileno(), stdin, write_end])
-            finally:
-                theirs.close()
-                os.close(stdin)
-                os.close(write_end)
+            given.enter_context(closing(stdin))
+            await self._send(json.dumps(request).encode(), [theirs.fileno(), stdin, write_end])
+            given.close()
             process = BrokerProcess(channel, output)
             await process.started()
             await stack.enter_async_context(background(process.follow()))

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
 
@@ -172,22 +172,25 @@ class Bubblewrap:
     async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
         refuse_system(policy.workspace)
         async with AsyncExitStack() as stack:
+            given = stack.enter_context(ExitStack())  # what bubblewrap gets: ours is closed once it has its own
             status_read, status_write = os.pipe()
-            block_read, block_write = os.pipe()
-            output_read, output_write = os.pipe()
-            stack.enter_context(closing(block_write))
+            given.enter_context(closing(status_write))
             status = await stack.enter_async_context(reading(status_read))
+            output_read, output_write = os.pipe()
+            given.enter_context(closing(output_write))
             output = await stack.enter_async_context(reading(output_read))
+            block_read, block_write = os.pipe()
+            given.enter_context(closing(block_read))
+            stack.enter_context(closing(block_write))
             program = file_of(_filter(policy.network), "seccomp")
             options = [*self._options(command, policy), "--seccomp", str(program)]
             options += ["--json-status-fd", str(status_write), "--block-fd", str(block_read)]
             arguments = file_of(b"".join(os.fsencode(option) + b"\0" for option in options), "options")
             stdin = stdin_of(command.stdin)
-            with closing(status_write, block_read, output_write, program, arguments, stdin):
-                popen = self._popen(
-                    [str(arguments), "--", *command.argv], stdin, output_write,
-                    (arguments, program, status_write, block_read),
-                )  # fmt: skip
+            given.enter_context(closing(program, arguments, stdin))
+            passed = (arguments, program, status_write, block_read)
+            popen = self._popen([str(arguments), "--", *command.argv], stdin, output_write, passed)
+            given.close()
             process = BubblewrapProcess(popen, output, policy.limits)
             stack.callback(process.close)
             await stack.enter_async_context(background(process.reap()))

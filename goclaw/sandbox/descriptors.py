@@ -37,9 +37,14 @@ def stdin_of(data: bytes | None) -> int:
 async def reading(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
     """A reader of the pipe `descriptor`, which it owns. At most a few chunks wait in memory; the writer waits, too."""
     reader = asyncio.StreamReader(limit=CHUNK)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
-    )
+    file = os.fdopen(descriptor, "rb", 0)
+    try:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), file
+        )
+    except BaseException:
+        file.close()
+        raise
     try:
         yield reader
     finally:
