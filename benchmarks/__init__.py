@@ -1,0 +1,1 @@
+"""What GoClaw costs: time, memory, throughput. See README.md."""

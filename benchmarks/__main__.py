@@ -1,0 +1,87 @@
+"""`python -m benchmarks [--quick] [--only NAME]…`: run the benchmarks, print the table, keep the figures as JSON."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import containment, journal, memory, overhead, processor, responsiveness, starting, throughput
+from benchmarks.figures import Figure, Json, Options
+from benchmarks.stage import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+Measure = Callable[[Options], Awaitable[list[Figure]]]
+
+BENCHMARKS: Mapping[str, Measure] = {
+    "help": starting.measure_help,
+    "start": starting.measure_start,
+    "memory": memory.measure_memory,
+    "overhead": overhead.measure_short,
+    "history": overhead.measure_long,
+    "cpu": processor.measure_cpu,
+    "throughput": throughput.measure_throughput,
+    "journal": journal.measure_journal,
+    "exec": containment.measure_exec,
+    "lag": responsiveness.measure_lag,
+}
+
+
+async def main(names: list[str], options: Options) -> int:
+    """Run the named benchmarks; returns 1 when a target was missed."""
+    begun = datetime.now(UTC)
+    report: Json = {"begun": begun.isoformat(timespec="seconds"), "quick": options.quick, **machine(), "figures": []}
+    reached = True
+    for name in names:
+        load = os.getloadavg()[0]
+        for figure in await BENCHMARKS[name](options):
+            print(line(figure), flush=True)
+            report["figures"].append(figure.as_json() | {"benchmark": name, "load_before": round(load, 1)})
+            reached = reached and figure.reached
+    if set(names) == set(BENCHMARKS) and not options.quick:
+        path = RESULTS / f"{begun:%Y-%m-%d}-gateway.json"
+        await asyncio.to_thread(keep, path, report)
+        print(f"kept in {path.relative_to(ROOT)}")
+    return 0 if reached else 1
+
+
+def line(figure: Figure) -> str:
+    """A row of the table."""
+    relation = "<=" if figure.better == "lower" else ">="
+    target = "" if figure.target is None else f"{relation} {figure.target:g} {figure.unit}"
+    verdict = "" if figure.target is None else "ok" if figure.reached else "MISSED"
+    return f"{figure.name:58} {target:>16} {figure.measured:9.2f} {figure.unit:8} {verdict}"
+
+
+def machine() -> Json:
+    """What the figures were measured on."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return {
+        "commit": commit.stdout.strip(),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cores": os.cpu_count(),
+        "load": [round(value, 1) for value in os.getloadavg()],
+    }
+
+
+def keep(path: Path, report: Json) -> None:
+    """Write the JSON."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions; nothing is kept")
+    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
+    given = parser.parse_args()
+    sys.exit(asyncio.run(main(given.only or list(BENCHMARKS), Options(given.quick))))

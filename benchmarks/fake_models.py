@@ -1,0 +1,91 @@
+"""A model server for both wires: Anthropic Messages and OpenAI chat completions, streamed. Part of `fake_world`."""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from benchmarks.figures import Json
+
+WORD = "lobster "
+"""What one delta says: about as long as a token's text."""
+
+
+@dataclass
+class FakeModels:
+    """Answers every request with the same number of deltas, and keeps what its own part of the time was."""
+
+    deltas: int = 4
+    think: float = 0.0
+    """Seconds before the first delta."""
+    pause: float = 0.0
+    """Seconds after each delta; at 0 they follow as fast as the connection takes them."""
+    seconds: list[float] = field(default_factory=list)
+    """From the whole request having arrived to the last byte of the answer being written, for each request."""
+
+    @property
+    def text(self) -> str:
+        """The whole answer."""
+        return (WORD * self.deltas).strip()
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """`/v1/chat/completions` and `/v1/messages`."""
+        router.add_post("/v1/chat/completions", self._chat)
+        router.add_post("/v1/messages", self._messages)
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        pieces = [chat_chunk({"content": WORD}) for _ in range(self.deltas)]
+        end = [
+            chat_chunk({}, finish="stop"),
+            chat_chunk(None, usage={"prompt_tokens": 100, "completion_tokens": self.deltas}),
+            b"data: [DONE]\n\n",
+        ]
+        return await self._stream(request, [chat_chunk({"role": "assistant", "content": ""})], pieces, end)
+
+    async def _messages(self, request: web.Request) -> web.StreamResponse:
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "bench", "content": []}
+        usage = {"input_tokens": 100, "output_tokens": 1}
+        begin = [
+            frame("message_start", {"message": {**message, "stop_reason": None, "usage": usage}}),
+            frame("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
+        ]
+        delta = frame("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": WORD}})
+        end = [
+            frame("content_block_stop", {"index": 0}),
+            frame("message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": self.deltas}}),
+            frame("message_stop", {}),
+        ]
+        return await self._stream(request, begin, [delta] * self.deltas, end)
+
+    async def _stream(
+        self, request: web.Request, begin: list[bytes], pieces: list[bytes], end: list[bytes]
+    ) -> web.StreamResponse:
+        await request.read()
+        began = time.monotonic()
+        if self.think:
+            await asyncio.sleep(self.think)
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"".join(begin))
+        for piece in pieces:
+            await response.write(piece)
+            if self.pause:
+                await asyncio.sleep(self.pause)
+        await response.write(b"".join(end))
+        self.seconds.append(time.monotonic() - began)
+        await response.write_eof()
+        return response
+
+
+def chat_chunk(delta: Json | None, finish: str | None = None, usage: Json | None = None) -> bytes:
+    """One server-sent event of a chat completion."""
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "bench", "choices": choices}
+    return b"data: " + json.dumps(chunk | ({"usage": usage} if usage else {})).encode() + b"\n\n"
+
+
+def frame(name: str, data: Json) -> bytes:
+    """One server-sent event of the Messages protocol."""
+    return f"event: {name}\ndata: {json.dumps({'type': name} | data)}\n\n".encode()

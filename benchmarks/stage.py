@@ -1,0 +1,174 @@
+"""The stage: the fake world and the daemon under test, each a process of its own, its state in a folder on disk."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import psutil
+import yaml
+
+from benchmarks.fake_telegram import TOKEN
+from benchmarks.figures import Json
+from goclaw.config.schema import Config
+
+ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = ROOT / ".venv" / "bin" / "python"
+PYTHON = str(SHIPPED) if SHIPPED.exists() else sys.executable
+"""What runs the daemon: the environment of `scripts/run`, without the libraries of the tests, where it was made."""
+PEOPLE = tuple(range(1_000_001, 1_000_051))
+"""Telegram ids of the fifty people in users.json."""
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+NO_LIMIT = 1_000_000
+"""In place of Telegram's own limits, which would be all that a benchmark of many messages shows."""
+WIRES = {"openai-chat": "/v1", "anthropic": ""}
+"""Provider and what its base URL ends in."""
+
+
+@dataclass
+class World:
+    """The fakes' process, seen from outside."""
+
+    url: str
+    http: aiohttp.ClientSession
+
+    async def model(self, *, deltas: int = 4, think: float = 0.0, pause: float = 0.0) -> None:
+        """How the model answers from now on."""
+        await self._post("model", {"deltas": deltas, "think": think, "pause": pause})
+
+    async def talk(self, people: Sequence[int], messages: int, text: str = "What do you think of this?") -> Json:
+        """See `fake_world`. Fails when a reply was not the model's whole answer."""
+        answer = await self._post("talk", {"people": list(people), "messages": messages, "text": text})
+        if answer["wrong"]:
+            raise RuntimeError(f"{len(answer['wrong'])} replies are not the model's answer: {answer['wrong'][0]!r}")
+        return answer
+
+    async def state(self) -> Json:
+        """See `fake_world`."""
+        async with self.http.get(f"{self.url}/sim/state") as response:
+            found: Json = await response.json()
+            return found
+
+    async def _post(self, name: str, body: Json) -> Json:
+        async with self.http.post(f"{self.url}/sim/{name}", json=body) as response:
+            response.raise_for_status()
+            found: Json = await response.json()
+            return found
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """The daemon's process, seen from outside."""
+
+    process: psutil.Process
+    started: float
+    """When it was started, on the machine's monotonic clock."""
+
+    def family(self) -> list[psutil.Process]:
+        """The daemon and its children."""
+        return [self.process, *self.process.children(recursive=True)]
+
+    def mebibytes(self) -> float:
+        """Proportional set size of the family, as the kernel counts it (smaps_rollup)."""
+        return sum(pss_kibibytes(process.pid) for process in self.family()) / 1024
+
+    def cpu_seconds(self) -> float:
+        """User and system time so far, threads and ended children included."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def pss_kibibytes(pid: int) -> int:
+    """The `Pss:` line of a process; the kernel's kB are of 1,024 bytes."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
+    return next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+
+
+@asynccontextmanager
+async def open_world() -> AsyncIterator[World]:
+    """Start the fakes."""
+    command = [sys.executable, "-m", "benchmarks.fake_world"]
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        url = json.loads(await process.stdout.readline())["url"]
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=600)) as http:
+            yield World(url, http)
+    finally:
+        await end(process)
+
+
+def settings(folder: Path, url: str, wire: str) -> Json:
+    """The configuration of the daemon under test: its defaults, but for what README.md lists."""
+    spec = f"{wire}:bench"
+    limits = ("messages_per_second", "chat_messages_per_second", "group_messages_per_minute")
+    return {
+        "state_dir": str(folder),
+        "telegram": {"token": TOKEN, "base_url": url, **dict.fromkeys(limits, NO_LIMIT)},
+        "models": {"agent": [spec], "options": {spec: {"context_window": 1_000_000}}},
+        "providers": {wire: {"api_key": "none", "base_url": url + WIRES[wire]}},
+        "compaction": {"max_messages": 0},
+    }
+
+
+def prepare(folder: Path, url: str, wire: str) -> tuple[Path, Config]:
+    """Write the configuration and users.json; returns the former's path and what it says."""
+    content = settings(folder, url, wire)
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(content), "utf-8")
+    path.chmod(0o600)
+    users: Json = {f"telegram:{person}": {} for person in PEOPLE}
+    (folder / "users.json").write_text(json.dumps({"users": users}), "utf-8")
+    return path, Config.model_validate(content)
+
+
+@asynccontextmanager
+async def open_daemon(world: World, config: Path, *, module: str = "goclaw") -> AsyncIterator[Daemon]:
+    """Start the daemon and wait for its first poll; end it with SIGTERM."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+    environment = kept | {"HOME": str(config.parent), "PYTHONPATH": str(ROOT)}
+    command = [PYTHON, "-m", module, "--config", str(config), "gateway"]
+    said = config.parent / "output.txt"
+    with said.open("wb") as output:
+        started = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=config.parent, env=environment, stdout=output, stderr=output
+        )
+    try:
+        while (await world.state())["first_poll"] is None:
+            if process.returncode is not None or time.monotonic() - started > START_SECONDS:
+                raise RuntimeError(f"the daemon did not start:\n{said.read_text('utf-8')}")
+            await asyncio.sleep(0.02)
+        yield Daemon(psutil.Process(process.pid), started)
+    finally:
+        await end(process)
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """End a process of ours, if need be by force."""
+    if process.returncode is None:
+        process.terminate()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def open_stage(wire: str = "openai-chat") -> AsyncIterator[tuple[World, Daemon]]:
+    """A new world and a new daemon in an empty state folder."""
+    async with open_world() as world:
+        with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as name:
+            config, _ = prepare(Path(name), world.url, wire)
+            async with open_daemon(world, config) as daemon:
+                yield world, daemon
