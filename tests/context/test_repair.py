@@ -108,6 +108,13 @@ def test_ids_that_a_server_uses_again_keep_their_own_results() -> None:
     assert repaired(turns) == turns
 
 
+def test_of_two_results_the_first_is_what_really_came_of_the_call() -> None:
+    call = ToolCall("1", "exec", {})
+    first, second = ToolResult("1", "exec", "done"), ToolResult("1", "exec", "stopped", is_error=True)
+    turn: list[Message] = [UserMessage("go"), AssistantMessage("", (call,)), first, second]
+    assert repaired(turn) == turn[:3]
+
+
 def test_pictures_stay() -> None:
     picture = UserMessage("", (Image("ab" * 32, "image/png"),))
     assert repaired([picture]) == [picture]

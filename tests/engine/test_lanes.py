@@ -67,6 +67,12 @@ async def echo(turn: Turn) -> str:
     return turn.inbound.text
 
 
+async def while_others_work(lanes: Lanes) -> None:
+    """Time enough for everything that is not held up."""
+    for _ in range(10):
+        await lanes.signal("nothing", "asks", "this")
+
+
 @pytest.mark.promise("P-order")
 async def test_a_session_answers_in_the_order_of_arrival(tmp_path: Path) -> None:
     house = House(tmp_path, echo)
@@ -127,7 +133,10 @@ async def test_a_failure_is_told_and_the_lane_goes_on(tmp_path: Path, caplog: py
 
 
 async def test_even_a_failure_without_words_leaves_the_lane_open(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
     async def act(turn: Turn) -> str:
+        await gate.wait()
         if turn.inbound.text == "worst":
             raise ValueError("a bug")
         return turn.inbound.text
@@ -136,6 +145,7 @@ async def test_even_a_failure_without_words_leaves_the_lane_open(tmp_path: Path)
     async with house.open() as lanes:
         await lanes.submit(Inbound("m0", Actor("a", "memory"), "s", "worst", Address("memory", "s"), 0.0))
         await lanes.submit(inbound(2))
+        gate.set()
         await lanes.idle()
     assert house.texts() == ["2"]
 
@@ -173,7 +183,7 @@ async def test_nothing_new_is_taken_in_before_what_was_left(tmp_path: Path) -> N
     gate.set()
     async with house.open(resume=False) as lanes:
         early = asyncio.ensure_future(lanes.submit(inbound(3)))
-        await asyncio.sleep(0)
+        await while_others_work(lanes)
         assert await lanes.resume() == 2
         assert await early
         await lanes.idle()
@@ -211,9 +221,10 @@ async def test_stop_ends_the_turn_and_the_next_one_follows(tmp_path: Path) -> No
         await lanes.submit(inbound(2))
         await begun.wait()
         stopping = asyncio.ensure_future(lanes.cancel("s"))
-        await asyncio.sleep(0)
+        await while_others_work(lanes)
+        assert not stopping.done()
         ending.set()
-        assert await stopping
+        assert await stopping and ended.is_set()
         await lanes.idle()
         assert not await lanes.cancel("s")
     assert house.texts() == ["2"]

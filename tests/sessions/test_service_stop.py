@@ -162,3 +162,25 @@ async def test_stop_ends_a_compaction_and_says_that_the_turn_ended(tmp_path: Pat
         assert await core.command("/stop") == "Stopped."
         assert (await outcomes(core))[-1] is Outcome.STOPPED
         assert await core.transcripts.compactions("memory:here") == 0
+
+
+async def test_a_stop_after_the_answer_gives_up_the_compaction_not_the_answer(tmp_path: Path) -> None:
+    world = World(tmp_path, [*(Answer(str(number)) for number in range(4)), Answer("The answer."), Answer("Never.")])
+    async with world.running() as core, asyncio.timeout(PATIENCE):
+        for number in range(4):
+            await core.say(f"message {number}")
+            await core.settled()
+        answering, summarising = asyncio.Event(), asyncio.Event()
+        world.script.gate = answering
+        world.script.streaming.clear()
+        await core.say("go")
+        await world.script.streaming.wait()
+        await core.command("/compact")
+        world.script.gate = summarising
+        world.script.streaming.clear()
+        answering.set()
+        await world.script.streaming.wait()
+        assert await core.command("/stop") == "Stopped."
+        await core.settled()
+        assert (await outcomes(core))[-1] is Outcome.ANSWERED
+    assert "The answer." in world.texts()
