@@ -63,8 +63,13 @@ class House:
 async def echo(turn: Turn) -> str:
     """Give way at several places, so that whatever could mix would mix."""
     for name in ("one", "two"):
-        await turn.step(name, lambda: asyncio.sleep(0, "done"), TEXT)
+        await turn.step(name, give_way, TEXT)
     return turn.inbound.text
+
+
+async def give_way() -> str:
+    await asyncio.sleep(0)
+    return "done"
 
 
 async def while_others_work(lanes: Lanes) -> None:
