@@ -17,7 +17,7 @@ from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import ollama_finder, open_chain, pick_default
 from goclaw.net import open_client
 from goclaw.redact import mask
-from goclaw.sandbox.select import probe
+from goclaw.sandbox.select import TierReport, probe
 from goclaw.state import check_apart, running_pid
 from goclaw.store.migrations import STEPS
 from goclaw.users import Users
@@ -120,13 +120,17 @@ def _check_database(config: Config) -> Finding:
 async def _exec(loaded: Loaded) -> list[Finding]:
     reports = await probe(loaded.config.tools.exec)
     if any(report.tier == "off" for report in reports):
-        return [Finding("exec", "warning", reports[0].text, reports[0].remedy)]
+        return [Finding("exec", "warning", _exec_text(reports[0]), reports[0].remedy)]
     if not any(report.works for report in reports):
-        return [Finding("exec", "problem", report.text, report.remedy) for report in reports]
+        return [Finding("exec", "problem", _exec_text(report), report.remedy) for report in reports]
     return [
-        Finding("exec", "ok" if report.works else "warning", report.text, "" if report.works else report.remedy)
+        Finding("exec", "ok" if report.works else "warning", _exec_text(report), "" if report.works else report.remedy)
         for report in reports
     ]
+
+
+def _exec_text(report: TierReport) -> str:
+    return report.text.removeprefix("exec sandbox: ")
 
 
 async def _model(loaded: Loaded) -> list[Finding]:

@@ -127,7 +127,8 @@ class Contexts:
         if done is None:
             return "Nothing to compact: the conversation is short enough to be kept whole."
         text = f"Compaction completed!\n  Tokens before: {done.tokens_before:,}\n  Summary source: {done.source}"
-        self._publish(Notice(session.key, text))
+        if not forced:  # who asked for it reads the answer, the others are told
+            self._publish(Notice(session.key, text))
         return f"{text}\n\nTokens after: {done.tokens_after:,}"
 
     async def _compact(
