@@ -1,0 +1,72 @@
+"""The doctor finds what is broken and says what helps."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from goclaw.config.load import Loaded, load_config
+from goclaw.doctor import Finding, examine
+from goclaw.store.migrations import migrate
+from tests.fake_telegram.server import FakeTelegram
+
+
+def loaded(tmp_path: Path, **settings: str) -> Loaded:
+    return load_config(overrides={"state_dir": str(tmp_path / "state"), **settings}, environ={})
+
+
+async def found(tmp_path: Path, check: str, **settings: str) -> list[Finding]:
+    return [finding for finding in await examine(loaded(tmp_path, **settings)) if finding.check == check]
+
+
+async def test_a_new_installation_has_no_problem(tmp_path: Path) -> None:
+    verdicts = {finding.check: finding.verdict for finding in await examine(loaded(tmp_path))}
+    assert "problem" not in verdicts.values()
+    assert verdicts["model"] == "warning"
+
+
+async def test_a_sound_database_is_said_to_be_sound(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    migrate(tmp_path / "state" / "goclaw.db")
+    assert "sound, schema 1" in (await found(tmp_path, "database"))[0].text
+
+
+async def test_a_damaged_database_is_a_problem_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "goclaw.db").write_bytes(b"damaged" * 1000)
+    finding = (await found(tmp_path, "database"))[0]
+    assert finding.verdict == "problem"
+    assert "restore" in finding.remedy
+
+
+async def test_a_database_of_a_newer_version_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    path = tmp_path / "state" / "goclaw.db"
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=99")
+    assert "newer" in (await found(tmp_path, "database"))[0].text
+
+
+async def test_a_broken_users_file_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "users.json").write_text('{"users": [')
+    finding = (await found(tmp_path, "users"))[0]
+    assert finding.verdict == "problem"
+    assert "users.json:1" in finding.text
+
+
+async def test_a_telegram_token_is_tried_against_the_server(tmp_path: Path) -> None:
+    async with FakeTelegram() as telegram:
+        settings = {"telegram.base_url": telegram.base_url, "telegram.token": telegram.token}
+        good = (await found(tmp_path, "telegram", **settings))[0]
+        settings["telegram.token"] = "123456:" + "wrong" * 8
+        bad = (await found(tmp_path, "telegram", **settings))[0]
+    assert (good.verdict, bad.verdict) == ("ok", "problem")
+    assert "wrong" not in bad.line()
+
+
+@pytest.mark.parametrize("sandbox", ["off"])
+async def test_an_exec_without_containment_is_a_warning(tmp_path: Path, sandbox: str) -> None:
+    assert (await found(tmp_path, "exec", **{"tools.exec.sandbox": sandbox}))[0].verdict == "warning"
