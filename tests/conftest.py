@@ -4,10 +4,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from goclaw.clock import SteppedClock
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.database import Database, open_database
+
+# A busy machine is no reason to fail.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 
 @pytest.fixture(autouse=True)
