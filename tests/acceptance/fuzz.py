@@ -1,6 +1,6 @@
 """kill -9 at random moments, while several people talk; then the books are checked.
 
-By hand: `python -m tests.acceptance.fuzz --kills 300 [--seed 1] [--output FILE]`.
+By hand: `python -m tests.acceptance.fuzz --kills 300 [--seed 1] [--output benchmarks/results/kill-<date>.json]`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LONGEST_LIFE = 0.9
 """Seconds after its first poll that a daemon lives at most."""
 SLOWEST_PIECE = 0.25
 """Seconds that the model takes for a piece of an answer, at most: some of them are long enough to be previewed."""
-DRAIN_SECONDS = 90.0
+DRAIN_SECONDS = 40.0
 
 
 @dataclass
@@ -62,6 +62,7 @@ class Outcome:
     """Calls that a kill cut: the model was told so."""
     unfinished: list[str] = field(default_factory=list)
     """What the database still holds as open, or holds twice."""
+    stuck: list[str] = field(default_factory=list)
     integrity: str = ""
     previews_left: int = 0
     """Begun answers that a kill left behind in a group."""
@@ -81,6 +82,7 @@ class Outcome:
             "effect twice": self.effects_twice,
             "effect missing": self.effects_missing,
             "left in the database": self.unfinished,
+            "not finished in time": self.stuck,
         }
         found = [f"{name}: {', '.join(items[:10])}" for name, items in listed.items() if items]
         return found if self.integrity == "ok" else [*found, f"integrity_check: {self.integrity}"]
@@ -97,6 +99,8 @@ class Fuzz:
         self.said: dict[int, list[tuple[str, str]]] = {chat: [] for chat in CHATS}
         """The id and the kind of every message, by chat."""
         self.kills = 0
+        self.stuck: list[str] = []
+        """What the last daemon did not finish in time."""
         self.starts: list[float] = []
 
     async def run(self, kills: int) -> Outcome:
@@ -106,12 +110,20 @@ class Fuzz:
             await self.talk()
             await self.one_life()
         self.starts.append(await self.home.start(self.telegram))
-        await eventually(lambda: not self.unanswered() and not self.open_work(), DRAIN_SECONDS)
+        await self.drain()
         code = await self.home.stop()
         outcome = Books(self).outcome()
+        outcome.stuck = self.stuck
         if code != 0:
             outcome.unfinished.append(f"the last daemon ended with {code}")
         return outcome
+
+    async def drain(self) -> None:
+        """Wait until nothing is left to do; what is then still open is for the books to find."""
+        try:
+            await eventually(lambda: not self.unanswered() and not self.open_work(), DRAIN_SECONDS)
+        except TimeoutError:
+            self.stuck = [f"{chat} {name}" for chat, name in sorted(self.unanswered())] + self.open_work()
 
     async def talk(self) -> None:
         """Everybody writes until enough is unanswered; those in the group speak to the bot by its name."""
