@@ -68,8 +68,8 @@ async def restarted(home: Installation, telegram: FakeTelegram) -> AsyncIterator
     await home.kill()
     await home.start(telegram)
     yield
-    assert home.read("SELECT id FROM inbox WHERE state != 'done'") == []
-    assert home.read("SELECT id FROM deliveries WHERE state != 'sent'") == []
+    await eventually(lambda: not home.read("SELECT id FROM inbox WHERE state != 'done'"))
+    await eventually(lambda: not home.read("SELECT id FROM deliveries WHERE state != 'sent'"))
     assert home.read("PRAGMA integrity_check") == [("ok",)]
     assert await home.stop() == 0
 
