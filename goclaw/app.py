@@ -21,7 +21,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.errors import StateError
-from goclaw.events import Actor
+from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.llm.base import ModelPorts
 from goclaw.memory.base import MemoryPort
@@ -31,9 +31,9 @@ from goclaw.plugins import load, third_party
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.servers.socket import open_socket
-from goclaw.sessions.models import Models, open_models
+from goclaw.sessions.models import Models
 from goclaw.sessions.service import SessionPorts, Sessions
-from goclaw.state import open_state
+from goclaw.state import check_apart, open_state
 from goclaw.store.database import Database, open_database
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
@@ -61,16 +61,22 @@ class Environment:
     sandbox: Sandbox
     stack: AsyncExitStack
     _opened: dict[Path, Workspace] = field(default_factory=dict)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def workspace(self, actor: Actor) -> Workspace:
         """The user's own workspace if users.json names one, else the configured one; made when it is missing."""
         user = self.users.get(actor.key)
         root = (user.workspace if user and user.workspace else self.config.workspace_path).expanduser().absolute()
         if root not in self._opened:
-            await asyncio.to_thread(_prepare_workspace, root)
-            workspace = await self.stack.enter_async_context(Workspace(root, _state_files(self.config)))
-            self._opened.setdefault(root, workspace)
+            async with self._opening:
+                await self._open(root)
         return self._opened[root]
+
+    async def _open(self, root: Path) -> None:
+        if root not in self._opened:
+            check_apart(self.config.state_dir, root)
+            await asyncio.to_thread(_prepare_workspace, root)
+            self._opened[root] = await self.stack.enter_async_context(Workspace(root, _state_files(self.config)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +108,13 @@ class App:
 
 
 def _prepare_workspace(root: Path) -> None:
-    if not root.exists():
+    if root.exists():
+        return
+    try:
         root.mkdir(parents=True, mode=0o700)
         write_templates(root)
+    except OSError as error:
+        raise StateError(f"the workspace {root} cannot be made: {error.strerror}") from error
 
 
 def _state_files(config: Config) -> list[Path]:
@@ -171,7 +181,7 @@ async def _open_ground(stack: AsyncExitStack, config: Config, clock: Clock) -> G
 async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel]) -> App:
     config, clock = ground.config, ground.clock
     outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
-    models = await stack.enter_async_context(open_models(config, ground.ports, lambda line: log.warning("%s", line)))
+    models = Models(config, ground.ports, lambda line: log.warning("%s", line))
     registry = Registry([BuiltIn()], ground.access)
     sessions = Sessions(
         SessionPorts(
@@ -255,9 +265,10 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
     What was left comes first, so that nobody's new message overtakes an old one of the same session.
     """
     ground = app.ground
-    for warning in tool_warnings(ground.config.users_path, ground.users.all(), app.registry.names()):
+    known = [*catalog.TOOLS, *third_party("tools")]
+    for warning in tool_warnings(ground.config.users_path, ground.users.all(), known):
         log.warning("%s", warning)
-    turns, deliveries = await app.engine.resume(), await app.outbox.resume()
+    turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up %d turns and %d deliveries from before", turns, deliveries)
     gateway = _gateway(app)
@@ -268,6 +279,7 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
     for name, channel in app.channels.items():
         work = keep_running(name, partial(channel.run, gateway), ground.clock)
         await stack.enter_async_context(background(work, f"channel {name}"))
+    await stack.enter_async_context(background(app.models.resolve(), "looking for models"))
     await stack.enter_async_context(background(_prune(app), "pruning"))
 
 

@@ -29,7 +29,7 @@ from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import Outbox, open_outbox
-from goclaw.events import Acceptance, TurnEvent
+from goclaw.events import LOCAL, Acceptance, TurnEvent
 from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
@@ -158,7 +158,7 @@ class World:
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
             await outbox.resume()
-            await engine.resume()
+            await engine.resume({channel.name, LOCAL})
             await stack.enter_async_context(background(channel.run(gateway), "room"))
             yield Core(database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen)
 

@@ -7,7 +7,7 @@ a handler lets escape becomes one log entry and one sentence to the user, and th
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -48,9 +48,12 @@ class Lanes:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resumed = asyncio.Event()
 
-    async def resume(self) -> int:
-        """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before."""
-        turns = await self._journal.open_turns()
+    async def resume(self, channels: Container[str]) -> int:
+        """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before.
+
+        Turns of a channel that is not among `channels` wait for a start where it is: their pictures are still there.
+        """
+        turns = [turn for turn in await self._journal.open_turns() if turn.inbound.address.channel in channels]
         for turn in turns:
             self._push(turn)
         self._resumed.set()

@@ -2,21 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 from goclaw.config.schema import Config
 from goclaw.context.compaction import Source, Summarizer
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.open import DEMO, ollama_finder, open_chain, pick_default, pick_summary, prepare
-from goclaw.supervise import background
 
 log = logging.getLogger(__name__)
 
 
 class Models:
-    """The main model and those that summarise. Made by `open_models`."""
+    """The main model and those that summarise. They are there once `resolve` has found them."""
 
     def __init__(self, config: Config, ports: ModelPorts, notice: Callable[[str], None]) -> None:
         self._config = config
@@ -56,7 +54,7 @@ class Models:
         return [*sources, Summarizer(Source.FALLBACK, main)] if not self.is_demo else sources
 
     async def resolve(self) -> None:
-        """Find and open the models; `agent` waits for this."""
+        """Find and open the models; `agent` waits for this. Runs beside everything else, when the channels run."""
         find_ollama = ollama_finder(self._config, self._ports)
         try:
             specs, self.sentence = await pick_default(self._config, find_ollama)
@@ -72,12 +70,8 @@ class Models:
             self._agent.exception()  # retrieved: nobody may ever ask for it
         else:
             self._agent.set_result(chain)
+        finally:
+            if not self._agent.done():  # whoever waits for a model must not wait for ever
+                self._agent.set_exception(ConfigError("no model could be opened; the log says why"))
+                self._agent.exception()
         log.info("%s", self.sentence)
-
-
-@asynccontextmanager
-async def open_models(config: Config, ports: ModelPorts, notice: Callable[[str], None]) -> AsyncIterator[Models]:
-    """The models, being looked for while the block runs."""
-    models = Models(config, ports, notice)
-    async with background(models.resolve(), "looking for models"):
-        yield models

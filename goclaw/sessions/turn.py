@@ -6,7 +6,7 @@ anew after a crash.
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -117,7 +117,7 @@ class TurnRun:
         repeatable = self._ports.dispatcher.is_idempotent(call, self._turn.inbound.actor)
         step = await self._turn.step(
             name,
-            lambda: self._ports.dispatcher.call(call, self._ports.scope),
+            lambda: self._ports.dispatcher.call(call, replace(self._ports.scope, step=name)),
             _RESULT,
             rows=lambda result: rows_of(result, self._origin(name)),
             unknown=None if repeatable else lambda: _unknown(call),

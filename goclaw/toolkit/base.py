@@ -65,6 +65,8 @@ class ToolContext:
     authorize: Callable[[str, str], Decision]
     """May the acting person do `action` to `object`? Asked for what a call's arguments reach beyond the tool itself."""
     turn: str = ""
+    step: str = ""
+    """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
 
     @property
     def config(self) -> Config:

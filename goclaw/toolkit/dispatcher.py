@@ -41,6 +41,8 @@ class CallScope:
     emit: Callable[[TurnEvent], None]
     approve: Approve
     turn: str = ""
+    step: str = ""
+    """The call's name in the journal of the turn."""
 
 
 class Dispatcher:
@@ -100,6 +102,7 @@ class Dispatcher:
             deliver=scope.deliver,
             authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
             turn=scope.turn,
+            step=scope.step or f"tool:{call.id}",
         )
 
     async def _obtain_consent(

@@ -1,6 +1,7 @@
 """Which tools there are, and which of them an actor may see."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from goclaw import catalog
 from goclaw.access import Access
@@ -11,10 +12,11 @@ from goclaw.toolkit.base import Tool, ToolSource
 
 
 class BuiltIn:
-    """The tools of the catalogue, loaded once."""
+    """The tools of the catalogue, loaded when they are first asked for."""
 
-    def __init__(self) -> None:
-        self._tools = tuple(load(path, Tool) for path in catalog.TOOLS.values())
+    @cached_property
+    def _tools(self) -> tuple[Tool, ...]:
+        return tuple(load(path, Tool) for path in catalog.TOOLS.values())
 
     def tools(self) -> Sequence[Tool]:
         return self._tools

@@ -96,7 +96,7 @@ async def message(
     media = await _stored(ctx, media_path) if media_path else None
     receipt = await ctx.deliver(
         Delivery(
-            id=f"{ctx.turn}:tool:{ctx.call_id}",
+            id=f"{ctx.turn}:{ctx.step}",
             address=address,
             text=text,
             action=action,

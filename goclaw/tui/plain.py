@@ -28,6 +28,8 @@ LEAVE = ("/quit", "/exit")
 RESULT_LINES = 8
 """Lines of a tool's result that are shown; the transcript has the rest."""
 INPUT_SHOWN = 120
+COMPLETE = "complete"
+"""Why a stream is void when the answer went out with the history already (servers.socket)."""
 
 
 class PlainView:
@@ -59,6 +61,8 @@ class PlainView:
         match happened:
             case TextStreamed():
                 self._text(happened.text)
+            case StreamRestarted() if happened.reason == COMPLETE:
+                self._streamed = True  # the history that was shown has the whole answer
             case StreamRestarted():
                 self._line(f"[starting again: {happened.reason}]")
                 self._streamed = False

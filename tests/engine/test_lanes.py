@@ -20,6 +20,7 @@ from goclaw.store.database import open_database
 
 TEXT: TypeAdapter[str] = TypeAdapter(str)
 Act = Callable[[Turn], Awaitable[str]]
+EVERYWHERE = {"memory"}
 
 
 def inbound(number: int, session: str = "s") -> Inbound:
@@ -44,7 +45,7 @@ class House:
         ):
             await outbox.resume()
             if resume:
-                await lanes.resume()
+                await lanes.resume(EVERYWHERE)
             yield lanes
             await outbox.flush(20)
 
@@ -189,7 +190,7 @@ async def test_nothing_new_is_taken_in_before_what_was_left(tmp_path: Path) -> N
     async with house.open(resume=False) as lanes:
         early = asyncio.ensure_future(lanes.submit(inbound(3)))
         await while_others_work(lanes)
-        assert await lanes.resume() == 2
+        assert await lanes.resume(EVERYWHERE) == 2
         assert await early
         await lanes.idle()
     assert house.texts() == ["1", "2", "3"]

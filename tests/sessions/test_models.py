@@ -15,7 +15,8 @@ from goclaw.context.compaction import Source
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.messages import AssistantMessage, UserMessage
-from goclaw.sessions.models import Models, open_models
+from goclaw.sessions.models import Models
+from goclaw.supervise import background
 from tests.harness import World
 from tests.parts import GivenModels
 
@@ -29,8 +30,9 @@ async def models_of(folder: Path, **models: Any) -> AsyncIterator[Models]:
     config = Config.model_validate({"state_dir": folder, "models": models})
     async with aiohttp.ClientSession() as http:
         ports = ModelPorts(http, no_image, SteppedClock())
-        async with open_models(config, ports, lambda line: None) as opened:
-            yield opened
+        models_found = Models(config, ports, lambda line: None)
+        async with background(models_found.resolve(), "looking for models"):
+            yield models_found
 
 
 @pytest.fixture

@@ -65,6 +65,7 @@ class Surroundings:
             actor=actor,
             session=actor.key,
             call_id="call-1",
+            step="tool:call-1",
             address=address,
             environment=self,
             workspace=self.the_workspace,
