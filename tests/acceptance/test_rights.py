@@ -40,7 +40,7 @@ async def says(telegram: FakeTelegram, command: str, text: str) -> None:
         assert clock.monotonic() - began < IN_FORCE_SECONDS, answer
 
 
-@pytest.mark.promise("P-rights-tools")
+@pytest.mark.promise("P-tools-per-user")
 async def test_a_tool_that_is_not_allowed_is_neither_shown_nor_run(
     daemon: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
@@ -52,7 +52,7 @@ async def test_a_tool_that_is_not_allowed_is_neither_shown_nor_run(
     assert [tools_of(request) for request in model.requests] == [["read"], ["read"]]
 
 
-@pytest.mark.promise("P-rights-live")
+@pytest.mark.promise("P-users-change-within-two-seconds")
 async def test_a_right_that_is_taken_away_is_gone_within_two_seconds_even_for_a_turn_that_runs(
     daemon: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
@@ -77,7 +77,7 @@ async def test_a_new_user_is_heard_within_two_seconds(daemon: Installation, tele
         await eventually(lambda: not telegram.world.updates)
 
 
-@pytest.mark.promise("P-rights-strangers")
+@pytest.mark.promise("P-strangers-ignored")
 async def test_a_stranger_is_ignored_and_logged_by_number_once_a_minute(
     daemon: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
@@ -92,6 +92,7 @@ async def test_a_stranger_is_ignored_and_logged_by_number_once_a_minute(
     assert daemon.output.count("telegram:77 via") == 1, daemon.output
 
 
+@pytest.mark.promise("P-telegram-nobody")
 async def test_whoever_writes_in_the_name_of_a_group_is_nobody(
     daemon: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
@@ -105,7 +106,7 @@ async def test_whoever_writes_in_the_name_of_a_group_is_nobody(
     assert len(model.requests) == 1
 
 
-@pytest.mark.promise("P-rights-broken-file")
+@pytest.mark.promise("P-users-last-good")
 async def test_a_broken_users_file_changes_nothing_and_says_so(daemon: Installation, telegram: FakeTelegram) -> None:
     daemon.write_users('{"users": {"telegram:6": {}')
     await says(telegram, "/status", "users.json is broken, the last good version is in force")
