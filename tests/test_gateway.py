@@ -46,7 +46,7 @@ async def test_a_user_cannot_write_into_somebody_elses_session(tmp_path: Path) -
         assert receipt.kind is AcceptKind.IGNORED
 
 
-@pytest.mark.promise("P-duplicates-dropped")
+@pytest.mark.promise("P-answered-once")
 async def test_a_message_that_comes_again_is_dropped(tmp_path: Path) -> None:
     world = world_of(tmp_path, Answer("Hello"))
     async with world.running() as core:
@@ -60,7 +60,7 @@ async def test_a_message_that_comes_again_is_dropped(tmp_path: Path) -> None:
     assert world.texts() == ["Hello"]
 
 
-@pytest.mark.promise("P-duplicates-dropped")
+@pytest.mark.promise("P-answered-once")
 async def test_a_command_that_comes_again_is_dropped(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     async with world.running() as core:

@@ -46,7 +46,6 @@ async def test_a_proxy_of_the_environment_is_used(server: str, monkeypatch: pyte
         assert (await response.text()).startswith("model.invalid")
 
 
-@pytest.mark.promise("P-tests-stay-home")
 async def test_with_the_switch_only_this_machine_can_be_reached(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LOOPBACK_ONLY, "1")
     async with asyncio.timeout(10), open_client() as client:

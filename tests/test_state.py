@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Config:
     return Config(state_dir=tmp_path / "state")
 
 
-@pytest.mark.promise("P-one-daemon-per-state")
+@pytest.mark.promise("P-one-daemon")
 def test_a_second_process_is_refused_with_the_pid_of_the_first_until_that_is_killed(config: Config) -> None:
     command = [sys.executable, "-c", HOLD, str(config.state_dir)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:

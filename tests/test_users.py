@@ -58,7 +58,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.promise("P-users-names-line-and-remedy")
+@pytest.mark.promise("P-config-errors")
 @pytest.mark.parametrize(("text", "position", "words"), BROKEN)
 def test_a_broken_file_is_refused_with_position_and_remedy(
     tmp_path: Path, text: str, position: str, words: list[str]
@@ -112,7 +112,7 @@ async def test_a_broken_file_at_the_start_is_refused(tmp_path: Path) -> None:
             pytest.fail("opened")
 
 
-@pytest.mark.promise("P-users-change-within-two-seconds")
+@pytest.mark.promise("P-users-live")
 @pytest.mark.parametrize("way", ["rewritten", "replaced", "moved away first"])
 async def test_a_change_is_in_force_within_two_seconds(tmp_path: Path, way: str) -> None:
     path = tmp_path / "users.json"

@@ -190,7 +190,7 @@ async def test_an_unreadable_file_is_permission_denied(workspace: Workspace) -> 
             await attempt
 
 
-@pytest.mark.promise("P-state-refused")
+@pytest.mark.promise("P-paths-inside")
 async def test_a_state_file_is_refused_under_every_name(workspace: Workspace, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     state.write_text("state")

@@ -82,7 +82,7 @@ async def test_a_message_needs_no_daemon(bare: Installation) -> None:
     assert "You said: hello" in talk.out, "the daemon has the same conversation"
 
 
-@pytest.mark.promise("P-one-daemon-per-state")
+@pytest.mark.promise("P-one-daemon")
 async def test_a_second_daemon_on_the_same_state_folder_names_the_first(bare: Installation) -> None:
     await bare.start()
     assert bare.process is not None
@@ -93,7 +93,7 @@ async def test_a_second_daemon_on_the_same_state_folder_names_the_first(bare: In
     assert hello.code == 0, "the first one goes on"
 
 
-@pytest.mark.promise("P-config-exit-78")
+@pytest.mark.promise("P-config-errors")
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_bad_configuration_is_refused_in_words_with_78(bare: Installation, text: str) -> None:
     bare.config_path.write_text(text)
@@ -149,7 +149,7 @@ async def test_sigterm_waits_a_while_for_a_command_and_the_next_daemon_tells_wha
     assert UNKNOWN in (await telegram.wait_sent(5))[0].text
 
 
-@pytest.mark.promise("P-one-daemon-per-state")
+@pytest.mark.promise("P-one-daemon")
 async def test_of_two_daemons_started_together_one_runs(bare: Installation) -> None:
     other = Installation(bare.folder)
     await asyncio.gather(bare.spawn(), other.spawn())

@@ -118,7 +118,7 @@ async def test_a_message_is_not_acknowledged_to_telegram_before_it_is_on_disk(
     assert await home.stop() == 0
 
 
-@pytest.mark.promise("P-duplicates-dropped")
+@pytest.mark.promise("P-answered-once")
 async def test_a_message_taken_in_before_the_model_was_asked_is_answered_by_the_next_daemon(
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
@@ -152,7 +152,7 @@ async def test_an_answer_cut_in_mid_stream_is_written_anew_and_sent_once(
     assert len(model.requests) == 2
 
 
-@pytest.mark.promise("P-once-tools")
+@pytest.mark.promise("P-tool-once")
 async def test_a_command_that_was_running_is_not_run_again_and_the_model_is_told(
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
@@ -219,7 +219,7 @@ async def test_a_finished_answer_that_was_not_sent_yet_is_sent_once_and_unmarked
     assert texts(telegram) == [f"{MARK}\n\nanswer m1 (end)", "answer m2 (end)"]
 
 
-@pytest.mark.promise("P-telegram-marked")
+@pytest.mark.promise("P-repeat-marked")
 async def test_an_answer_that_telegram_took_without_the_daemon_knowing_comes_again_marked(
     folder: Path, model: EchoModel
 ) -> None:
@@ -254,7 +254,7 @@ async def test_a_long_answer_of_which_a_part_arrived_begins_anew_with_the_mark(f
         assert await home.stop() == 0
 
 
-@pytest.mark.promise("P-telegram-one-grown-message")
+@pytest.mark.promise("P-answered-once")
 async def test_an_answer_that_began_to_grow_in_a_group_is_finished_in_the_same_message(
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:

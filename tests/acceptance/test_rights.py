@@ -52,7 +52,7 @@ async def test_a_tool_that_is_not_allowed_is_neither_shown_nor_run(
     assert [tools_of(request) for request in model.requests] == [["read"], ["read"]]
 
 
-@pytest.mark.promise("P-users-change-within-two-seconds")
+@pytest.mark.promise("P-users-live")
 async def test_a_right_that_is_taken_away_is_gone_within_two_seconds_even_for_a_turn_that_runs(
     daemon: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:

@@ -40,7 +40,7 @@ async def test_a_photo_reaches_a_model_that_sees(telegram: FakeTelegram, model: 
 
 
 @pytest.mark.usefixtures("daemon")
-@pytest.mark.promise("P-telegram-streaming")
+@pytest.mark.promise("P-telegram-live")
 async def test_an_answer_can_be_read_while_it_is_written(telegram: FakeTelegram, model: EchoModel) -> None:
     gate = model.gate("m1", streamed=2)
     await telegram.world.say("m1 plain", user=ANN)
@@ -70,7 +70,7 @@ async def test_in_a_group_a_mention_is_answered_in_one_message_that_grows(
 
 
 @pytest.mark.usefixtures("daemon")
-@pytest.mark.promise("P-telegram-long")
+@pytest.mark.promise("P-telegram-text")
 async def test_a_long_answer_arrives_whole_in_several_messages(telegram: FakeTelegram) -> None:
     await telegram.world.say("m1 long", user=ANN)
     await eventually(lambda: texts(telegram) and texts(telegram)[-1].endswith("(end)"))
@@ -147,7 +147,7 @@ async def test_messages_of_one_chat_wait_for_each_other_and_other_chats_do_not(
     assert texts(telegram) == ["answer m1 (end)", "answer m2 (end)", "answer m3 (end)"]
 
 
-@pytest.mark.promise("P-telegram-bad-token")
+@pytest.mark.promise("P-telegram-stays")
 async def test_a_wrong_token_silences_telegram_and_nothing_else(home: Installation, telegram: FakeTelegram) -> None:
     home.config["telegram"]["token"] = "42:AAwrong-token-of-somebody-else-entirely"
     home.write_config()
@@ -160,7 +160,7 @@ async def test_a_wrong_token_silences_telegram_and_nothing_else(home: Installati
     assert await home.stop() == 0
 
 
-@pytest.mark.promise("P-telegram-409")
+@pytest.mark.promise("P-telegram-stays")
 async def test_another_poller_is_waited_for(home: Installation, telegram: FakeTelegram) -> None:
     telegram.fail("getUpdates", status=409, description="Conflict: terminated by other getUpdates request", times=2)
     await home.start(telegram)

@@ -20,7 +20,7 @@ def inbound(name: str, text: str = "hi") -> Inbound:
     return Inbound("telegram:1", actor, "telegram:5", text, Address("telegram", "5"), 1_750_000_000.0)
 
 
-@pytest.mark.promise("P-stable-prompt")
+@pytest.mark.promise("P-cache-stable")
 async def test_the_prompt_is_byte_identical_until_a_file_changes(tmp_path: Path) -> None:
     write_templates(tmp_path)
     prompt = Prompt()
@@ -39,7 +39,7 @@ async def test_the_files_come_in_their_order_under_their_names(tmp_path: Path) -
     assert text.startswith(BASE) and places == sorted(places)
 
 
-@pytest.mark.promise("P-stable-prompt")
+@pytest.mark.promise("P-cache-stable")
 async def test_a_changed_new_or_removed_file_is_seen_at_once(tmp_path: Path) -> None:
     prompt = Prompt()
     (tmp_path / "SOUL.md").write_text("kind")

@@ -48,7 +48,6 @@ def test_help_lists_every_command_of_the_contract_with_a_line_each(goclaw: Run) 
     assert all(len(line.split()) > 2 for line in listed)
 
 
-@pytest.mark.promise("P-help-is-fast")
 def test_help_imports_nothing_heavy(goclaw: Run) -> None:
     code = (
         "import sys\nfrom goclaw.cli.frame import run\nrun(['--help'])\n"
@@ -93,7 +92,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(goclaw: Run, arguments: list[st
     assert [word for word in words if word not in line] == []
 
 
-@pytest.mark.promise("P-config-exit-78")
+@pytest.mark.promise("P-config-errors")
 @pytest.mark.parametrize("position", ["before", "after", "variable", "folder"])
 def test_a_broken_configuration_is_a_line_each_exit_code_78_and_no_traceback(
     goclaw: Run, tmp_path: Path, position: str

@@ -30,7 +30,7 @@ def words(request: Request) -> str:
     return "\n".join(message.text for message in request.messages if isinstance(message, UserMessage))
 
 
-@pytest.mark.promise("P-compact")
+@pytest.mark.promise("P-command-texts")
 @pytest.mark.parametrize(
     ("summary", "main", "source"),
     [
@@ -121,7 +121,7 @@ async def test_the_demo_model_writes_no_summary_and_says_so(tmp_path: Path) -> N
     assert "  Summary source: emergency truncation" in world.texts()[-1]
 
 
-@pytest.mark.promise("P-compaction-automatic")
+@pytest.mark.promise("P-context-fits")
 async def test_a_full_context_is_compacted_before_the_request_without_being_asked(tmp_path: Path) -> None:
     script = [*answers(), Answer(SUMMARY), Answer("Still here.")]
     world = World(tmp_path, script, compaction={"max_messages": 7, "min_messages": 2})
@@ -134,7 +134,7 @@ async def test_a_full_context_is_compacted_before_the_request_without_being_aske
     assert world.texts()[-1] == "Still here."
 
 
-@pytest.mark.promise("P-compaction-automatic")
+@pytest.mark.promise("P-context-fits")
 async def test_a_prompt_that_the_provider_finds_too_long_is_compacted_and_sent_once_more(tmp_path: Path) -> None:
     too_long = Answer(error=ModelErrorKind.OVERFLOW)
     world = World(

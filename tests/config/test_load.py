@@ -107,7 +107,7 @@ BROKEN_FILES = [
 ]
 
 
-@pytest.mark.promise("P-config-names-line-and-remedy")
+@pytest.mark.promise("P-config-errors")
 @pytest.mark.parametrize(("text", "position", "words"), BROKEN_FILES)
 def test_a_broken_file_is_refused_with_position_key_and_remedy(
     load: Load, text: str | bytes, position: str, words: list[str]
@@ -178,7 +178,7 @@ def test_a_broken_variable_is_refused_by_its_name(load: Load, variables: dict[st
     assert [word for word in words if word not in line] == []
 
 
-@pytest.mark.promise("P-config-never-shows-secrets")
+@pytest.mark.promise("P-secrets-masked")
 @pytest.mark.parametrize(
     "text",
     [

@@ -86,7 +86,7 @@ async def test_the_summariser_reads_the_old_summary_the_messages_and_the_wish() 
     assert question.text.count("z") < 2_000, "a long result is read in part"
 
 
-@pytest.mark.promise("P-compaction-falls-through")
+@pytest.mark.promise("P-context-fits")
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -116,7 +116,7 @@ async def test_a_summary_that_takes_too_long_is_given_up(monkeypatch: pytest.Mon
     assert stuck.closed == 1
 
 
-@pytest.mark.promise("P-compaction-falls-through")
+@pytest.mark.promise("P-context-fits")
 async def test_without_any_summary_more_is_kept_and_a_stub_says_what_is_missing() -> None:
     desk = Desk(conversation(30))
     desk.window.summary = "Anna is the boss."

@@ -69,7 +69,7 @@ async def test_a_message_comes_back_as_it_was(database: Database) -> None:
     assert (turn.id, turn.kind, turn.inbound, turn.stopping) == ("telegram:1", "message", inbound(), False)
 
 
-@pytest.mark.promise("P-duplicates-dropped")
+@pytest.mark.promise("P-answered-once")
 async def test_the_same_id_is_taken_once_also_after_its_turn_has_ended(database: Database) -> None:
     journal = Journal(database)
     assert await journal.submit(inbound(), "message")
@@ -131,7 +131,7 @@ async def test_a_step_without_outcome_is_done_again(database: Database) -> None:
     assert work.times == 2
 
 
-@pytest.mark.promise("P-once-tools")
+@pytest.mark.promise("P-tool-once")
 async def test_a_step_that_may_run_once_is_never_begun_twice(database: Database) -> None:
     journal, work = Journal(database), Work()
     await journal.submit(inbound(), "message")

@@ -91,7 +91,7 @@ async def test_a_session_answers_in_the_order_of_arrival(tmp_path: Path) -> None
         assert told == sorted(told) and len(told) == 10
 
 
-@pytest.mark.promise("P-parallel")
+@pytest.mark.promise("P-order")
 async def test_one_session_never_waits_for_another(tmp_path: Path) -> None:
     gate = asyncio.Event()
 
@@ -113,7 +113,7 @@ async def test_one_session_never_waits_for_another(tmp_path: Path) -> None:
     assert sorted(house.texts()) == ["1", "2", "3"]
 
 
-@pytest.mark.promise("P-duplicates-dropped")
+@pytest.mark.promise("P-answered-once")
 async def test_the_same_message_twice_is_one_turn(tmp_path: Path) -> None:
     house = House(tmp_path, echo)
     async with house.open() as lanes:

@@ -52,7 +52,7 @@ async def test_thinking_text_and_parallel_calls_are_read(fake: FakeProvider, por
     assert (usage.cache_read, usage.cache_write, usage.reasoning) == (2000, 100, 31)
 
 
-@pytest.mark.promise("P-thinking-replayed")
+@pytest.mark.promise("P-valid-context")
 async def test_signed_thinking_goes_back_exactly_as_it_came(fake: FakeProvider, ports: ModelPorts) -> None:
     fake.will(recorded("anthropic_tools.sse"))
     model = ANTHROPIC.open(fake.url, ports)
@@ -113,7 +113,7 @@ async def test_a_rejection_without_thinking_to_leave_out_is_final(fake: FakeProv
     assert len(fake.asked) == 1
 
 
-@pytest.mark.promise("P-cache-marks")
+@pytest.mark.promise("P-cache-stable")
 async def test_the_stable_prefix_is_marked_for_the_cache_in_four_places(fake: FakeProvider, ports: ModelPorts) -> None:
     request = saying("one", AssistantMessage("1"), "two", AssistantMessage("2"), "three", tools=TOOLS)
     await ask(ANTHROPIC.open(fake.url, ports), request)

@@ -49,7 +49,7 @@ class Chained:
         return len(self.first.requests), len(self.second.requests)
 
 
-@pytest.mark.promise("P-model-retries")
+@pytest.mark.promise("P-model-fallback")
 @pytest.mark.parametrize("kind", sorted(REPEATABLE))
 async def test_trouble_before_any_text_is_repeated_and_never_seen(kind: ModelErrorKind) -> None:
     chained = Chained([failing(kind), failing(kind), WELL])
@@ -105,7 +105,7 @@ async def test_all_models_together_get_six_requests_at_most() -> None:
     assert sum(len(model.requests) for model in models) == TRIES_PER_ANSWER
 
 
-@pytest.mark.promise("P-model-restart")
+@pytest.mark.promise("P-model-fallback")
 async def test_after_a_cut_the_answer_starts_anew_once_and_says_so_first() -> None:
     chained = Chained([failing(KINDS.TRUNCATED, text="half"), Answer("whole")])
     heard = await chained.ask()
@@ -139,7 +139,7 @@ async def test_the_wish_of_the_server_is_honoured_within_bounds() -> None:
     assert (heard.finished.spec, hurried.slept) == ("scripted:second", 0)
 
 
-@pytest.mark.promise("P-model-returns")
+@pytest.mark.promise("P-model-fallback")
 async def test_a_model_that_failed_rests_longer_each_time_and_is_asked_again_when_the_time_is_over() -> None:
     chained = Chained([failing(KINDS.AUTH), failing(KINDS.AUTH), WELL, failing(KINDS.AUTH)], [WELL] * 9)
     assert (await chained.ask()).finished.spec == "scripted:second"

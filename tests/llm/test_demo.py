@@ -32,7 +32,7 @@ async def test_the_reply_is_streamed_in_a_few_pieces_that_add_up_to_the_message(
     assert finished.stop is Stop.END
 
 
-@pytest.mark.promise("P-demo-runs-tools")
+@pytest.mark.promise("P-demo-says-so")
 async def test_a_tool_line_below_the_envelope_becomes_that_very_call() -> None:
     said = '<context time="now" sender="Ann">\nmore</context>\nplease\n/tool exec {"command": "ls"}\n/tool read'
     events, finished = await ask(UserMessage(said))

@@ -126,7 +126,6 @@ def test_kept_forms_equal_fresh_ones(messages: list[Message]) -> None:
     asyncio.run(compare())
 
 
-@pytest.mark.promise("P-turn-costs-what-is-new")
 async def test_a_body_of_a_thousand_messages_takes_about_a_millisecond() -> None:
     messages: list[Message] = []
     for number in range(250):

@@ -39,7 +39,7 @@ def failed(status: int, body: object, **headers: str) -> ModelError:
     return from_response(SPEC, status, data, headers, NOW)
 
 
-@pytest.mark.promise("P-overflow-known")
+@pytest.mark.promise("P-context-fits")
 @pytest.mark.parametrize(("status", "words"), OVERFLOWS)
 def test_every_wording_of_a_prompt_that_is_too_long_is_known(status: int, words: str) -> None:
     assert failed(status, {"error": {"message": words}}).kind is KINDS.OVERFLOW

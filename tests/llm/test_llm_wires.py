@@ -85,7 +85,7 @@ async def test_an_empty_body_is_a_broken_answer(fake: FakeProvider, ports: Model
     assert (heard.failed.kind, heard.failed.partial) == (KINDS.TRUNCATED, False)
 
 
-@pytest.mark.promise("P-stop-closes")
+@pytest.mark.promise("P-stop")
 @pytest.mark.parametrize("how", ["cancelled", "left"])
 async def test_stopping_closes_the_connection_to_the_model_at_once(
     fake: FakeProvider, ports: ModelPorts, wire: Wire, how: str
@@ -136,7 +136,7 @@ async def test_every_refusal_has_its_kind(
         assert ("these words" in str(heard.failed)) is (kind is not KINDS.AUTH)
 
 
-@pytest.mark.promise("P-no-key-in-errors")
+@pytest.mark.promise("P-secrets-masked")
 @pytest.mark.parametrize("status", [400, 401, 429, 500])
 async def test_no_error_shows_the_key(fake: FakeProvider, ports: ModelPorts, wire: Wire, status: int) -> None:
     fake.will(refusal(status, wire.error_body(f"Incorrect API key provided: {KEY}; header Bearer {KEY}")))

@@ -69,7 +69,7 @@ async def test_thinking_goes_back_with_its_calls(fake: FakeProvider, ports: Mode
     assert sent[5] == {"role": "tool", "content": "fine", "tool_name": "get_weather"}
 
 
-@pytest.mark.promise("P-ollama-window")
+@pytest.mark.promise("P-context-fits")
 async def test_the_window_is_always_asked_for_and_grows_in_steps(fake: FakeProvider, ports: ModelPorts) -> None:
     model = model_at(fake, ports, max_output=1_000)
     for words in (10, 20_000, 10):
@@ -98,7 +98,7 @@ async def test_the_window_is_the_smallest_of_what_is_allowed(
     assert model.context_window == largest
 
 
-@pytest.mark.promise("P-ollama-no-silent-cut")
+@pytest.mark.promise("P-context-fits")
 async def test_what_does_not_fit_is_an_overflow_instead_of_a_silent_cut(fake: FakeProvider, ports: ModelPorts) -> None:
     heard = await ask(model_at(fake, ports), saying("x" * 200_000))
     assert heard.failed.kind is ModelErrorKind.OVERFLOW

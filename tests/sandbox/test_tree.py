@@ -125,7 +125,7 @@ async def test_a_workspace_that_contains_the_system_is_refused(sandbox: Sandbox)
 
 
 @pytest.mark.skipif(not program(), reason="no python3 in /usr")
-@pytest.mark.promise("P-exec-tree")
+@pytest.mark.promise("P-exec-timeout")
 @pytest.mark.parametrize("tier", ["contained", "off"])
 async def test_a_kill_takes_the_whole_tree_within_half_a_second(
     tier: str, sandbox: Sandbox, off: Sandbox, tmp_path: Path

@@ -189,7 +189,7 @@ async def test_the_first_frame_must_attach(tmp_path: Path) -> None:
     assert got[0].startswith('{"reason":"the first frame must be `attach`"')
 
 
-@pytest.mark.promise("P-duplicates-dropped")
+@pytest.mark.promise("P-answered-once")
 async def test_a_message_sent_again_after_a_break_is_taken_once(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("one"), Answer("two")])
     async with serving(world) as (core, path):

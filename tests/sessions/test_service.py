@@ -92,7 +92,7 @@ async def test_tools_of_one_answer_run_side_by_side(tmp_path: Path) -> None:
     assert world.texts() == ["both"]
 
 
-@pytest.mark.promise("P-tool-rights")
+@pytest.mark.promise("P-tools-per-user")
 async def test_a_tool_that_is_not_for_the_sender_is_neither_shown_nor_run(tmp_path: Path) -> None:
     trail = Trail()
     world = World(

@@ -70,7 +70,7 @@ async def check(world: World, effects: Effects, where: str) -> None:
 
 
 @pytest.mark.promise("P-answered-once")
-@pytest.mark.promise("P-once-tools")
+@pytest.mark.promise("P-tool-once")
 @pytest.mark.parametrize("moment", ["die_before", "die_after"])
 async def test_a_kill_at_any_write_loses_nothing_and_doubles_nothing(tmp_path: Path, moment: Moment) -> None:
     for number in range(1, MOST_WRITES):
@@ -95,7 +95,7 @@ async def test_two_kills_in_one_turn(tmp_path: Path) -> None:
         await check(world, effects, f"before {number}, then 3")
 
 
-@pytest.mark.promise("P-once-tools")
+@pytest.mark.promise("P-tool-once")
 async def test_the_model_is_told_that_the_outcome_is_unknown(tmp_path: Path) -> None:
     trail = Trail()
     script = [Answer(calls=(ToolCall("c1", "pay", {}),), when="go"), Answer("I will check.", when="outcome unknown")]

@@ -58,7 +58,7 @@ def test_good_arguments_pass_with_their_defaults() -> None:
     assert dict(validate(sample.arguments, GOOD | {"share": 1, "note": None}))["share"] == 1
 
 
-@pytest.mark.promise("P-argument-errors")
+@pytest.mark.promise("P-tool-errors")
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -85,7 +85,7 @@ def test_one_wrong_field_is_one_line(change: dict[str, Any], line: str) -> None:
     assert complaint(GOOD | change) == line
 
 
-@pytest.mark.promise("P-argument-errors")
+@pytest.mark.promise("P-tool-errors")
 def test_all_fields_at_once() -> None:
     assert complaint({"mode": 1, "count": "x", "pth": "a"}) == (
         'field "path": expected string, got nothing; '
@@ -125,7 +125,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.promise("P-argument-errors")
+@pytest.mark.promise("P-tool-errors")
 @given(st.dictionaries(st.sampled_from(["path", "mode", "count", "names", "note", "other"]), JSON))
 def test_whatever_comes_is_valid_or_one_line(given: dict[str, Any]) -> None:
     try:

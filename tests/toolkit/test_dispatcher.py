@@ -138,7 +138,7 @@ async def test_a_call_that_works(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.promise("P-tool-rights")
+@pytest.mark.promise("P-tools-per-user")
 async def test_unknown_and_forbidden_tools_answer_alike(tmp_path: Path) -> None:
     ben = Actor("telegram:2", "telegram")
     async with bench(tmp_path, tools={"disabled": ["hang"]}) as at:
@@ -152,7 +152,7 @@ async def test_unknown_and_forbidden_tools_answer_alike(tmp_path: Path) -> None:
         assert not (await at.call(echo, {"text": "hi"}, actor=ben)).is_error
 
 
-@pytest.mark.promise("P-argument-errors")
+@pytest.mark.promise("P-tool-errors")
 async def test_wrong_arguments_are_one_line(tmp_path: Path) -> None:
     async with bench(tmp_path) as at:
         assert await at.error(echo, {"txt": 1}) == (
@@ -160,14 +160,14 @@ async def test_wrong_arguments_are_one_line(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.promise("P-no-tracebacks")
+@pytest.mark.promise("P-tool-errors")
 async def test_a_bug_in_a_tool_is_a_sentence_and_a_log_entry(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with bench(tmp_path) as at:
         assert await at.error(break_down) == "break_down failed unexpectedly; the log has the details"
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.promise("P-no-tracebacks")
+@pytest.mark.promise("P-tool-errors")
 async def test_what_goes_wrong_is_said_in_words(tmp_path: Path) -> None:
     async with bench(tmp_path, tools={"timeout": 0.01}) as at:
         assert await at.error(refuse) == "file not found: a.txt"

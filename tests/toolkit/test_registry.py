@@ -28,7 +28,7 @@ def seen(known: Registry, actor: Actor) -> list[str]:
     return [spec.name for spec in known.visible_to(actor)]
 
 
-@pytest.mark.promise("P-tool-rights")
+@pytest.mark.promise("P-tools-per-user")
 def test_everyone_sees_what_is_theirs() -> None:
     known = registry("look", "touch")
     assert (seen(known, ANNA), seen(known, BEN), seen(known, NOBODY), seen(known, OWNER)) == (
@@ -40,7 +40,7 @@ def test_everyone_sees_what_is_theirs() -> None:
     assert known.names() == ["look", "touch"]
 
 
-@pytest.mark.promise("P-tool-rights")
+@pytest.mark.promise("P-tools-per-user")
 def test_what_is_not_yours_cannot_be_told_from_what_does_not_exist() -> None:
     known = registry("look", "touch")
     assert known.find("look", BEN)

@@ -105,7 +105,7 @@ async def test_a_slash_at_the_end_of_the_base_url_changes_nothing() -> None:
         assert await fetch(stage, b"jpeg") == b"jpeg"
 
 
-@pytest.mark.promise("P-telegram-token-secret")
+@pytest.mark.promise("P-secrets-masked")
 async def test_the_token_is_in_no_log_line_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         async with open_stage() as stage:

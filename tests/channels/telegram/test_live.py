@@ -66,7 +66,7 @@ async def wait_calls(stage: Stage, method: str, texts: list[str]) -> None:
     await stage.telegram.wait_for(lambda: [call["text"] for call in stage.telegram.called(method)] == texts or None)
 
 
-@pytest.mark.promise("P-telegram-typing")
+@pytest.mark.promise("P-telegram-live")
 async def test_the_typing_sign_lasts_as_long_as_the_turn() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
@@ -84,7 +84,7 @@ async def test_the_typing_sign_lasts_as_long_as_the_turn() -> None:
         assert len(stage.telegram.called("sendChatAction")) == 3
 
 
-@pytest.mark.promise("P-telegram-typing")
+@pytest.mark.promise("P-telegram-live")
 async def test_the_answer_ends_its_view_even_if_the_turns_end_is_not_told() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
@@ -107,7 +107,7 @@ async def test_typing_shows_in_the_topic() -> None:
         assert stage.telegram.called("sendChatAction")[0]["message_thread_id"] == 7
 
 
-@pytest.mark.promise("P-telegram-streaming")
+@pytest.mark.promise("P-telegram-live")
 async def test_in_private_the_answer_grows_in_a_draft() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
@@ -141,7 +141,7 @@ async def test_a_quick_answer_has_no_preview() -> None:
         assert stage.telegram.called("sendMessageDraft") == []
 
 
-@pytest.mark.promise("P-telegram-streaming")
+@pytest.mark.promise("P-telegram-live")
 async def test_in_groups_one_message_grows_into_the_answer() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
@@ -217,7 +217,7 @@ async def test_the_preview_starts_anew_after_a_restart_of_the_stream_and_after_a
         await wait_calls(stage, "sendMessageDraft", ["right", "found"])
 
 
-@pytest.mark.promise("P-telegram-streaming")
+@pytest.mark.promise("P-telegram-live")
 @pytest.mark.parametrize("address", [PRIVATE, GROUP])
 async def test_no_failure_of_a_preview_reaches_the_answer(address: Address) -> None:
     clock = SteppedClock()

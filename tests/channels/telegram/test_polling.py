@@ -85,7 +85,7 @@ async def test_updates_that_are_not_for_us_are_acknowledged_and_skipped() -> Non
         await stage.telegram.wait_for(lambda: True if len(stage.telegram.world.confirmed) == 3 else None)
 
 
-@pytest.mark.promise("P-telegram-409")
+@pytest.mark.promise("P-telegram-stays")
 async def test_a_conflict_is_shown_and_waited_out(caplog: pytest.LogCaptureFixture) -> None:
     clock = HastyClock()
     async with FakeTelegram() as fake:
@@ -117,7 +117,7 @@ async def test_after_a_good_poll_trouble_is_met_with_fresh_patience() -> None:
             assert [seconds for seconds in clock.slept if seconds >= FIRST_PAUSE] == [0.5, 1, 2, 0.5]
 
 
-@pytest.mark.promise("P-telegram-bad-token")
+@pytest.mark.promise("P-telegram-stays")
 @pytest.mark.parametrize("status", [401, 404])
 async def test_a_refused_token_ends_the_channel_and_nothing_else(status: int, caplog: pytest.LogCaptureFixture) -> None:
     async with open_stage(running=False) as stage:
@@ -141,7 +141,7 @@ async def test_a_refused_token_ends_the_channel_and_nothing_else(status: int, ca
         {"status": 429, "retry_after": 1},
     ],
 )
-@pytest.mark.promise("P-telegram-reconnects")
+@pytest.mark.promise("P-telegram-stays")
 async def test_trouble_on_the_way_is_waited_out(fault: dict[str, object]) -> None:
     async with open_stage(running=False) as stage:
         stage.telegram.fail("getUpdates", **fault)

@@ -75,7 +75,7 @@ def entities(chunk: Chunk) -> list[dict[str, object]]:
     return [{"type": s.mark.type, "offset": s.start, "length": s.end - s.start, "url": s.mark.url} for s in chunk.spans]
 
 
-@pytest.mark.promise("P-telegram-markdown")
+@pytest.mark.promise("P-telegram-text")
 def test_no_markdown_is_refused_and_no_word_is_lost() -> None:
     for seed in range(DOCUMENTS):
         chance = random.Random(seed)
@@ -120,7 +120,7 @@ def test_noise_is_never_refused() -> None:
             check_text(chunk.text, entities(chunk))
 
 
-@pytest.mark.promise("P-telegram-markdown")
+@pytest.mark.promise("P-telegram-text")
 def test_every_half_written_answer_renders() -> None:
     """What a stream shows on its way: each prefix of a text with everything in it."""
     text = "# Title\n\nSome **bold *and italic*** with `code`, ||a spoiler||, a [link](https://x.org).\n\n"

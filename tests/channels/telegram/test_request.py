@@ -64,7 +64,7 @@ async def test_the_proxy_is_used_with_its_password(session: aiohttp.ClientSessio
     assert b"Proxy-Authorization: Basic " + base64.b64encode(b"user:password") in heads[0]
 
 
-@pytest.mark.promise("P-telegram-token-secret")
+@pytest.mark.promise("P-secrets-masked")
 @pytest.mark.parametrize(
     ("server", "proxy"),
     [

@@ -34,7 +34,7 @@ async def test_markdown_arrives_as_entities() -> None:
         assert "parse_mode" not in call and "reply_parameters" not in call
 
 
-@pytest.mark.promise("P-telegram-long")
+@pytest.mark.promise("P-telegram-text")
 async def test_long_answers_arrive_in_parts_and_in_order() -> None:
     async with open_stage(running=False) as stage:
         stage.telegram.world.meet(5)
@@ -61,7 +61,7 @@ async def test_an_answer_to_a_deleted_message_arrives_without_the_reply() -> Non
         assert stage.texts(-100) == ["hi"]
 
 
-@pytest.mark.promise("P-telegram-plain")
+@pytest.mark.promise("P-telegram-text")
 async def test_formatting_that_telegram_refuses_is_left_out() -> None:
     async with open_stage(running=False) as stage:
         stage.telegram.world.meet(5)
@@ -122,7 +122,7 @@ async def test_addresses_of_another_kind_are_refused_for_good() -> None:
         assert stage.telegram.calls == []
 
 
-@pytest.mark.promise("P-telegram-resume")
+@pytest.mark.promise("P-answered-once")
 async def test_a_delivery_that_failed_midway_goes_on_where_it_stopped() -> None:
     async with open_stage(running=False, clock=HastyClock()) as stage:
         stage.telegram.world.meet(5)
@@ -144,7 +144,7 @@ async def failing_delivery(stage: Stage, text: str) -> None:
         await stage.deliver(text, number="again")
 
 
-@pytest.mark.promise("P-telegram-marked")
+@pytest.mark.promise("P-repeat-marked")
 async def test_what_may_have_arrived_before_is_marked() -> None:
     async with open_stage(running=False) as stage:
         stage.telegram.world.meet(5)
