@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import cached_property
 from typing import Any
 
 import orjson
@@ -16,7 +15,7 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic_answer import Answer
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
-from goclaw.llm.data import ModelFacts, facts
+from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
 from goclaw.llm.estimate import estimate_tokens
 from goclaw.llm.failures import connecting, flagged, reading
@@ -44,31 +43,16 @@ OPENING = b'{"role":"user","content":[{"type":"text","text":"(The conversation g
 """The API wants the person to speak first; a compacted conversation need not begin that way."""
 
 
-class AnthropicModel:
+class AnthropicModel(KnownModel):
     """A `ChatModel` on the Messages API."""
 
     def __init__(self, spec: str, base_url: str, key: str | None, options: ModelOptions, ports: ModelPorts) -> None:
-        self.spec = spec
+        super().__init__(spec, options, ports)
         self._name = spec.partition(":")[2]
         self._base_url = base_url.rstrip("/").removesuffix("/v1")
         self._key = key
-        self._options = options
-        self._ports = ports
         self._messages = EncodedMessages(encode, ports.load_image)
         self._tools = EncodedTools(encode_tools)
-
-    @cached_property
-    def facts(self) -> ModelFacts:
-        """What is known of the model; see `data.prepare`."""
-        return facts(self.spec, self._options, self._ports.clock.now())
-
-    @property
-    def context_window(self) -> int:
-        return self.facts.context_window
-
-    @property
-    def sees_images(self) -> bool:
-        return self.facts.sees_images
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""

@@ -8,11 +8,11 @@ import asyncio
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from goclaw.config.schema import ModelOptions
-from goclaw.llm.base import DEFAULT_MAX_OUTPUT, Usage
+from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Usage
 from goclaw.llm.compat import SERVERS
 
 if TYPE_CHECKING:
@@ -64,6 +64,28 @@ class ModelFacts:
         plain = max(0, usage.input - usage.cache_read - usage.cache_write)
         total = plain * self.price_input + usage.cache_read * read + usage.cache_write * write
         return (total + usage.output * self.price_output) / 1_000_000
+
+
+class KnownModel:
+    """The half of a `ChatModel` that only the model data know. The wires add `stream` and `count`."""
+
+    def __init__(self, spec: str, options: ModelOptions, ports: ModelPorts) -> None:
+        self.spec = spec
+        self._options = options
+        self._ports = ports
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        """What is known of the model; see `prepare`."""
+        return facts(self.spec, self._options, self._ports.clock.now())
+
+    @property
+    def context_window(self) -> int:
+        return self.facts.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self.facts.sees_images
 
 
 def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:

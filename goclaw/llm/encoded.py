@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from goclaw.llm.base import Request
 from goclaw.messages import Image, Message, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 
@@ -113,6 +114,17 @@ def splice(head: Mapping[str, Any], **parts: bytes) -> bytes:
     """The JSON object with the fields of `head` and, after them, `parts` that are JSON already."""
     fields = [orjson.dumps(head)[1:-1], *(b'"%s":%s' % (name.encode(), text) for name, text in parts.items())]
     return b"{" + b",".join(field for field in fields if field) + b"}"
+
+
+async def with_conversation(
+    head: Mapping[str, Any], request: Request, messages: EncodedMessages, tools: EncodedTools
+) -> bytes:
+    """A whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
+    parts = {"tools": tools.text(request.tools)} if request.tools else {}
+    texts = [text for blocks in await messages.blocks(results_first(request.messages)) for text in blocks]
+    if request.system.strip():
+        texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
+    return splice(head, **parts, messages=array(texts))
 
 
 def array(items: Sequence[bytes]) -> bytes:

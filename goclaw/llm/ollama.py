@@ -19,7 +19,7 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import sees, usual_output
-from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, results_first, splice
+from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, with_conversation
 from goclaw.llm.estimate import estimate_tokens
 from goclaw.llm.failures import classify, fail, flagged
 from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
@@ -94,15 +94,7 @@ class OllamaModel:
         limit = request.max_output or self._options.max_output or usual_output(self._name)
         options = {"num_ctx": self._num_ctx(estimate_tokens(request), limit), "num_predict": limit}
         head: dict[str, Any] = {"model": self._name, "stream": True, "options": options, **self._think()}
-        parts = {}
-        if request.tools:
-            parts["tools"] = self._tools.text(request.tools)
-        encoded = await self._messages.blocks(results_first(request.messages))
-        texts = [text for blocks in encoded for text in blocks]
-        if request.system.strip():
-            texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
-        parts["messages"] = array(texts)
-        return splice(head, **parts)
+        return await with_conversation(head, request, self._messages, self._tools)
 
     def _num_ctx(self, prompt: int, limit: int) -> int:
         """The window to ask for. It never shrinks again, for a change costs a reload of the model.

@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import cached_property
 from typing import Any
 
 import orjson
@@ -17,8 +16,8 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.compat import SERVERS, Server
-from goclaw.llm.data import ModelFacts, facts
-from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
+from goclaw.llm.data import KnownModel
+from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, clean, with_conversation
 from goclaw.llm.estimate import estimate_tokens
 from goclaw.llm.failures import flagged, reading
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
@@ -33,34 +32,19 @@ SHORT_ID = 9
 """Characters of a call id at Mistral."""
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(KnownModel):
     """A `ChatModel` on one compatible server."""
 
     def __init__(
         self, spec: str, server: Server, base_url: str, key: str | None, options: ModelOptions, ports: ModelPorts
     ) -> None:
-        self.spec = spec
+        super().__init__(spec, options, ports)
         self._provider, _, self._name = spec.partition(":")
         self._server = server
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._key = key
-        self._options = options
-        self._ports = ports
         self._messages = EncodedMessages(self._encode, ports.load_image)
         self._tools = EncodedTools(encode_tools)
-
-    @cached_property
-    def facts(self) -> ModelFacts:
-        """What is known of the model; see `data.prepare`."""
-        return facts(self.spec, self._options, self._ports.clock.now())
-
-    @property
-    def context_window(self) -> int:
-        return self.facts.context_window
-
-    @property
-    def sees_images(self) -> bool:
-        return self.facts.sees_images
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
@@ -96,15 +80,7 @@ class OpenAIChatModel:
                 head["reasoning_effort"] = self._options.thinking
             elif self._server.effort == "object":
                 head["reasoning"] = {"effort": self._options.thinking}
-        parts = {}
-        if request.tools:
-            parts["tools"] = self._tools.text(request.tools)
-        encoded = await self._messages.blocks(results_first(request.messages))
-        texts = [text for blocks in encoded for text in blocks]
-        if request.system.strip():
-            texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
-        parts["messages"] = array(texts)
-        return splice(head, **parts)
+        return await with_conversation(head, request, self._messages, self._tools)
 
     def _encode(self, message: Message, pictures: Pictures) -> Blocks:
         """One message of ours is one of theirs."""

@@ -6,7 +6,6 @@ The library takes seconds and some 80 MB to import. That happens in a thread, wh
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
-from goclaw.llm.data import ModelFacts, facts
+from goclaw.llm.data import KnownModel
 from goclaw.llm.estimate import estimate_tokens
 from goclaw.llm.failures import flagged
 from goclaw.net import check_reachable
@@ -25,29 +24,14 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'goclaw[providers]'"
 
 
-class PydanticAIModel:
+class PydanticAIModel(KnownModel):
     """A `ChatModel` on whatever pydantic-ai infers from `provider:name`."""
 
     def __init__(self, spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> None:
-        self.spec = spec
+        super().__init__(spec, options, ports)
         self._settings = settings
-        self._options = options
-        self._ports = ports
         self._bridge: Bridge | None = None
         self._loading = asyncio.Lock()
-
-    @cached_property
-    def facts(self) -> ModelFacts:
-        """What is known of the model; see `data.prepare`."""
-        return facts(self.spec, self._options, self._ports.clock.now())
-
-    @property
-    def context_window(self) -> int:
-        return self.facts.context_window
-
-    @property
-    def sees_images(self) -> bool:
-        return self.facts.sees_images
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`.
