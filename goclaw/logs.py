@@ -25,6 +25,8 @@ FILE_BYTES = 10_000_000
 FILES_KEPT = 5
 QUIET = {"aiohttp.access": logging.WARNING, "asyncio": logging.WARNING, "httpx": logging.WARNING}
 """Libraries that say more than anybody wants to read; at DEBUG they speak, too."""
+SILENT = ("aiosqlite", "telegram.Bot")
+"""Never below INFO: the first logs every value that is written, the second addresses that hold the token."""
 
 
 def log_path(config: Config) -> Path:
@@ -65,6 +67,8 @@ def _root_handler(handler: logging.Handler, level: str) -> Iterator[None]:
     root.setLevel(level)
     for name, quiet in QUIET.items():
         logging.getLogger(name).setLevel(logging.NOTSET if level == "DEBUG" else quiet)
+    for name in SILENT:
+        logging.getLogger(name).setLevel(logging.INFO)
     logging.captureWarnings(True)
     try:
         yield

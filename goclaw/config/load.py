@@ -165,6 +165,10 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     """Settings that are fine alone but not together."""
     if config.telegram.enabled and not config.telegram.token:
         yield ("telegram", "enabled"), "needs `telegram.token` (from @BotFather), or the variable TELEGRAM_BOT_TOKEN"
+    for index, spec in enumerate(config.models.agent):
+        name, colon, model = spec.partition(":")
+        if spec != "demo" and not (name and colon and model):
+            yield ("models", "agent", index), "should be `provider:name`, such as anthropic:claude-opus-5-5, or `demo`"
     if config.policy.mode == "bypass" and not config.policy.allow_bypass:
         yield ("policy", "mode"), "`bypass` needs `policy.allow_bypass: true`"
     if config.state_dir.resolve().is_relative_to(config.workspace_path.resolve()):

@@ -407,3 +407,11 @@ def test_overrides_name_unknown_keys(load: Load) -> None:
 def test_numbers_with_underscores_and_quotes_are_numbers(load: Load) -> None:
     config = load("http: {port: '8_138'}\ncompaction: {reserve_tokens: 30_000}\n").config
     assert (config.http.port, config.compaction.reserve_tokens) == (8138, 30_000)
+
+
+@pytest.mark.parametrize("spec", ["nonsense", ":model", "anthropic:"])
+def test_a_model_without_provider_or_name_is_refused_at_its_place(tmp_path: Path, spec: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f'models:\n  agent: ["{spec}"]\n')
+    with pytest.raises(ConfigError, match=r"config\.yaml:2:11: models\.agent\[0\]: should be `provider:name`"):
+        load_config(file, environ={"GOCLAW_STATE_DIR": str(tmp_path / "state")})
