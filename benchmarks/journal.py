@@ -70,7 +70,7 @@ async def turns(database: Database, count: int) -> list[float]:
     async with open_outbox(database, {NAME: MemoryChannel(room, clock)}, clock) as outbox:
         async with open_lanes(Journal(database), outbox, handle, failed, clock) as lanes:
             await outbox.resume()
-            await lanes.resume()
+            await lanes.resume({NAME})
             times = [await one(lanes, outbox, number) for number in range(count)]
     if len(room.all) != count:
         raise RuntimeError(f"{len(room.all)} of {count} answers arrived")

@@ -104,7 +104,7 @@ def ensure_venv(uv: Path, root: Path, name: str, lock: str) -> None:
     (venv / ".stamp").unlink(missing_ok=True)
     pip = [str(uv), "pip"]
     # Compiled now, so that the first start is as quick as the next.
-    call([*pip, "sync", "--quiet", "--compile-bytecode", "--require-hashes", "--python", str(python), str(root / lock)])
+    call([*pip, "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python), str(root / lock)])
     call([*pip, "install", "--quiet", "--no-deps", "--python", str(python), "--editable", str(root)])
     (venv / ".stamp").write_text(content)
 

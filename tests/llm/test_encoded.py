@@ -5,7 +5,6 @@ import time
 from itertools import chain
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
