@@ -1,6 +1,7 @@
 """`goclaw` alone: start the daemon if none runs, then the terminal client. Without a terminal: the daemon, here."""
 
 import asyncio
+import os
 import sys
 
 import typer
@@ -9,12 +10,11 @@ from goclaw.cli.common import load, options
 from goclaw.cli.frame import say
 from goclaw.cli.process import listens, start_in_background
 from goclaw.config.schema import Config
+from goclaw.logs import log_path
 from goclaw.tui.plain import converse
 from goclaw.users import login_name
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-GOODBYE = "GoClaw keeps running in the background. Come back with `goclaw tui`, end it with `goclaw stop`."
 
 
 @app.command()
@@ -27,11 +27,52 @@ def start(context: typer.Context) -> None:
     if not listens(config):
         say("starting the daemon …")
         asyncio.run(start_in_background(config, options(context).config))
-    try:
-        asyncio.run(converse(config.socket_path, f"tui:{login_name()}"))
-    except KeyboardInterrupt:
-        print()
-    say(GOODBYE)
+    talk_here(config)
+
+
+def talk_here(config: Config, session: str = "", *, plain: bool = False, mouse: bool = True) -> None:
+    """Talk in `session` (empty: the person's own) in this terminal, or in plain lines where there is none.
+
+    Raises:
+        StateError: no daemon answers, or it went away under a conversation in plain lines.
+    """
+    if plain or not _is_terminal():
+        try:
+            asyncio.run(converse(config.socket_path, session or own_session()))
+        except KeyboardInterrupt:
+            print()
+        if sys.stdin.isatty():
+            say(goodbye(session))
+    else:
+        _open_terminal(config, session, mouse=mouse)
+
+
+def own_session() -> str:
+    """The session of whoever runs this program."""
+    return f"tui:{login_name()}"
+
+
+def goodbye(session: str = "", *, runs: bool = True) -> str:
+    """The last line: what goes on, how to come back, how to end it."""
+    back = f"goclaw tui --session {session}" if session else "goclaw tui"
+    if runs:
+        return f"GoClaw keeps running in the background. Come back with `{back}`, end it with `goclaw stop`."
+    return "No daemon runs at the moment. Start it and come back with `goclaw`; nothing that it had taken is lost."
+
+
+def _is_terminal() -> bool:
+    """Whether the full client can be shown."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def _open_terminal(config: Config, session: str, *, mouse: bool) -> None:
+    from goclaw.tui.app import Place, open_terminal
+
+    place = Place(config.socket_path, log_path(config), config.state_dir)
+    farewell = asyncio.run(open_terminal(place, session or own_session(), mouse=mouse))
+    for text in farewell.unsent:
+        say(f"not sent: {text}")
+    say(goodbye(session, runs=farewell.connected))
 
 
 def _run_here(config: Config) -> None:

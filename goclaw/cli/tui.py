@@ -1,15 +1,11 @@
 """`goclaw tui`."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from goclaw.cli.common import load
-from goclaw.cli.frame import say
-from goclaw.cli.start import GOODBYE
-from goclaw.tui.plain import converse
-from goclaw.users import login_name
+from goclaw.cli.start import talk_here
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -18,11 +14,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def tui(
     context: typer.Context,
     session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+    plain: Annotated[bool, typer.Option("--plain", help="Plain lines, as pipes get them.")] = False,
+    mouse: Annotated[bool, typer.Option(help="Whether the mouse folds cards and scrolls.")] = True,
 ) -> None:
     """Talk to the agent in this terminal."""
-    config = load(context).config
-    try:
-        asyncio.run(converse(config.socket_path, session or f"tui:{login_name()}"))
-    except KeyboardInterrupt:
-        print()
-        say(GOODBYE)
+    talk_here(load(context).config, session, plain=plain, mouse=mouse)

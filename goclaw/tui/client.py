@@ -29,6 +29,9 @@ from goclaw.wire import (
 
 FrameT = TypeVar("FrameT")
 
+Received = TurnEvent | Accepted | Status | Refused
+"""What comes from the daemon after `Attached`."""
+
 
 class Client:
     """One attached connection. Made by `attach`. One task at a time may read from it."""
@@ -60,8 +63,12 @@ class Client:
         await self._send(AskStatus())
         return (await self._expect(Status)).numbers
 
-    async def frames(self) -> AsyncIterator[TurnEvent | Acceptance]:
-        """Everything that comes from now on; ends when the daemon closes the connection."""
+    async def ask_status(self) -> None:
+        """Ask for the numbers of `/status`; they come among what is `received`."""
+        await self._send(AskStatus())
+
+    async def received(self) -> AsyncIterator[Received]:
+        """Everything that comes from now on, as it came; ends when the daemon closes the connection."""
         while self._early or not self._connection.closed:
             frame = self._early.pop(0) if self._early else await self._receive()
             match frame:
@@ -69,25 +76,40 @@ class Client:
                     event = event_of(frame)
                     if event is not None:
                         yield event
-                case Accepted():
-                    yield frame.acceptance
-                case Refused():
-                    raise StateError(f"the daemon refused: {frame.reason}")
+                case Accepted() | Status() | Refused():
+                    yield frame
                 case None:
                     return
-                case _:
+                case Attached():
                     pass
+
+    async def frames(self) -> AsyncIterator[TurnEvent | Acceptance]:
+        """Events and receipts from now on; ends when the daemon closes the connection.
+
+        Raises:
+            StateError: the daemon refused something.
+        """
+        async for received in self.received():
+            match received:
+                case Accepted():
+                    yield received.acceptance
+                case Refused():
+                    raise StateError(f"the daemon refused: {received.reason}")
+                case Status():
+                    pass
+                case _:
+                    yield received
 
     async def _send(self, frame: ClientFrame) -> None:
         try:
-            await self._connection.send_str(CLIENT_FRAME.dump_json(frame).decode())
+            await self._connection.send_str(CLIENT_FRAME.to_json(frame))
         except (ConnectionError, aiohttp.ClientError) as error:
             raise StateError("the daemon closed the connection") from error
 
     async def _receive(self) -> ServerFrame | None:
         async for message in self._connection:
             if message.type is aiohttp.WSMsgType.TEXT:
-                return SERVER_FRAME.validate_json(message.data)
+                return SERVER_FRAME.from_json(message.data)
         return None
 
     async def _expect(self, kind: type[FrameT]) -> FrameT:

@@ -1,0 +1,336 @@
+"""The full terminal client: the conversation and the daemon's log side by side, the input below, numbers at the bottom.
+
+A client like every other: all it knows comes over the socket and from the log file. Only `open_terminal` is called
+from outside, and only where there is a terminal; Textual is imported here and in `widgets`, nowhere else.
+"""
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from goclaw.errors import StateError
+from goclaw.events import AcceptKind, MessageStored, StreamRestarted, TurnFinished, TurnStarted
+from goclaw.messages import AssistantMessage
+from goclaw.tui.client import Received
+from goclaw.tui.link import Link
+from goclaw.tui.recall import FILE, Recall
+from goclaw.tui.widgets.completion import Completion
+from goclaw.tui.widgets.conversation import Conversation
+from goclaw.tui.widgets.entries import Note
+from goclaw.tui.widgets.follow import FollowedScroll
+from goclaw.tui.widgets.log_view import LogView
+from goclaw.tui.widgets.prompt import Prompt
+from goclaw.tui.widgets.status_bar import StatusBar
+from goclaw.wire import MAX_FRAME, Accepted, Attached, Refused, Status
+
+LEAVE = ("/quit", "/exit")
+FIRST_ROWS = 30
+"""Rows that are shown at first; more come when somebody scrolls up."""
+OLDER_ROWS = 40
+LAYOUTS = ("-split", "-chat", "-log")
+ASK_SECONDS = 3.0
+"""How long a second Ctrl+C leaves, and `Ctrl+C again` is read."""
+LONGEST_TEXT = MAX_FRAME // 2
+"""Bytes of one message: its JSON may be twice as long and must fit a frame."""
+LIGHT_BACKGROUNDS = ("7", "15")
+"""What `COLORFGBG` ends with in terminals with a light background."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the daemon and its files are."""
+
+    socket: Path
+    log: Path
+    state_dir: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """How the client was left."""
+
+    connected: bool
+    unsent: tuple[str, ...]
+    """Messages that no daemon has taken."""
+
+
+class Terminal(App[Farewell]):
+    """The program. Implements `link.Watcher`."""
+
+    CSS = """
+    Screen { layout: vertical; }
+    #panes { height: 1fr; }
+    Conversation { width: 3fr; scrollbar-background: $background; scrollbar-color: $surface-lighten-2; }
+    LogView { width: 2fr; max-width: 90; scrollbar-background: $surface; scrollbar-color: $surface-lighten-2; }
+    Screen.-chat LogView { display: none; }
+    Screen.-log Conversation { display: none; }
+    Screen.-log LogView { max-width: 100%; }
+    #jump { display: none; height: 1; background: $accent; color: $text; text-align: center; }
+    #jump.-shown { display: block; }
+    """
+    TITLE = "GoClaw"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", "Copy, stop, clear, quit", priority=True),
+        Binding("ctrl+l", "layout", "Layout", priority=True),
+        Binding("ctrl+o", "fold", "Open or close the tool cards", priority=True),
+        Binding("ctrl+t", "theme", "Light or dark", priority=True),
+        Binding("ctrl+end", "jump", "To the end", priority=True),
+        Binding("pageup", "page(-1)", "Page up", priority=True),
+        Binding("pagedown", "page(1)", "Page down", priority=True),
+        Binding("escape", "stop", "Stop the turn"),
+    ]
+
+    def __init__(self, place: Place, session: str) -> None:
+        super().__init__()
+        self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
+        self._recall = Recall(place.state_dir / FILE)
+        self._link = Link(place.socket, session, self, FIRST_ROWS)
+        self._conversation = Conversation()
+        self._completion = Completion()
+        self._prompt = Prompt(self._recall, self._completion)
+        self._bar = StatusBar(session)
+        self._log_view = LogView(place.log)
+        self._greeted = False
+        self._running_since: float | None = None
+        self._asked_at = float("-inf")
+        self._layout = 0
+
+    @property
+    def failure(self) -> Exception | None:
+        """What ended the program against its will."""
+        return self._exception
+
+    def compose(self) -> ComposeResult:
+        """The parts, from top to bottom."""
+        with Horizontal(id="panes"):
+            yield self._conversation
+            yield self._log_view
+        yield Static("↓ the end is further down: End or a click", id="jump")
+        yield self._completion
+        yield self._prompt
+        yield self._bar
+
+    async def on_mount(self) -> None:
+        """Attach; nothing is waited for."""
+        self.screen.add_class(LAYOUTS[0])
+        self._prompt.focus()
+        self._load_recall()
+        self._attend()
+        self.set_interval(1.0, self._tick)
+
+    @work
+    async def _load_recall(self) -> None:
+        await asyncio.to_thread(self._recall.load)
+
+    @work
+    async def _attend(self) -> None:
+        await self._link.run()
+
+    # What comes from the daemon
+
+    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+        """The connection stands."""
+        self._bar.connection("connected")
+        self._completion.know(attached.commands)
+        full = len(attached.history) >= FIRST_ROWS
+        await self._conversation.attached(attached.history, attached.partial, resumed=resumed, more=full)
+        if not self._greeted:
+            self._greeted = True
+            await self._conversation.note(Note(attached.greeting))
+        if attached.history or attached.partial:
+            self._set_running(bool(attached.partial) or _is_unanswered(attached.history[-1]))
+        self._link.ask_status()
+
+    async def received(self, received: Received) -> None:
+        """Something came."""
+        match received:
+            case Accepted():
+                await self._accepted(received)
+            case Status():
+                self._bar.numbers(received.numbers)
+            case Refused():
+                await self._refused(received.reason)
+            case _:
+                await self._conversation.show(received)
+                if isinstance(received, TurnStarted):
+                    self._set_running(True)
+                elif isinstance(received, TurnFinished):
+                    self._set_running(False)
+                if isinstance(received, MessageStored | TurnFinished | StreamRestarted):
+                    self._link.ask_status()
+
+    async def lost(self, reason: str) -> None:
+        """The connection broke; the link goes on trying."""
+        self._bar.connection("reconnecting" if self._greeted else "no daemon")
+        self._prompt.border_subtitle = f"{len(self._link.unsent())} not sent yet" if self._link.unsent() else ""
+
+    async def _accepted(self, accepted: Accepted) -> None:
+        turn, acceptance = f"socket:{accepted.id}", accepted.acceptance
+        self._prompt.border_subtitle = ""
+        match acceptance.kind:
+            case AcceptKind.REPLY:
+                await self._conversation.settle(turn, Note(acceptance.text, "reply"))
+                self._link.ask_status()
+            case AcceptKind.IGNORED:
+                await self._conversation.settle(turn, Note("You may not write to this session.", "error"))
+            case AcceptKind.DUPLICATE if acceptance.turn != turn:
+                await self._conversation.settle(turn, Note("Done; the answer was lost in the break."))
+            case _:
+                pass  # it becomes a row
+
+    async def _refused(self, reason: str) -> None:
+        given_up = self._link.refused()
+        if given_up is None:
+            await self._conversation.note(Note(reason, "error"))
+            return
+        turn, text = given_up
+        await self._conversation.settle(turn, Note(f"Not taken: {reason}", "error"))
+        if not self._prompt.text:
+            self._prompt.put(text)
+
+    # What comes from the person
+
+    async def on_prompt_submitted(self, submitted: Prompt.Submitted) -> None:
+        """Send; while a turn runs the message waits for it at the daemon."""
+        if submitted.text in LEAVE:
+            self._leave()
+            return
+        if len(submitted.text.encode()) > LONGEST_TEXT:
+            self._prompt.put(submitted.text)
+            self.notify("That is too long for one message. Put it into a file and name the file.", severity="error")
+            return
+        if submitted.is_new:
+            self.run_worker(asyncio.to_thread(self._recall.save, submitted.text))
+        await self._conversation.say(self._link.submit(submitted.text), submitted.text)
+
+    def on_prompt_end_wanted(self) -> None:
+        """Go to the end."""
+        self.action_jump()
+
+    def on_option_list_option_selected(self) -> None:
+        """A click on a command."""
+        self._prompt.put(f"{self._completion.choice} ")
+
+    def on_click(self, event: events.Click) -> None:
+        """The bar that says where the end is."""
+        if event.widget is not None and event.widget.id == "jump":
+            self.action_jump()
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed anywhere goes to the input."""
+        if event.is_printable and event.character and self.focused is not self._prompt:
+            self._prompt.focus()
+            self._prompt.insert(event.character)
+
+    def on_followed_scroll_end_moved(self, moved: FollowedScroll.EndMoved) -> None:
+        """Say where the end is while it is out of view."""
+        self.query_one("#jump").set_class(not moved.in_view, "-shown")
+
+    @work(group="older")
+    async def on_followed_scroll_older_wanted(self) -> None:
+        """Fetch older rows."""
+        self._conversation.has_older = False
+        asked = self._conversation.span + OLDER_ROWS
+        try:
+            rows = await self._link.older(asked)
+        except StateError:
+            self._conversation.has_older = True
+            return
+        await self._conversation.prepend(rows, more=len(rows) >= asked)
+
+    def action_interrupt(self) -> None:
+        """Copy what is selected, else stop the turn, else clear the input, else ask once and quit."""
+        selected = self._prompt.selected_text or self.screen.get_selected_text()
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.screen.clear_selection()
+            self.notify("Copied.", timeout=1)
+        elif self._running_since is not None and self._link.connected:
+            self.action_stop()
+        elif self._prompt.text:
+            self._recall.add(self._prompt.take())
+        elif time.monotonic() - self._asked_at < ASK_SECONDS:
+            self._leave()
+        else:
+            self._asked_at = time.monotonic()
+            unsent = len(self._link.unsent())
+            lost = f" {unsent} message(s) were not sent." if unsent else ""
+            self.notify(f"Ctrl+C again leaves; the daemon goes on.{lost}", timeout=ASK_SECONDS)
+
+    def action_stop(self) -> None:
+        """Stop the turn, if one runs."""
+        if self._running_since is not None and self._link.connected:
+            self._link.submit("/stop")
+
+    def action_layout(self) -> None:
+        """Chat and log, chat alone, log alone."""
+        self.screen.remove_class(LAYOUTS[self._layout])
+        self._layout = (self._layout + 1) % len(LAYOUTS)
+        self.screen.add_class(LAYOUTS[self._layout])
+        if self.focused is None or not self.focused.display:
+            self._prompt.focus()
+
+    def action_fold(self) -> None:
+        """Open or close the tool cards."""
+        self._conversation.fold()
+
+    def action_theme(self) -> None:
+        """Light or dark."""
+        self.theme = "textual-dark" if self.theme == "textual-light" else "textual-light"
+
+    def action_jump(self) -> None:
+        """To the end of the conversation."""
+        self._conversation.jump()
+
+    def action_page(self, direction: int) -> None:
+        """A page up (-1) or down (1) in the conversation, or in the log where that stands alone."""
+        in_log = LAYOUTS[self._layout] == "-log" or self.focused is self._log_view
+        pane = self._log_view if in_log else self._conversation
+        if direction < 0:
+            pane.scroll_page_up(animate=False)
+        else:
+            pane.scroll_page_down(animate=False)
+
+    def _fatal_error(self) -> None:
+        """A mistake of ours: Textual would print every variable around it. Whoever started us reports it in a line."""
+        self._close_messages_no_wait()
+
+    def _leave(self) -> None:
+        self.exit(Farewell(self._link.connected, tuple(self._link.unsent())))
+
+    # Time
+
+    def _set_running(self, running: bool) -> None:
+        if running != (self._running_since is not None):
+            self._running_since = time.monotonic() if running else None
+            self._prompt.border_title = "working · Esc stops" if running else ""
+            self._tick()
+
+    def _tick(self) -> None:
+        since = self._running_since
+        self._bar.elapsed(None if since is None else time.monotonic() - since)
+        self._conversation.tick()
+
+
+def _is_unanswered(row: MessageStored) -> bool:
+    """Whether a turn is under way after this last row."""
+    return not isinstance(row.message, AssistantMessage) or bool(row.message.calls)
+
+
+async def open_terminal(place: Place, session: str, *, mouse: bool = True) -> Farewell:
+    """Talk in `session` until the person leaves."""
+    terminal = Terminal(place, session)
+    farewell = await terminal.run_async(mouse=mouse)
+    if terminal.failure is not None:
+        raise terminal.failure
+    return farewell or Farewell(connected=False, unsent=())

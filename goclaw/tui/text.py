@@ -1,0 +1,69 @@
+"""Texts on their way to the terminal: nothing in them may steer it, and Markdown may hide none of their words."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+
+# Colours and cursor movements of a program's output, then its titles and clipboard requests.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
+# Other control characters, direction overrides that let a text read differently from what it is, and lone surrogates.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """`text` without anything that a terminal would obey; newlines and tabs stay."""
+    return text if text.isascii() and text.isprintable() else _UNPRINTABLE.sub("", _ESCAPES.sub("", text))
+
+
+def one_line(text: str, length: int) -> str:
+    """`text` on one line of at most `length` characters."""
+    line = " ".join(printable(text[: 4 * length]).split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def hint(given: Mapping[str, Any], length: int) -> str:
+    """A tool's input in a few words: the value of a single field, else `name=value` of each."""
+    if len(given) == 1:
+        return one_line(str(next(iter(given.values()))), length)
+    return one_line("  ".join(f"{name}={value}" for name, value in given.items()), length)
+
+
+def seconds(duration: float) -> str:
+    """A time as people say it: `0.2 s`, `14 s`, `3 min 05 s`."""
+    if duration < 10:
+        return f"{duration:.1f} s"
+    if duration < 60:
+        return f"{duration:.0f} s"
+    return f"{int(duration) // 60} min {int(duration) % 60:02d} s"
+
+
+def count(number: int) -> str:
+    """A number of tokens, shortly: `950`, `12.3k`, `1.2M`."""
+    if number < 1_000:
+        return str(number)
+    if number < 1_000_000:
+        return f"{number / 1_000:.1f}k".replace(".0k", "k")
+    return f"{number / 1_000_000:.1f}M".replace(".0M", "M")
+
+
+@cache
+def markdown_parser() -> MarkdownIt:
+    """The Markdown that answers are read as.
+
+    Raw HTML is text, not markup that vanishes; definitions of link targets stay where they were written; a line that
+    was ended ends.
+    """
+    parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
+    parser.core.ruler.push("keep_lines", _keep_lines)
+    return parser
+
+
+def _keep_lines(state: StateCore) -> None:
+    for token in state.tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"

@@ -1,0 +1,1 @@
+"""What the terminal client is made of; each widget knows nothing of the others, `goclaw.tui.app` joins them."""

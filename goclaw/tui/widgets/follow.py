@@ -1,0 +1,63 @@
+"""A scrolled view that stays at its end until somebody scrolls up, and says where the end and the top are."""
+
+from textual.containers import VerticalScroll
+from textual.message import Message as TextualMessage
+
+LOOK_SECONDS = 0.1
+NEAR_TOP = 3
+"""Lines from the top at which more is asked for."""
+
+
+class FollowedScroll(VerticalScroll):
+    """Stays at the end; scrolling up ends that, `jump` or scrolling to the end begins it again."""
+
+    class OlderWanted(TextualMessage):
+        """Somebody scrolls towards what is not on the screen."""
+
+    class EndMoved(TextualMessage):
+        """The end came into view or went out of it."""
+
+        def __init__(self, *, in_view: bool) -> None:
+            super().__init__()
+            self.in_view = in_view
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_older = False
+        """Whether there is more above the top."""
+        self.end_in_view = True
+        self._looking = False
+
+    def on_mount(self) -> None:
+        """Begin at the end."""
+        self.anchor()
+
+    def jump(self) -> None:
+        """Go to the end and stay there."""
+        self.anchor()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Notice when the top comes near and when the end goes out of view."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.has_older and new_value < old_value and new_value <= NEAR_TOP:
+            self.post_message(self.OlderWanted())
+        self._look_soon()
+
+    def watch_virtual_size(self) -> None:
+        """The same when something was added."""
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        """Once what is going on has come to rest: while the end is being followed it is always out of view a little."""
+        if not self._looking:
+            self._looking = True
+            self.set_timer(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        if self.has_older and self.max_scroll_y <= 0:
+            self.post_message(self.OlderWanted())  # nothing to scroll yet: the view is not even full
+        in_view = self.max_scroll_y <= 0 or self.scroll_y >= self.max_scroll_y - 1
+        if in_view != self.end_in_view:
+            self.end_in_view = in_view
+            self.post_message(self.EndMoved(in_view=in_view))

@@ -1,0 +1,134 @@
+"""The input: several lines, with what was typed before, and large pastes folded."""
+
+import re
+
+from textual import events
+from textual.content import Content
+from textual.message import Message as TextualMessage
+from textual.widgets import TextArea
+
+from goclaw.tui.recall import Recall
+from goclaw.tui.text import printable
+from goclaw.tui.widgets.completion import Completion
+
+FOLDED_LINES = 10
+FOLDED_CHARACTERS = 1_500
+"""A paste of more is shown as one mark."""
+_MARK = re.compile(r"\[pasted text \d+: \d+ (?:lines|characters)\]")
+
+
+class Prompt(TextArea):
+    """Enter sends; Shift+Enter, Ctrl+J and Alt+Enter break the line; Up and Down at the edges recall."""
+
+    DEFAULT_CSS = """
+    Prompt { height: auto; min-height: 3; max-height: 10; border: round $surface-lighten-2; padding: 0 1; }
+    Prompt:focus { border: round $accent; }
+    """
+
+    class Submitted(TextualMessage):
+        """The person sends `text`; `recalled` tells whether it is new to the history."""
+
+        def __init__(self, text: str, *, is_new: bool) -> None:
+            super().__init__()
+            self.text = text
+            self.is_new = is_new
+
+    class EndWanted(TextualMessage):
+        """`End` in an empty input: go to the end of the conversation."""
+
+    def __init__(self, recall: Recall, completion: Completion) -> None:
+        super().__init__(
+            tab_behavior="focus",
+            soft_wrap=True,
+            highlight_cursor_line=False,
+            placeholder=Content.styled("Write a message, or / for commands", "$text-disabled"),
+        )
+        self._recall = recall
+        self._completion = completion
+        self._pastes: dict[str, str] = {}
+        """Folded pastes, by their marks."""
+
+    @property
+    def whole_text(self) -> str:
+        """The text with every paste unfolded."""
+        return _MARK.sub(lambda mark: self._pastes.get(mark[0], mark[0]), self.text)
+
+    def take(self) -> str:
+        """Empty the input and return what stood in it; Up brings it back."""
+        text = self.whole_text
+        self.put("")
+        self._pastes.clear()
+        return text
+
+    def put(self, text: str) -> None:
+        """Replace what stands in the input."""
+        self.text = text
+        self.move_cursor(self.document.end)
+
+    def on_text_area_changed(self) -> None:
+        """Offer commands."""
+        self._completion.offer(self.text)
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self._own(event.key):
+            event.stop()
+            event.prevent_default()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        text = printable(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        self.insert(self._folded(text))
+
+    def _own(self, key: str) -> bool:
+        """Do what a key means here; False leaves it to the text area and to the program."""
+        if self._completion.is_open and self._complete(key):
+            return True
+        match key:
+            case "enter":
+                self._submit()
+            case "shift+enter" | "ctrl+j" | "alt+enter":
+                self.insert("\n")
+            case "up" if self.navigator.is_first_wrapped_line(self.cursor_location):
+                self._show(self._recall.older(self.text))
+            case "down" if self.navigator.is_last_wrapped_line(self.cursor_location):
+                self._show(self._recall.newer())
+            case "end" if not self.text:
+                self.post_message(self.EndWanted())
+            case _:
+                return False
+        return True
+
+    def _complete(self, key: str) -> bool:
+        completion = self._completion
+        match key:
+            case "up" | "down":
+                completion.move(1 if key == "down" else -1)
+            case "tab":
+                self.put(f"{completion.choice} ")
+            case "enter" if completion.choice != self.text:
+                self.put(completion.choice)
+            case "escape":
+                completion.close(self.text)
+            case _:
+                return False
+        return True
+
+    def _submit(self) -> None:
+        if self.text.strip():
+            text = self.whole_text.strip()
+            self.post_message(self.Submitted(text, is_new=self._recall.add(text)))
+            self.take()
+
+    def _show(self, text: str | None) -> None:
+        if text is not None:
+            self.put(text)
+
+    def _folded(self, text: str) -> str:
+        lines = text.count("\n") + 1
+        if lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS:
+            return text
+        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
+        mark = f"[pasted text {len(self._pastes) + 1}: {size}]"
+        self._pastes[mark] = text
+        return mark

@@ -1,0 +1,191 @@
+"""A daemon without an agent: the real socket server before a gateway that tests speak for."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from goclaw.bus import Bus
+from goclaw.clock import SteppedClock
+from goclaw.events import (
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    Address,
+    CommandInfo,
+    Inbound,
+    MessageStored,
+    Outcome,
+    TextStreamed,
+    TurnEvent,
+    TurnFinished,
+    TurnStarted,
+)
+from goclaw.messages import AssistantMessage, Message, ToolCall, UserMessage
+from goclaw.servers.socket import open_socket
+from goclaw.tui.app import Farewell, Place, Terminal
+
+SESSION = "tui:me"
+PATIENCE = 15.0
+COMMANDS = [
+    CommandInfo("help", "List the commands"),
+    CommandInfo("status", "Show session status and compaction health"),
+    CommandInfo("stop", "Stop the answer that is being worked on"),
+]
+
+
+class FakeGateway:
+    """Keeps rows, takes every message, answers nothing by itself."""
+
+    def __init__(self) -> None:
+        self.bus = Bus()
+        self.rows: list[MessageStored] = []
+        self.heard: list[Inbound] = []
+        """What was accepted, each once."""
+        self.numbers = {"model": "scripted:model", "tokens": 12_345, "context_window": 200_000}
+
+    # What the server asks
+
+    async def accept(self, inbound: Inbound) -> Acceptance:
+        if any(heard.id == inbound.id for heard in self.heard):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        self.heard.append(inbound)
+        if inbound.text.startswith("/"):
+            return Acceptance(AcceptKind.REPLY, text=f"Answer to {inbound.text}")
+        return Acceptance(AcceptKind.TURN, inbound.id)
+
+    def session_for(self, actor: Actor, session: str) -> str:
+        return session
+
+    def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        return COMMANDS
+
+    def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
+        return self.bus.subscribe(session)
+
+    async def history(self, session: str, after: int = 0, limit: int = 200) -> Sequence[MessageStored]:
+        return [row for row in self.rows if row.row > after][-limit:]
+
+    def partial(self, session: str) -> str:
+        return self.bus.partial(session)
+
+    async def status(self, session: str) -> Mapping[str, Any]:
+        return self.numbers
+
+    async def decide(self, actor: Actor, approval: str, allow: bool) -> str:
+        return ""
+
+    # What tests say for the agent
+
+    def store(self, turn: str, message: Message, sender: str = "") -> MessageStored:
+        """Put a row into the transcript without telling anybody."""
+        row = MessageStored(turn, SESSION, len(self.rows) + 1, message, 0.0, sender)
+        self.rows.append(row)
+        return row
+
+    def tell(self, turn: str, message: Message, sender: str = "") -> None:
+        """Put a row into the transcript and tell whoever watches."""
+        self.bus.publish(self.store(turn, message, sender))
+
+    def begin(self, turn: str, text: str, sender: str = "tui:me") -> None:
+        """A turn begins."""
+        self.bus.publish(TurnStarted(turn, SESSION, Address(LOCAL, SESSION)))
+        self.tell(turn, UserMessage(text), sender)
+
+    def stream(self, turn: str, *texts: str) -> None:
+        """The agent writes."""
+        for text in texts:
+            self.bus.publish(TextStreamed(turn, SESSION, text))
+
+    def answer(self, turn: str, text: str, *calls: ToolCall) -> None:
+        """The answer is whole; without calls the turn ends."""
+        self.tell(turn, AssistantMessage(text, calls))
+        if not calls:
+            self.bus.publish(TurnFinished(turn, SESSION, Outcome.ANSWERED, text))
+
+
+class Stage:
+    """A terminal of some size before a daemon that can be taken away."""
+
+    def __init__(self, folder: Path) -> None:
+        self.gateway = FakeGateway()
+        self.place = Place(folder / "s", folder / "goclaw.log", folder)
+
+    @asynccontextmanager
+    async def daemon(self) -> AsyncIterator[FakeGateway]:
+        """Listen; the transcript outlives the block."""
+        async with open_socket(self.place.socket, self.gateway, SteppedClock(), lambda: "Model: scripted."):
+            yield self.gateway
+
+    @asynccontextmanager
+    async def terminal(self, size: tuple[int, int] = (80, 24)) -> AsyncIterator["Screen"]:
+        """The client, attached and at rest."""
+        terminal = Terminal(self.place, SESSION)
+        async with terminal.run_test(size=size, notifications=True) as pilot:
+            screen = Screen(pilot)
+            if self.place.socket.exists():
+                await screen.until("12.3k of 200k tokens")
+            yield screen
+
+
+class Screen:
+    """What a person sees and does."""
+
+    def __init__(self, pilot: "Pilot[Farewell]") -> None:
+        self.pilot = pilot
+        self.terminal = pilot.app
+
+    def text(self) -> str:
+        """The screen as lines of text."""
+        return text_of(self.terminal)
+
+    async def until(self, words: str, *, gone: bool = False) -> str:
+        """Wait until `words` can be read (or no more); returns the screen."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (words in (seen := self.text())) == gone:
+                    await self.pilot.pause()
+        except TimeoutError:
+            raise AssertionError(f"{words!r} {'stays' if gone else 'does not come'}:\n{self.text()}") from None
+        return seen
+
+    async def type(self, text: str) -> None:
+        """Type a text into the input."""
+        await self.pilot.press(*(NAMES.get(letter, letter) for letter in text))
+
+    async def press(self, *keys: str) -> str:
+        """Press keys; returns the screen."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+        return self.text()
+
+
+NAMES = {" ": "space", "/": "slash", "\n": "ctrl+j", ".": "full_stop"}
+
+
+def text_of(app: "App[Any]") -> str:
+    """The words of an SVG picture of the screen, where they stand."""
+    lines: dict[float, dict[float, str]] = {}
+    for x, y, words in re.findall(
+        r'<text class="[^"]*-r\d+"[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>',
+        app.export_screenshot(simplify=True),
+    ):
+        lines.setdefault(float(y), {})[float(x)] = unescape(words).replace("\xa0", " ")
+    placed = []
+    for y in sorted(lines):
+        line = ""
+        for x in sorted(lines[y]):
+            line = line.ljust(round(x / CELL)) + lines[y][x]
+        placed.append(line.rstrip())
+    return "\n".join(placed)
+
+
+CELL = 12.2
+"""Width of a character in the picture (rich, `export_svg`)."""

@@ -1,0 +1,295 @@
+"""The terminal client before a daemon that the tests speak for, over a real socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+
+from goclaw.events import Notice, Outcome, StreamRestarted, ToolFinished, ToolStarted, TurnFinished
+from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.tui.recall import FILE
+from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+@pytest.fixture
+async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
+    async with stage.daemon() as gateway:
+        yield gateway
+
+
+def sent(daemon: FakeGateway) -> list[str]:
+    return [inbound.text for inbound in daemon.heard]
+
+
+async def heard(daemon: FakeGateway, screen: Screen, number: int = 1) -> str:
+    """Wait for the message of that number; returns its turn."""
+    async with asyncio.timeout(PATIENCE):
+        while len(daemon.heard) < number:
+            await screen.pilot.pause()
+    return daemon.heard[number - 1].id
+
+
+async def test_a_message_is_sent_with_enter_and_its_answer_streams_in(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        await screen.type("first line\nsecond line")
+        await screen.press("enter")
+        turn = await heard(daemon, screen)
+        daemon.begin(turn, "first line\nsecond line")
+        daemon.stream(turn, "Grow", "ing")
+        await screen.until("Growing")
+        daemon.answer(turn, "Growing **up**")
+        text = await screen.until("Growing up")
+    assert sent(daemon) == ["first line\nsecond line"]
+    assert text.count("second line") == 1 and text.count("Growing") == 1
+
+
+async def test_after_a_break_nothing_is_missing_and_nothing_twice(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE):
+        async with stage.daemon() as daemon:
+            daemon.store("t1", UserMessage("one"))
+            daemon.store("t1", AssistantMessage("answer one"))
+            terminal = stage.terminal((100, 40))
+            screen = await terminal.__aenter__()
+            daemon.begin("t2", "two")
+            daemon.stream("t2", "Half an ans")
+            await screen.until("Half an ans")
+        await screen.until("reconnecting")
+        await screen.type("said meanwhile")
+        await screen.press("enter")
+        daemon.tell("t2", AssistantMessage("Half an answer two"))
+        daemon.store("t3", UserMessage("three"))
+        daemon.stream("t3", "answer th")
+        async with stage.daemon() as daemon:
+            await screen.until("answer th")
+            turn = await heard(daemon, screen)
+            daemon.stream("t3", "ree")
+            daemon.answer("t3", "answer three")
+            daemon.begin(turn, "said meanwhile")
+            daemon.answer(turn, "answer four")
+            text = await screen.until("answer four")
+            await terminal.__aexit__(None, None, None)
+    for words in ("answer one", "Half an ans", "Half an answer two", "answer three", "said meanwhile", "answer four"):
+        assert text.count(words) == 1, text
+    places = [text.index(words) for words in ("one", "two", "three", "said meanwhile", "answer four")]
+    assert places == sorted(places)
+    assert sent(daemon) == ["said meanwhile"]
+
+
+async def test_a_client_that_starts_without_a_daemon_attaches_when_there_is_one(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE), stage.terminal() as screen:
+        await screen.until("no daemon")
+        await screen.type("early bird")
+        await screen.press("enter")
+        async with stage.daemon() as daemon:
+            await screen.until("connected")
+            await heard(daemon, screen)
+            assert sent(daemon) == ["early bird"]
+
+
+async def test_typing_while_a_turn_runs_stays_and_queues(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "a long task")
+        daemon.stream("t1", "Working")
+        await screen.until("working · Esc stops")
+        await screen.type("a second")
+        daemon.stream("t1", " on it")
+        assert "a second" in await screen.until("Working on it")
+        await screen.type(" message")
+        text = await screen.press("enter")
+        await heard(daemon, screen)
+        assert text.index("Working on it") < text.index("a second message")
+        daemon.answer("t1", "Working on it: done")
+        text = await screen.until("done")
+    assert text.index("done") < text.index("a second message")
+    assert sent(daemon) == ["a second message"]
+
+
+async def test_escape_stops_the_turn_that_runs_and_nothing_else(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        await screen.press("escape")
+        daemon.begin("t1", "a long task")
+        await screen.until("working")
+        await screen.press("escape")
+        await screen.until("Answer to /stop")
+        daemon.bus.publish(TurnFinished("t1", SESSION, Outcome.STOPPED, "Stopped."))
+        await screen.until("working", gone=True)
+    assert sent(daemon) == ["/stop"]
+
+
+async def test_ctrl_c_copies_then_stops_then_clears_then_asks_then_leaves(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        await screen.type("draft")
+        daemon.begin("t1", "a long task")
+        await screen.until("working")
+        await screen.pilot.press("shift+home", "ctrl+c")
+        assert (screen.terminal.clipboard, sent(daemon)) == ("draft", [])
+        await screen.pilot.press("end", "ctrl+c")
+        await heard(daemon, screen)
+        assert sent(daemon) == ["/stop"]
+        daemon.bus.publish(TurnFinished("t1", SESSION, Outcome.STOPPED, "Stopped."))
+        assert "draft" in await screen.until("working", gone=True)
+        assert "draft" not in await screen.press("ctrl+c")
+        await screen.press("ctrl+c")
+        await screen.until("Ctrl+C again")
+        await screen.pilot.press("ctrl+c")
+    farewell = screen.terminal.return_value
+    assert farewell is not None and farewell.connected and farewell.unsent == ()
+
+
+async def test_a_cleared_draft_comes_back_with_up(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        await screen.type("precious words")
+        await screen.press("ctrl+c")
+        assert "precious words" in await screen.press("up")
+
+
+async def test_tab_completes_a_command_while_the_list_is_open_else_moves_the_focus(
+    daemon: FakeGateway, stage: Stage
+) -> None:
+    async with stage.terminal() as screen:
+        await screen.type("/st")
+        await screen.until("Show session status")
+        await screen.press("down", "tab")
+        assert "/stop" in await screen.until("Show session status", gone=True)
+        await screen.press("enter")
+        await screen.until("Answer to /stop")
+        before = screen.terminal.focused
+        await screen.press("tab")
+        assert screen.terminal.focused is not before
+        assert "typed" in (await screen.press(*"typed")), "what is typed anywhere goes to the input"
+    assert sent(daemon) == ["/stop"]
+
+
+async def test_a_large_paste_is_folded_and_sent_whole(daemon: FakeGateway, stage: Stage) -> None:
+    pasted = "\n".join(f"line {number}" for number in range(50))
+    async with stage.terminal() as screen:
+        prompt = screen.terminal.query_one("Prompt")
+        await screen.type("look: ")
+        prompt.post_message(Paste(pasted))
+        assert "look: [pasted text 1: 50 lines]" in await screen.until("pasted text")
+        await screen.press("enter")
+        await heard(daemon, screen)
+    assert sent(daemon) == [f"look: {pasted}"]
+
+
+async def test_what_was_typed_is_there_in_the_next_run(daemon: FakeGateway, stage: Stage, tmp_path: Path) -> None:
+    async with stage.terminal() as screen:
+        await screen.type("remember me")
+        await screen.press("enter")
+        await heard(daemon, screen)
+    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+    async with stage.terminal() as screen:
+        assert "remember me" in await screen.press("up")
+        assert "remember me" not in await screen.press("down")
+
+
+async def test_a_tool_card_shows_a_hint_and_opens_to_input_result_and_time(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal((120, 40)) as screen:
+        daemon.begin("t1", "read it")
+        daemon.answer("t1", "I look.", ToolCall("c1", "read", {"path": "notes.txt"}))
+        daemon.bus.publish(ToolStarted("t1", SESSION, "c1", "read", {"path": "notes.txt"}))
+        await screen.until("● read  notes.txt")
+        daemon.bus.publish(ToolFinished("t1", SESSION, "c1", "read", "one\ntwo\nthree", False, 0.25))
+        text = await screen.until("✓ read  notes.txt  0.2 s")
+        assert "one  … 2 more lines" in text
+        daemon.tell("t1", ToolResult("c1", "read", "one\ntwo\nthree"))
+        text = await screen.press("ctrl+o")
+        assert "path: notes.txt" in text and "three" in text
+        assert "three" not in await screen.press("ctrl+o")
+
+
+async def test_markdown_hides_no_words_and_text_cannot_steer_the_terminal(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "go")
+        daemon.stream(
+            "t1", "A <b>tag</b> and \x1b[31mred\x1b]0;title\x07.\n\n<script>alert(1)</script>\n\n[1]: http://x"
+        )
+        await screen.until("alert(1)")
+        daemon.answer(
+            "t1", "A <b>tag</b> and \x1b[31mred\x1b]0;title\x07.\n\n<script>alert(1)</script>\n\n[1]: http://x"
+        )
+        text = await screen.until("connected")
+    assert "A <b>tag</b> and red." in text
+    assert "<script>alert(1)</script>" in text and "[1]: http://x" in text
+    assert "\x1b" not in text and "title" not in text
+
+
+async def test_a_stream_that_begins_again_replaces_what_was_there(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "go")
+        daemon.stream("t1", "Wrong")
+        await screen.until("Wrong")
+        daemon.bus.publish(StreamRestarted("t1", SESSION, "the connection broke"))
+        daemon.stream("t1", "Right")
+        assert "Wrong" not in await screen.until("Right")
+
+
+async def test_the_end_of_a_turn_without_an_answer_is_said_and_notices_are_lines(
+    daemon: FakeGateway, stage: Stage
+) -> None:
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "go")
+        daemon.tell("t1", AssistantMessage("[The model is away.]"))
+        daemon.bus.publish(TurnFinished("t1", SESSION, Outcome.FAILED, "The model is away."))
+        daemon.bus.publish(TurnFinished("t2", SESSION, Outcome.ANSWERED, "Compacted."))
+        daemon.bus.publish(Notice(SESSION, "compaction began"))
+        text = await screen.until("compaction began")
+    assert text.count("The model is away.") == 1 and "Compacted." in text
+
+
+async def test_ctrl_l_shows_both_then_the_chat_then_the_log(daemon: FakeGateway, stage: Stage) -> None:
+    stage.place.log.write_text('{"event": "a log line", "level": "info", "timestamp": "2026-01-01T12:00:00+00:00"}\n')
+    daemon.store("t1", UserMessage("said"))
+    async with stage.terminal() as screen:
+        assert "said" in await screen.until("a log line")
+        assert "a log line" not in await screen.press("ctrl+l")
+        text = await screen.press("ctrl+l")
+        assert "said" not in text and "a log line" in text
+        text = await screen.press("ctrl+l")
+        assert "said" in text and "a log line" in text
+
+
+async def test_scrolling_up_holds_the_place_and_end_goes_back(daemon: FakeGateway, stage: Stage) -> None:
+    for number in range(30):
+        daemon.store(f"t{number}", UserMessage(f"message <{number}>"))
+    async with stage.terminal() as screen:
+        assert "message <29>" in screen.text()
+        await screen.press("pageup")
+        held = await screen.until("the end is further down")
+        daemon.begin("t", "something new")
+        await screen.until("working")
+        assert held.splitlines()[5] in screen.text() and "something new" not in screen.text()
+        await screen.press("end")
+        await screen.until("something new")
+        await screen.until("the end is further down", gone=True)
+
+
+async def test_scrolling_to_the_top_brings_older_rows_once(daemon: FakeGateway, stage: Stage) -> None:
+    for number in range(60):
+        daemon.store(f"t{number}", UserMessage(f"message <{number}>"))
+    async with stage.terminal() as screen:
+        while "message <0>" not in screen.text():
+            await screen.press("pageup")
+        said = [str(entry.render()) for entry in screen.terminal.query("Said")]
+    assert said == [f"message <{number}>" for number in range(60)]
+
+
+async def test_a_large_screen_is_filled_with_older_rows(daemon: FakeGateway, stage: Stage) -> None:
+    for number in range(60):
+        daemon.store(f"t{number}", UserMessage(f"message <{number}>"))
+    async with stage.terminal((80, 100)) as screen:
+        await screen.until("message <15>")
+
+
+async def test_a_message_from_another_channel_carries_its_sender(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        daemon.begin("telegram:1", "from my phone", sender="telegram:5")
+        text = await screen.until("from my phone")
+    assert "telegram:5" in text

@@ -1,0 +1,76 @@
+"""A connection that is kept through breaks."""
+
+import asyncio
+from pathlib import Path
+
+from goclaw.events import MessageStored
+from goclaw.messages import UserMessage
+from goclaw.supervise import background
+from goclaw.tui.client import Received
+from goclaw.tui.link import Link
+from goclaw.wire import Accepted, Attached
+from tests.tui.fake_daemon import PATIENCE, SESSION, Stage
+
+
+class Notes:
+    """A watcher that writes everything down."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.resumed: list[bool] = []
+        self.accepted: list[str] = []
+        self._changed = asyncio.Event()
+
+    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+        self.rows += [row.row for row in attached.history]
+        self.resumed.append(resumed)
+        self._changed.set()
+
+    async def received(self, received: Received) -> None:
+        if isinstance(received, MessageStored):
+            self.rows.append(received.row)
+        elif isinstance(received, Accepted):
+            self.accepted.append(received.id)
+        self._changed.set()
+
+    async def lost(self, reason: str) -> None:
+        self._changed.set()
+
+    async def until(self, rows: int = 0, accepted: int = 0) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while len(self.rows) < rows or len(self.accepted) < accepted:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+async def test_rows_come_once_through_any_number_of_breaks(tmp_path: Path) -> None:
+    stage, notes = Stage(tmp_path), Notes()
+    link = Link(stage.place.socket, SESSION, notes, limit=10)
+    async with background(link.run(), "link"):
+        for run in range(3):
+            stage.gateway.store("t", UserMessage("while nobody listened"))
+            async with stage.daemon() as daemon:
+                await notes.until(rows=2 * run + 1)
+                daemon.tell("t", UserMessage("live"))
+                await notes.until(rows=2 * run + 2)
+    assert notes.rows == [1, 2, 3, 4, 5, 6]
+    assert notes.resumed == [False, True, True]
+
+
+async def test_what_was_not_acknowledged_is_sent_again_in_order_and_taken_once(tmp_path: Path) -> None:
+    stage, notes = Stage(tmp_path), Notes()
+    link = Link(stage.place.socket, SESSION, notes, limit=10)
+    turns = [link.submit("one"), link.submit("two")]
+    assert link.unsent() == ["one", "two"]
+    async with background(link.run(), "link"):
+        async with stage.daemon() as daemon:
+            await notes.until(accepted=2)
+            assert [heard.id for heard in daemon.heard] == turns
+    assert link.unsent() == []
+
+
+async def test_what_the_daemon_refuses_is_given_back(tmp_path: Path) -> None:
+    link = Link(tmp_path / "s", SESSION, Notes(), limit=10)
+    turn = link.submit("too many")
+    assert link.refused() == (turn, "too many")
+    assert link.refused() is None
