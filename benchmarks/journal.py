@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from sqlite3 import Row
 
-from pydantic import TypeAdapter
-
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.history import ANSWER, QUESTION
 from goclaw.channels.memory import NAME, Room
 from goclaw.clock import RealClock
+from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
@@ -25,8 +24,8 @@ from goclaw.testing import MemoryChannel
 TURNS = 300
 WARM_UP = 20
 SESSION = f"{NAME}:bench"
-_USER: TypeAdapter[UserMessage] = TypeAdapter(UserMessage)
-_ANSWER: TypeAdapter[AssistantMessage] = TypeAdapter(AssistantMessage)
+_USER: Codec[UserMessage] = Codec(UserMessage)
+_ANSWER: Codec[AssistantMessage] = Codec(AssistantMessage)
 
 
 class Relaxed(Database):

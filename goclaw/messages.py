@@ -5,9 +5,7 @@ beside an answer as an opaque `Native` and is dropped when another provider read
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, TypeAdapter
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +69,3 @@ class ToolResult:
 
 
 Message = UserMessage | AssistantMessage | ToolResult
-
-MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="role")])
-"""Turns messages into JSON and back, for the journal and the sockets."""

@@ -8,8 +8,9 @@ twice.
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
+from goclaw.codec import Codec
 from goclaw.events import (
     Acceptance,
     CommandInfo,
@@ -112,11 +113,11 @@ class Refused:
 
 ServerFrame = Attached | Accepted | Status | Happened | Refused
 
-CLIENT_FRAME: TypeAdapter[ClientFrame] = TypeAdapter(Annotated[ClientFrame, Field(discriminator="type")])
-SERVER_FRAME: TypeAdapter[ServerFrame] = TypeAdapter(Annotated[ServerFrame, Field(discriminator="type")])
+CLIENT_FRAME: Codec[ClientFrame] = Codec(Annotated[ClientFrame, Field(discriminator="type")])
+SERVER_FRAME: Codec[ServerFrame] = Codec(Annotated[ServerFrame, Field(discriminator="type")])
 
-_EVENTS: dict[str, TypeAdapter[Any]] = {
-    kind.__name__: TypeAdapter(kind)
+_EVENTS: dict[str, Codec[Any]] = {
+    kind.__name__: Codec(kind)
     for kind in (
         TurnStarted,
         TextStreamed,
@@ -134,11 +135,11 @@ _EVENTS: dict[str, TypeAdapter[Any]] = {
 def happened(event: TurnEvent) -> Happened:
     """An event as a frame."""
     name = type(event).__name__
-    return Happened(name, _EVENTS[name].dump_python(event, mode="json"))
+    return Happened(name, _EVENTS[name].to_data(event))
 
 
 def event_of(frame: Happened) -> TurnEvent | None:
     """The event in a frame; None for a kind that only a newer daemon knows."""
     adapter = _EVENTS.get(frame.name)
-    event: TurnEvent | None = adapter.validate_python(frame.event) if adapter else None
+    event: TurnEvent | None = adapter.from_data(frame.event) if adapter else None
     return event

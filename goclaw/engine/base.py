@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-from pydantic import TypeAdapter
-
+from goclaw.codec import Codec
 from goclaw.events import Delivery, Inbound
 from goclaw.store.database import Bound
 
@@ -54,7 +53,7 @@ class Turn(Protocol):
         self,
         name: str,
         run: Callable[[], Awaitable[T]],
-        codec: TypeAdapter[T],
+        codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[Bound]] = ...,
         unknown: Callable[[], T] | None = None,

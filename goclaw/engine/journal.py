@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pydantic import TypeAdapter
 from sqlalchemy import bindparam, delete, func, select, update
 
+from goclaw.codec import Codec
 from goclaw.engine.base import Step, TurnKind
 from goclaw.events import Inbound
 from goclaw.store.database import Bound, Database, Statement, insert_into
@@ -21,8 +21,8 @@ T = TypeVar("T")
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long the id of a finished message is remembered. Telegram redelivers for 24 hours at most."""
 
-_INBOUND: TypeAdapter[Inbound] = TypeAdapter(Inbound)
-_ANSWER: TypeAdapter[str] = TypeAdapter(str)
+_INBOUND: Codec[Inbound] = Codec(Inbound)
+_ANSWER: Codec[str] = Codec(str)
 
 _SUBMIT = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", ignore_conflict=True)
 _SETTLED = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True)
@@ -67,14 +67,14 @@ class JournaledTurn:
         self,
         name: str,
         run: Callable[[], Awaitable[T]],
-        codec: TypeAdapter[T],
+        codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[Bound]] = no_rows,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
         state, output = self._recorded.get(name, ("new", None))
         if state == "done" and output is not None:
-            return Step(codec.validate_json(output), replayed=True)
+            return Step(codec.from_json(output), replayed=True)
         if state == "intent" and unknown is not None:
             log.warning("turn %s: %s was cut by a restart; its outcome is unknown", self.id, name)
             value = unknown()
@@ -82,13 +82,13 @@ class JournaledTurn:
             if unknown is not None:
                 await self._journal.record_intent(self.id, name)
             value = await run()
-        written = await self._journal.record(self.id, name, codec.dump_json(value).decode(), rows(value))
+        written = await self._journal.record(self.id, name, codec.to_json(value), rows(value))
         return Step(value, written)
 
     async def park(self, name: str) -> str:
         state, output = self._recorded.get(name, ("new", None))
         if state == "done" and output is not None:
-            return _ANSWER.validate_json(output)
+            return _ANSWER.from_json(output)
         return await self._journal.wait_for_answer(self.id, name, known=state == "parked")
 
 
@@ -118,7 +118,7 @@ class Journal:
             JournaledTurn(
                 row["id"],
                 row["kind"],
-                _INBOUND.validate_json(row["body"]),
+                _INBOUND.from_json(row["body"]),
                 stopping=row["state"] == "stopping",
                 resumed=True,
                 _journal=self,
@@ -163,7 +163,7 @@ class Journal:
 
     async def answer(self, turn: str, name: str, answer: str) -> bool:
         """Record the answer to a parked turn and wake it. False: no such question is open."""
-        output = _ANSWER.dump_json(answer).decode()
+        output = _ANSWER.to_json(answer)
         results = await self._database.write(_PARKED(of_turn=turn, of_name=name, output=output), durable=True)
         if results[0].rowcount != 1:
             return False
@@ -190,6 +190,6 @@ class Journal:
             "id": inbound.id,
             "session": inbound.session,
             "kind": kind,
-            "body": _INBOUND.dump_json(inbound).decode(),
+            "body": _INBOUND.to_json(inbound),
             "received_at": inbound.received_at,
         }

@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
 from sqlalchemy import bindparam, delete, or_, select, update
 
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
+from goclaw.codec import Codec
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Delivery, Receipt
 from goclaw.store.database import Bound, Database, Statement, insert_into
@@ -40,8 +40,8 @@ UNFORESEEN_TRIES = 5
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long a delivery's receipt is remembered, so that the same id is not sent again."""
 
-_DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
-_RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
+_DELIVERY: Codec[Delivery] = Codec(Delivery)
+_RECEIPT: Codec[Receipt] = Codec(Receipt)
 
 _INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)
 _STATE = Statement(update(deliveries).where(deliveries.c.id == bindparam("of")).values(state=bindparam("new_state")))
@@ -84,7 +84,7 @@ class Outbox:
             id=delivery.id,
             channel=delivery.address.channel,
             chat=delivery.address.chat,
-            body=_DELIVERY.dump_json(delivery).decode(),
+            body=_DELIVERY.to_json(delivery),
             state="pending",
             created_at=self._clock.now(),
         )
@@ -133,7 +133,7 @@ class Outbox:
         """Take up what the last run left undelivered; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
-        left = [(row, _DELIVERY.validate_json(row["body"])) for row in rows]
+        left = [(row, _DELIVERY.from_json(row["body"])) for row in rows]
         for row, delivery in left:
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
                 await self._fail(delivery, "older than a day")
@@ -182,7 +182,7 @@ class Outbox:
         """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will set it."""
         row = (await self._database.read(_ONE(of=delivery_id)))[0]
         if row["state"] == "sent" and not receipt.done():
-            receipt.set_result(_RECEIPT.validate_json(row["receipt"]))
+            receipt.set_result(_RECEIPT.from_json(row["receipt"]))
         elif row["state"] == "failed" and not receipt.done():
             receipt.set_exception(DeliveryError(row["error"], permanent=True))
 
@@ -225,7 +225,7 @@ class Outbox:
 
     async def _settle(self, delivery: Delivery, receipt: Receipt) -> None:
         self._unforeseen.pop(delivery.id, None)
-        await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.dump_json(receipt).decode()))
+        await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.to_json(receipt)))
         waiter = self._receipts.get(delivery.id)
         if waiter and not waiter.done():
             waiter.set_result(receipt)

@@ -152,7 +152,7 @@ async def _show(connection: web.WebSocketResponse, events: AsyncIterator[TurnEve
 async def _send(connection: web.WebSocketResponse, frame: ServerFrame) -> None:
     if not connection.closed:
         try:
-            await connection.send_str(SERVER_FRAME.dump_json(frame).decode())
+            await connection.send_str(SERVER_FRAME.to_json(frame))
         except ConnectionError:
             log.debug("a client went away in mid-frame")
 
@@ -163,7 +163,7 @@ async def _receive(connection: web.WebSocketResponse) -> ClientFrame | None:
         if message.type is not WSMsgType.TEXT:
             continue
         try:
-            return CLIENT_FRAME.validate_json(message.data)
+            return CLIENT_FRAME.from_json(message.data)
         except ValidationError as error:
             await _send(connection, Refused(f"not a frame: {error.errors()[0]['msg']}"))
     return None

@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
-
 from goclaw.agent.prompt import envelope
+from goclaw.codec import Codec
 from goclaw.context.window import Window, shown
 from goclaw.engine.base import Step, Turn
 from goclaw.errors import DeliveryError, ModelError, ModelErrorKind, OutcomeUnknown
@@ -34,10 +33,10 @@ log = logging.getLogger(__name__)
 
 MessageT = TypeVar("MessageT", bound=Message)
 
-_USER: TypeAdapter[UserMessage] = TypeAdapter(UserMessage)
-_FINISHED: TypeAdapter[Finished] = TypeAdapter(Finished)
-_NOTE: TypeAdapter[AssistantMessage] = TypeAdapter(AssistantMessage)
-_RESULT: TypeAdapter[ToolResult] = TypeAdapter(ToolResult)
+_USER: Codec[UserMessage] = Codec(UserMessage)
+_FINISHED: Codec[Finished] = Codec(Finished)
+_NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
+_RESULT: Codec[ToolResult] = Codec(ToolResult)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class TurnRun:
         self._asked.clear()
         await self._note("settle", AssistantMessage(note), _NOTE)
 
-    async def _note(self, name: str, message: MessageT, codec: TypeAdapter[MessageT]) -> None:
+    async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> None:
         async def given() -> MessageT:
             return message
 

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,17 +54,23 @@ class Statement:
     """An SQLAlchemy statement, compiled once. Call it with the values of its parameters."""
 
     def __init__(self, clause: ClauseElement) -> None:
-        compiled = clause.compile(dialect=_DIALECT)
-        self._sql = str(compiled)
-        if "POSTCOMPILE" in self._sql:
-            raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {self._sql}")
-        self._defaults = dict(compiled.params or {})
+        self._clause = clause
+
+    @cached_property
+    def _compiled(self) -> tuple[str, dict[str, Any]]:
+        """The text and the fixed values; made at the first use, so that a start pays only for what it asks."""
+        compiled = self._clause.compile(dialect=_DIALECT)
+        sql = str(compiled)
+        if "POSTCOMPILE" in sql:
+            raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {sql}")
+        return sql, dict(compiled.params or {})
 
     def __call__(self, **values: Any) -> Bound:
-        unknown = values.keys() - self._defaults.keys()
+        sql, defaults = self._compiled
+        unknown = values.keys() - defaults.keys()
         if unknown:
-            raise TypeError(f"the statement has no parameter {', '.join(sorted(unknown))}: {self._sql}")
-        return Bound(self._sql, self._defaults | values)
+            raise TypeError(f"the statement has no parameter {', '.join(sorted(unknown))}: {sql}")
+        return Bound(sql, defaults | values)
 
 
 def insert_into(table: Table, *columns: str, ignore_conflict: bool = False) -> Statement:

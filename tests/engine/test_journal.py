@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from pydantic import TypeAdapter
 from sqlalchemy import func, select
 
 from goclaw.clock import SteppedClock
+from goclaw.codec import Codec
 from goclaw.engine.journal import KEEP_SECONDS, Journal, JournaledTurn
 from goclaw.events import Actor, Address, Attachment, Inbound
 from goclaw.messages import UserMessage
@@ -15,7 +15,7 @@ from goclaw.store.database import Bound, Database, Statement, open_database
 from goclaw.store.tables import messages, steps
 from goclaw.store.transcripts import Origin, rows_of
 
-TEXT: TypeAdapter[str] = TypeAdapter(str)
+TEXT: Codec[str] = Codec(str)
 COUNT_MESSAGES = Statement(select(func.count()).select_from(messages))
 COUNT_STEPS = Statement(select(func.count()).select_from(steps))
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from pydantic import TypeAdapter
 
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.clock import SteppedClock
+from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
@@ -18,7 +18,7 @@ from goclaw.errors import StateError
 from goclaw.events import Actor, Address, Delivery, Inbound
 from goclaw.store.database import open_database
 
-TEXT: TypeAdapter[str] = TypeAdapter(str)
+TEXT: Codec[str] = Codec(str)
 Act = Callable[[Turn], Awaitable[str]]
 EVERYWHERE = {"memory"}
 
