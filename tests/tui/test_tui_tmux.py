@@ -1,0 +1,89 @@
+"""The whole program in a real terminal, before a real daemon."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from goclaw.net import LOOPBACK_ONLY
+
+PATIENCE = 20.0
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+
+class Pane:
+    """A terminal of 80x24 in a tmux server of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = folder / "tmux"
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "GOCLAW_STATE_DIR": str(folder / "state"),
+            LOOPBACK_ONLY: "1",
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+        }
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "sh")
+
+    def tmux(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        return done.stdout
+
+    def type(self, text: str, *keys: str) -> None:
+        self.tmux("send-keys", "-l", text)
+        for key in keys:
+            self.tmux("send-keys", key)
+
+    def until(self, found: Callable[[str], bool]) -> str:
+        deadline = time.monotonic() + PATIENCE
+        while not found(screen := self.tmux("capture-pane", "-p")):
+            assert time.monotonic() < deadline, screen
+        return screen
+
+
+@pytest.fixture
+def pane(tmp_path: Path) -> Iterator[Pane]:
+    opened = Pane(tmp_path)
+    yield opened
+    opened.tmux("kill-server")
+
+
+def goclaw(*arguments: str) -> str:
+    return " ".join([sys.executable, "-m", "goclaw", *arguments])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_from_an_empty_folder_to_an_answer_through_a_restart_and_out_again(pane: Pane) -> None:
+    pane.type(goclaw(), "Enter")
+    try:
+        pane.until(lambda screen: "● connected" in screen and "Write a message" in screen)
+        pane.type("hello there", "Enter")
+        pane.until(lambda screen: "You said: hello there" in screen)
+        pane.tmux("split-window", "-d", goclaw("restart"))
+        pane.until(lambda screen: "● connected" not in screen)
+        pane.until(lambda screen: "● connected" in screen)
+        pane.type("/status", "Escape")
+        pane.tmux("send-keys", "Enter")
+        pane.until(lambda screen: "Session Status" in screen or "Compaction Health" in screen)
+        pane.tmux("send-keys", "C-c")
+        pane.until(lambda screen: "Ctrl+C again" in screen)
+        pane.tmux("send-keys", "C-c")
+        pane.until(lambda screen: "GoClaw keeps running in the background" in screen and "`goclaw stop`" in screen)
+    finally:
+        pane.type(f"clear; {goclaw('stop')}; echo end=$?", "Enter")
+        pane.until(lambda screen: "end=0" in screen)
