@@ -1,23 +1,18 @@
 """What is known of a model beyond its name: window, output limit, eyes, prices.
 
 The configuration (`models.options.<spec>`) comes first, then the model data of `genai-prices`, then a careful default.
-The data take about half a second to import, so they are read when first asked for; `prepare` does that in a thread.
+The data are read when first asked for (`listed`), or beforehand by `prepare`.
 """
 
-import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 from goclaw.config.schema import ModelOptions
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Usage
 from goclaw.llm.compat import SERVERS
-
-if TYPE_CHECKING:
-    from genai_prices.data_snapshot import DataSnapshot
-    from genai_prices.types import ModelInfo
+from goclaw.llm.listed import Key, Listed, listed, read_beforehand
 
 DEFAULT_WINDOW = 128_000
 """Tokens: what nearly every hosted model of the last two years has at least."""
@@ -91,53 +86,36 @@ class KnownModel:
 def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
     """Everything known of `provider:name`; `at` (epoch seconds) chooses among prices that change.
 
-    Slow (about half a second) once per process, unless `prepare` has run.
+    Slow (some tenths of a second) once per process, unless `prepare` has run for the model.
     """
     provider, _, name = spec.partition(":")
-    server = SERVERS.get(provider)
-    local = server is not None and server.local
-    listed = None if local else look_up(server.data_id if server else provider, name)
-    window = options.context_window or (listed and listed.context_window) or default_window(provider)
-    price = partial(price_of, listed, datetime.fromtimestamp(at, UTC))
+    key = _key(spec)
+    row = listed(*key, at) if key else Listed()
+    window = options.context_window or row.context_window or default_window(provider)
+    free = 0.0 if provider in SERVERS and SERVERS[provider].local else None
     return ModelFacts(
         context_window=window,
         max_output=options.max_output or min(usual_output(name), window // 2),
         sees_images=sees(name) if options.images is None else options.images,
-        price_input=either(options.price_input, 0.0 if local else price("input_mtok")),
-        price_output=either(options.price_output, 0.0 if local else price("output_mtok")),
-        price_cache_read=price("cache_read_mtok"),
-        price_cache_write=price("cache_write_mtok"),
+        price_input=either(options.price_input, either(free, row.price_input)),
+        price_output=either(options.price_output, either(free, row.price_output)),
+        price_cache_read=row.price_cache_read,
+        price_cache_write=row.price_cache_write,
     )
 
 
-async def prepare() -> None:
-    """Load the model data without holding up the event loop."""
-    await asyncio.to_thread(snapshot)
+async def prepare(specs: Sequence[str], at: float) -> None:
+    """Find out beforehand what the data list of the models `specs`, beside everything else; see `listed`."""
+    await read_beforehand([key for spec in specs if (key := _key(spec))], at)
 
 
-@cache
-def snapshot() -> "DataSnapshot":
-    """The model data as installed: nothing is fetched."""
-    from genai_prices.data_snapshot import get_snapshot
-
-    return get_snapshot()
-
-
-def look_up(provider: str | None, name: str) -> "ModelInfo | None":
-    """The model data's row for a model of that provider (in the data's own naming); None without one."""
-    if provider is None:
-        return None
-    try:
-        return snapshot().find_provider_model(name, None, provider, None)[1]
-    except LookupError:
-        return None
-
-
-def price_of(listed: "ModelInfo | None", at: datetime, field: str) -> float | None:
-    """US dollars per million tokens; of prices that grow with the prompt the smallest."""
-    found = getattr(listed.get_prices(at), field, None) if listed is not None else None
-    found = getattr(found, "base", found)
-    return None if found is None else float(found)
+def _key(spec: str) -> Key | None:
+    """Provider and model as the data name them; None for a model on one's own machine."""
+    provider, _, name = spec.partition(":")
+    server = SERVERS.get(provider)
+    if server is None:
+        return provider, name
+    return (server.data_id, name) if server.data_id and not server.local else None
 
 
 def either(configured: float | None, known: float | None) -> float | None:

@@ -59,7 +59,7 @@ class Models:
         try:
             specs, self.sentence = await pick_default(self._config, find_ollama)
             if DEMO not in specs:
-                await prepare()  # half a second of reading, which must not fall into the first turn
+                await prepare(specs, self._ports.clock.now())
             chain = open_chain(specs, self._config, self._ports, self._notice)
             self.summary_specs = await pick_summary(self._config, find_ollama)
             if self.summary_specs:

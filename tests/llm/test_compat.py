@@ -4,7 +4,7 @@ import pytest
 
 from goclaw.config.schema import Config, ProviderSettings
 from goclaw.llm.compat import SERVERS
-from goclaw.llm.data import snapshot
+from goclaw.llm.listed import snapshot
 from goclaw.llm.open import open_model
 from goclaw.net import is_loopback
 from tests.llm.asking import ask, model_ports, saying

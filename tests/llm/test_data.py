@@ -1,3 +1,4 @@
+import asyncio
 import subprocess
 import sys
 
@@ -77,8 +78,26 @@ def test_prices_are_in_the_data() -> None:
     assert (known.price_input, known.price_output, known.price_cache_read) == (3.0, 15.0, 0.3)
 
 
-async def test_the_data_can_be_loaded_beforehand() -> None:
-    await prepare()
+async def test_what_is_read_beforehand_is_the_same_and_takes_no_memory_here() -> None:
+    spec = "anthropic:claude-opus-5-5"
+    program = f"""
+import asyncio, sys
+from goclaw.config.schema import ModelOptions
+from goclaw.llm.data import facts, prepare
+asyncio.run(prepare([{spec!r}, "demo", "unheard-of:model"], {NOW}))
+print(facts({spec!r}, ModelOptions(), {NOW}))
+print("genai_prices" in sys.modules)
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(50):
+        said = (await process.communicate())[0].decode().splitlines()
+    assert said == [str(facts(spec, ModelOptions(), NOW)), "False"]
+
+
+async def test_a_reader_that_cannot_be_started_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    await prepare(["openai-chat:gpt-5"], NOW)
+    assert facts("openai-chat:gpt-5", ModelOptions(), NOW).context_window == 400_000
 
 
 @pytest.mark.parametrize("heavy", ["genai_prices", "ollama", "pydantic_ai", "httpx"])

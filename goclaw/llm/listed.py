@@ -1,0 +1,107 @@
+"""What the model data of `genai-prices` list of a model: window and prices.
+
+The data take five megabytes and some tenths of a second, for a handful of numbers. So the daemon lets a process of its
+own read them (`read_beforehand`); whoever asks without that reads them here.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
+
+log = logging.getLogger(__name__)
+
+READ_SECONDS = 20.0
+"""How long the other process may take on a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One row of the data. Prices in US dollars per million tokens; None where unknown."""
+
+    context_window: int | None = None
+    price_input: float | None = None
+    price_output: float | None = None
+    price_cache_read: float | None = None
+    price_cache_write: float | None = None
+
+
+Key = tuple[str, str]
+"""A provider in the data's own naming, and a model's name."""
+
+_read: dict[Key, Listed] = {}
+
+
+def listed(provider: str, name: str, at: float) -> Listed:
+    """What the data list of a model; an empty row for one that they do not know.
+
+    `at` (epoch seconds) chooses among prices that change; of prices that grow with the prompt the smallest counts.
+    """
+    known = _read.get((provider, name))
+    return known if known is not None else _row(provider, name, at)
+
+
+async def read_beforehand(keys: Sequence[Key], at: float) -> None:
+    """Have `listed` answer for `keys` at once, without the data in this process's memory."""
+    question = orjson.dumps([list(keys), at]).decode()
+    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", __name__, question, env=environment, stdout=asyncio.subprocess.PIPE
+            )
+            answer, _ = await process.communicate()
+        rows = [Listed(**row) for row in orjson.loads(answer)]
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        log.warning("the model data are read in this process: %s", error)
+    else:
+        _read.update(zip(keys, rows, strict=True))
+
+
+@cache
+def snapshot() -> "DataSnapshot":
+    """The model data as installed: nothing is fetched."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    return get_snapshot()
+
+
+def _row(provider: str, name: str, at: float) -> Listed:
+    try:
+        found = snapshot().find_provider_model(name, None, provider, None)[1]
+    except LookupError:
+        return Listed()
+    prices = found.get_prices(datetime.fromtimestamp(at, UTC))
+
+    def price(field: str) -> float | None:
+        value = getattr(prices, field, None)
+        value = getattr(value, "base", value)
+        return None if value is None else float(value)
+
+    return Listed(
+        found.context_window,
+        price("input_mtok"),
+        price("output_mtok"),
+        price("cache_read_mtok"),
+        price("cache_write_mtok"),
+    )
+
+
+def main(question: str) -> None:
+    """Answer `read_beforehand` from the other side: a JSON list of rows on standard output."""
+    keys, at = orjson.loads(question)
+    sys.stdout.buffer.write(orjson.dumps([asdict(_row(provider, name, at)) for provider, name in keys]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
