@@ -17,6 +17,9 @@
 
 from enum import StrEnum
 
+LONGEST_NAME = 200
+"""Characters of a tool's name that are repeated: a model may ask for a tool of a megabyte."""
+
 
 class GoclawError(Exception):
     """Base class: an error whose message is written for people and holds no secret."""
@@ -49,7 +52,7 @@ class UnknownTool(ToolError):
     """The tool does not exist or is not for this actor. Both read alike, so that nobody learns what others may use."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"unknown tool: {name}")
+        super().__init__(f"unknown tool: {name if len(name) <= LONGEST_NAME else f'{name[:LONGEST_NAME]}…'}")
 
 
 class InvalidInput(ToolError):

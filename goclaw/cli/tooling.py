@@ -1,6 +1,7 @@
 """`goclaw tool`: run the tools without a model and without the daemon, under the same rights and containment."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,15 +49,13 @@ class Toolbox:
             address=Address(LOCAL, actor.key),
             deliver=_nowhere,
             emit=lambda event: None,
-            approve=self._consent,
+            approve=self._consent if actor.owner else _nobody_to_ask,
             turn="cli",
         )
         return await self._dispatcher.call(ToolCall(call_id, name, given), scope)
 
     async def _consent(self, call: ToolCall, reason: str) -> bool:
-        if not self._approve:
-            raise ToolError(f"approval required: {reason}")
-        return True
+        return self._approve or await _nobody_to_ask(call, reason)
 
 
 def _actor(user: str | None) -> Actor:
@@ -65,13 +64,17 @@ def _actor(user: str | None) -> Actor:
     return Actor(user, "cli")
 
 
+async def _nobody_to_ask(call: ToolCall, reason: str) -> bool:
+    raise ToolError(f"approval required: {reason}")
+
+
 async def _nowhere(delivery: Delivery) -> Receipt:
     raise DeliveryError(f"no channel named {delivery.address.channel} is connected here", permanent=True)
 
 
 @asynccontextmanager
 async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterator[Toolbox]:
-    """The tools, while the block runs. `approve`: the owner says yes beforehand to everything that would ask."""
+    """The tools, while the block runs. `approve`: the owner says yes beforehand to what would ask in their calls."""
     clock = RealClock()
     async with open_users(config.users_path, clock) as users, open_environment(config, users, clock) as environment:
         access = Access(users, config)
@@ -79,11 +82,15 @@ async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterato
 
 
 async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:
-    """`--jsonl`: a call per line in, an answer per line out, in order, whatever the lines hold."""
+    """`--jsonl`: a call per line in, an answer per line out, in order, whatever the lines hold.
+
+    An empty line gets its answer, too: whoever counts lines must not lose step. Answers are ASCII, because a result may
+    hold characters that some readers take for the end of a line.
+    """
     while line := await asyncio.to_thread(source.readline):
-        if line.strip():
-            sys.stdout.write(f"{await _answer(box, line, user)}\n")
-            sys.stdout.flush()
+        answer = orjson.loads(await _answer(box, line, user))
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
 
 
 async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
@@ -93,7 +100,9 @@ async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
         return error_text(f"not JSON: {error}")
     if not isinstance(asked, dict):
         return error_text(f'expected an object {{"tool", "input", "user"}}, got {json_type(asked)}')
-    name, acting = asked.get("tool"), asked.get("user", user)
+    name, acting = asked.get("tool"), asked.get("user")
+    # Nobody named is the one named on the command line, never more than that.
+    acting = user if acting is None else acting
     if not isinstance(name, str):
         return error_text(f'field "tool": expected string, got {_got(asked, "tool")}')
     if acting is not None and not isinstance(acting, str):

@@ -5,6 +5,7 @@ One line, all fields at once, in the form of the Abbyfile tools guide: `field "k
 
 import difflib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -40,6 +41,9 @@ _BOUNDS = {
 }
 """pydantic's error types for values of the right type outside their bounds."""
 
+_MOST_LINES, _LONGEST_FIELD = 20, 80
+"""Fields at fault that are named, and characters of a field's name: whoever sends more makes no slips."""
+
 
 def validate(model: type[BaseModel], given: Any) -> BaseModel:
     """The arguments as a validated model.
@@ -54,12 +58,14 @@ def validate(model: type[BaseModel], given: Any) -> BaseModel:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise InvalidInput("; ".join(dict.fromkeys(_lines(model, error)))) from None
+        lines = dict.fromkeys(islice(_lines(model, error), _MOST_LINES))
+        more = ["…"] if error.error_count() > _MOST_LINES else []
+        raise InvalidInput("; ".join([*lines, *more])) from None
 
 
 def _lines(model: type[BaseModel], error: ValidationError) -> Iterator[str]:
     for detail in error.errors(include_url=False, include_context=True):
-        field = ".".join(str(part) for part in detail["loc"])
+        field = ".".join(str(part) for part in detail["loc"])[:_LONGEST_FIELD]
         yield f'field "{field}": {_wording(model, detail)}'
 
 
@@ -68,7 +74,7 @@ def _wording(model: type[BaseModel], detail: ErrorDetails) -> str:
     if kind == "missing":
         return f"expected {_declared_type(model, detail)}, got nothing"
     if kind == "extra_forbidden":
-        return "unknown field" + _nearest(str(detail["loc"][-1]), model)
+        return "unknown field" + _nearest(str(detail["loc"][-1])[:_LONGEST_FIELD], model)
     got = json_type(detail["input"])
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind]}, got {got}"

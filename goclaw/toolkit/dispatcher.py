@@ -24,7 +24,7 @@ from goclaw.toolkit.registry import Registry
 log = logging.getLogger(__name__)
 
 RESULT_LIMIT = 100_000
-"""Characters of a result that reach the model, whatever the tool returned (about 25,000 tokens)."""
+"""Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
 
 Approve = Callable[[ToolCall, str], Awaitable[bool]]
 """Ask a person: from the call and the reason for asking to yes or no. Raises ToolError where nobody can be asked."""
@@ -66,7 +66,7 @@ class Dispatcher:
         try:
             content, failed = mask(_bounded(await self._run(call, scope))), False
         except GoclawError as error:
-            content, failed = error_text(str(error)), True
+            content, failed = error_text(_bounded(str(error))), True
         except Exception:
             log.exception("tool failed unexpectedly", extra={"tool": call.name, "turn": scope.turn})
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True

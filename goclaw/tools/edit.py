@@ -1,8 +1,10 @@
 """The `edit` tool: one exact replacement in a text file."""
 
+import asyncio
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
@@ -18,6 +20,8 @@ _LARGEST = 20 << 20
 _CONTEXT = 2
 """Lines shown before and after the change."""
 _SHOWN_LINES, _SHOWN_WIDTH = 20, 200
+_MOST_PLACES = 10
+"""Matches that are looked for beyond the first: a text that repeats itself has millions, each as long as the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,14 @@ class Text:
         return ends > 0 and self.body.count("\r\n") == ends
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of a file."""
+
+    content: bytes
+    preview: str
+
+
 @tool(side_effect=SideEffect.MUTATING, idempotent=False)
 async def edit(
     ctx: ToolContext,
@@ -51,17 +63,25 @@ async def edit(
         raise ToolError("old_string and new_string are the same: nothing to change")
     encoded(new_string, "new_string")
     text = await ctx.workspace.use(path, lambda opened: _text(path, opened))
+    change = await asyncio.to_thread(_changed, path, text, old_string, new_string)
+    await ctx.workspace.write_bytes(path, change.content, unless_changed=text.version)
+    return f"edited {path}\n{change.preview}"
+
+
+def _changed(path: str, text: Text, old_string: str, new_string: str) -> Change:
     old, new = (_with_line_ends(part, text) for part in (old_string, new_string))
     start = _only_place(path, text.body, old)
-    changed = text.body[:start] + new + text.body[start + len(old) :]
-    await ctx.workspace.write_bytes(path, text.mark + changed.encode(), unless_changed=text.version)
-    return f"edited {path}\n" + "\n".join(_preview(text.body, changed, start, len(old), len(new)))
+    body = text.body[:start] + new + text.body[start + len(old) :]
+    preview = "\n".join(_preview(text.body, body, start, len(old), len(new)))
+    return Change(text.mark + body.encode(), preview)
 
 
 def _text(path: str, opened: Opened) -> Text:
     if opened.stat.size > _LARGEST:
         raise ToolError(f"file too large: {path} has {opened.stat.size:,} bytes, edit takes at most {_LARGEST:,}")
     data = opened.file.read(_LARGEST)
+    if b"\0" in data:
+        raise ToolError(f"not a text file: {path} is binary")
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     try:
         return Text(data[len(mark) :].decode(), mark, opened.stat.version)
@@ -75,13 +95,13 @@ def _with_line_ends(part: str, text: Text) -> str:
 
 
 def _only_place(path: str, body: str, old: str) -> int:
-    places = list(_places(body, old))
+    places = list(islice(_places(body, old), _MOST_PLACES + 1))
     if not places:
         raise ToolError(f"old_string not found in {path}{_nearly(body, old)}")
     if len(places) > 1:
-        lines = ", ".join(str(_line_of(body, place)) for place in places[:10])
-        more = ", …" if len(places) > 10 else ""
-        raise ToolError(f"old_string is not unique: {len(places)} matches in {path} (lines {lines}{more})")
+        lines = ", ".join(str(_line_of(body, place)) for place in places[:_MOST_PLACES])
+        count, more = (f"more than {_MOST_PLACES}", ", …") if len(places) > _MOST_PLACES else (len(places), "")
+        raise ToolError(f"old_string is not unique: {count} matches in {path} (lines {lines}{more})")
     return places[0]
 
 

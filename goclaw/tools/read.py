@@ -63,9 +63,9 @@ def _numbered(path: str, window: Window, file: BinaryIO) -> str:
         raise ToolError(f"not a text file: {path} is binary ({kind})")
     shown: list[str] = []
     used = total = 0
-    for total, line in enumerate(_lines(file), 1):
+    for total, line in enumerate(_lines(file, min(_LONGEST_LINE, window.max_bytes)), 1):
         if total > window.offset and used < window.max_bytes and len(shown) < window.limit:
-            shown.append(line[: window.max_bytes])
+            shown.append(line)
             used += len(line.encode())
     if not shown:
         return f"{path} has {total} lines: there is nothing from offset {window.offset} on"
@@ -76,10 +76,10 @@ def _numbered(path: str, window: Window, file: BinaryIO) -> str:
     return f"{text}\n[lines {window.offset + 1}-{following} of {total}; to go on, read with offset={following}]"
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
-    """The lines without their ends; an overlong one is cut and says so."""
+def _lines(file: BinaryIO, longest: int) -> Iterator[str]:
+    """The lines without their ends; one with more than `longest` bytes is cut and says so."""
     first = True
-    while raw := file.readline(_LONGEST_LINE):
+    while raw := file.readline(longest):
         cut = 0
         while not raw.endswith(b"\n") and (more := file.readline(_LONGEST_LINE)):
             cut += len(more)

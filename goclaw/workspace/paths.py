@@ -6,6 +6,7 @@ import unicodedata
 from goclaw.errors import ToolError
 
 _LONGEST = 4096  # PATH_MAX of Linux
+_SHOWN = 80
 
 
 def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
@@ -21,9 +22,9 @@ def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     if not path.strip():
         raise ToolError("path is empty")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in path):
-        raise ToolError(f"path contains control characters: {path!r}")
+        raise ToolError(f"path contains control characters: {path[:_SHOWN]!r}")
     if len(os.fsencode(path)) >= _LONGEST:
-        raise ToolError(f"path is too long: {path[:80]}…")
+        raise ToolError(f"path is too long: {path[:_SHOWN]}…")
     spellings = dict.fromkeys((unicodedata.normalize("NFC", path), path))
     return tuple(dict.fromkeys(_relative(spelling, roots, path) for spelling in spellings))
 

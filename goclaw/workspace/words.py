@@ -30,6 +30,8 @@ def _sentence(error: OSError, path: str) -> str:
             return f"permission denied: {path}"
         case errno.EISDIR | errno.ENOTEMPTY:
             return f"is a directory: {path}"
+        case errno.ENAMETOOLONG:
+            return f"path is too long: {path[:80]}…"
         case errno.ENXIO | errno.ENODEV:
             return f"not a regular file: {path}"
         case errno.ENOSPC | errno.EDQUOT:
