@@ -75,7 +75,7 @@ def test_from_an_empty_folder_to_an_answer_through_a_restart_and_out_again(pane:
         pane.type("hello there", "Enter")
         pane.until(lambda screen: "You said: hello there" in screen)
         pane.tmux("split-window", "-d", goclaw("restart"))
-        pane.until(lambda screen: "● connected" not in screen)
+        pane.until(lambda screen: "reconnecting" in screen)
         pane.until(lambda screen: "● connected" in screen)
         pane.type("/status", "Escape")
         pane.tmux("send-keys", "Enter")

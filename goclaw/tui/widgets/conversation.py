@@ -190,7 +190,7 @@ class Conversation(FollowedScroll):
             await self._drop_answer()
             return None
         answer, self._answer = self._answer, None
-        await answer.finish(text)
+        answer.finish(text)
         return answer
 
     async def _drop_answer(self) -> None:

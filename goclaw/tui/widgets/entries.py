@@ -5,9 +5,12 @@ import time
 from typing import Literal
 
 from textual.content import Content
-from textual.widgets import Markdown, Static
+from textual.geometry import Size
+from textual.widget import Widget
+from textual.widgets import Static
 
-from goclaw.tui.text import markdown_parser, printable
+from goclaw.tui.markdown import Document
+from goclaw.tui.text import printable
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.06, 1.0
 """Seconds between two paintings of a growing answer."""
@@ -45,20 +48,27 @@ class Note(Static):
         super().__init__(Content(printable(text)), classes=f"-{kind}")
 
 
-class Answer(Markdown):
+class Answer(Widget):
     """An answer of the agent, whole or growing."""
 
     DEFAULT_CSS = """
-    Answer { margin: 1 0 0 0; padding: 0 1 0 2; }
-    Answer > MarkdownParagraph:last-child { margin-bottom: 0; }
+    Answer { width: 1fr; height: auto; margin: 1 0 0 0; padding: 0 1 0 2; }
     """
 
     def __init__(self, text: str = "") -> None:
-        super().__init__(printable(text) or None, parser_factory=markdown_parser)
+        super().__init__()
+        self._document = Document()
+        self._document.append(printable(text))
         self._fed: list[str] = []
         self._due = asyncio.Event()
         self._painting: asyncio.Task[None] | None = None
-        self._appending: asyncio.Future[None] | None = None
+        self._drawn: tuple[int, list[Content]] | None = None
+        """A width and the lines for it."""
+
+    @property
+    def source(self) -> str:
+        """What is painted so far, as Markdown."""
+        return self._document.text
 
     def feed(self, text: str) -> None:
         """Let the answer grow by `text`. Costs nothing: what has gathered is painted at intervals."""
@@ -67,42 +77,47 @@ class Answer(Markdown):
         if self._painting is None:
             self._painting = asyncio.create_task(self._paint(), name="painting an answer")
 
-    async def finish(self, text: str) -> None:
+    def finish(self, text: str) -> None:
         """The whole answer is `text`, whatever was fed."""
-        await self._rest()
-        fed, self._fed = printable("".join(self._fed)), []
+        self.on_unmount()
         whole = printable(text)
-        if self.source + fed != whole:
-            await self.update(whole)
-        elif fed:
-            await self.append(fed)
-
-    async def _paint(self) -> None:
-        """Append in order, never two at a time, and so slowly that painting takes a small share of the CPU."""
-        while True:
-            await self._due.wait()
-            self._due.clear()
-            text, self._fed = printable("".join(self._fed)), []
-            began = time.process_time()
-            self._appending = asyncio.ensure_future(self._append(text))
-            # Cut in the middle, an append would leave half of its text behind.
-            await asyncio.shield(self._appending)
-            await asyncio.sleep(SHORTEST_PAUSE)
-            spent = time.process_time() - began
-            await asyncio.sleep(min(IDLE_SHARE * spent, LONGEST_PAUSE))
-
-    async def _append(self, text: str) -> None:
-        await self.append(text)
-
-    async def _rest(self) -> None:
-        if self._painting is not None:
-            self._painting.cancel()
-            await asyncio.gather(self._painting, return_exceptions=True)
-            self._painting = None
-        if self._appending is not None:
-            await self._appending
+        if not whole.startswith(self.source):
+            self._document = Document()
+        self._grow(whole[len(self.source) :])
 
     def on_unmount(self) -> None:
         """End with the widget."""
         if self._painting is not None:
             self._painting.cancel()
+            self._painting = None
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as the text has at this width."""
+        return len(self._lines(width))
+
+    def render(self) -> Content:
+        """The lines."""
+        return Content("\n").join(self._lines(self.content_size.width))
+
+    async def _paint(self) -> None:
+        """Paint what has gathered, so seldom that painting takes a small share of the CPU."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            text, self._fed = "".join(self._fed), []
+            began = time.process_time()
+            self._grow(printable(text))
+            await asyncio.sleep(SHORTEST_PAUSE)
+            spent = time.process_time() - began
+            await asyncio.sleep(min(IDLE_SHARE * spent, LONGEST_PAUSE))
+
+    def _grow(self, text: str) -> None:
+        if text:
+            self._document.append(text)
+        self._drawn = None
+        self.refresh(layout=True)
+
+    def _lines(self, width: int) -> list[Content]:
+        if self._drawn is None or self._drawn[0] != width:
+            self._drawn = (width, self._document.lines(width))
+        return self._drawn[1]
