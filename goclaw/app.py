@@ -16,6 +16,7 @@ from goclaw.bus import Bus
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
 from goclaw.clock import Clock, RealClock
 from goclaw.commands.base import Command, CommandPorts
+from goclaw.config.files import lies_inside
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
@@ -75,6 +76,8 @@ class Environment:
     async def _open(self, root: Path) -> None:
         if root not in self._opened:
             check_apart(self.config.state_dir, root)
+            if lies_inside(self.config.users_path, root):
+                raise StateError(f"the users file lies inside the workspace {root}: move one of them")
             await asyncio.to_thread(_prepare_workspace, root)
             self._opened[root] = await self.stack.enter_async_context(Workspace(root, _state_files(self.config)))
 
@@ -108,9 +111,9 @@ class App:
 
 
 def _prepare_workspace(root: Path) -> None:
-    if root.exists():
-        return
     try:
+        if root.exists():
+            return
         root.mkdir(parents=True, mode=0o700)
         write_templates(root)
     except OSError as error:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
+from goclaw.config.files import lies_inside
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 
@@ -78,7 +79,7 @@ def check_apart(state_dir: Path, workspace: Path) -> None:
     Raises:
         StateError: it does.
     """
-    if state_dir.resolve().is_relative_to(workspace.resolve()):
+    if lies_inside(state_dir, workspace):
         raise StateError(
             f"the state folder {state_dir} lies inside the workspace {workspace}; "
             "set `state_dir` or `workspace` to another place"

@@ -22,10 +22,13 @@ from goclaw.config.keys import Loc, closest
 from goclaw.config.locate import Located
 from goclaw.config.locate_json import parse_json
 from goclaw.config.report import json_type, problem_line, problem_lines
+from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
 from goclaw.supervise import background
 
 MAX_FILE_BYTES = 4_000_000
+LONGEST_SESSION = 200
+"""Characters of a session's key."""
 LOOK_SECONDS = 0.8
 """Between two looks at the file. Reading it costs microseconds and sees every way of replacing a file, also in
 containers and on network folders, where change notifications are lost."""
@@ -246,10 +249,23 @@ def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:
         if not isinstance(entry, dict):
             continue
         for field in ("session", "workspace"):
-            if isinstance(value := entry.get(field), str) and (not value or value != value.strip()):
-                yield (*loc, field), "should not be empty or begin or end with a space; leave the key out"
+            if isinstance(value := entry.get(field), str) and (problem := _text_problem(field, value)):
+                yield (*loc, field), problem
         if isinstance(tools := entry.get("allowedTools"), list) and any(tool == "" for tool in tools):
             yield (*loc, "allowedTools"), "should hold names of tools"
+
+
+def _text_problem(field: str, value: str) -> str | None:
+    if not value or value != value.strip():
+        return "should not be empty or begin or end with a space; leave the key out"
+    if field == "session" and (not value.isprintable() or len(value) > LONGEST_SESSION):
+        return f"should be the name of a session: at most {LONGEST_SESSION} characters, all of them printable"
+    if field == "workspace":
+        try:
+            absolute(Path(value))
+        except ValueError as error:
+            return str(error)
+    return None
 
 
 def _user(key: str, entry: _Entry, base: Path) -> User:
@@ -259,7 +275,7 @@ def _user(key: str, entry: _Entry, base: Path) -> User:
         roles=frozenset(entry.roles),
         allowed_tools=frozenset(entry.allowedTools) if "allowedTools" in entry.model_fields_set else None,
         session=entry.session or None,
-        workspace=(base / Path(entry.workspace).expanduser()).absolute() if entry.workspace else None,
+        workspace=absolute(Path(entry.workspace), base.absolute()) if entry.workspace else None,
     )
 
 

@@ -22,6 +22,9 @@ from goclaw.redact import mask
 FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
 """Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
 
+MOST_LINES = 50
+"""Problems that are told at once: beyond that it is the wrong file."""
+
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "gateway": ("goclaw.cli.gateway:app", "Run the daemon here, until Ctrl-C or SIGTERM."),
     "tui": ("goclaw.cli.tui:app", "Talk to the agent in this terminal."),
@@ -131,14 +134,14 @@ def report_crash(kind: type[BaseException], error: BaseException, trace: Traceba
     """What a person sees of a mistake of ours: one line, and where the traceback was written."""
     if issubclass(kind, KeyboardInterrupt):
         return
-    folder = Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser() / "logs"
     try:
+        folder = Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser() / "logs"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder / "crash.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(mask("".join(traceback.format_exception(kind, error, trace))))
         details = f"details in {folder / 'crash.log'}"
-    except OSError:
+    except (OSError, RuntimeError):
         details = "run it again with --debug for details"
     text = " ".join(str(error).split())
     say(f"unexpected error: {kind.__name__}{f': {text}' if text else ''}; {details}")
@@ -147,8 +150,10 @@ def report_crash(kind: type[BaseException], error: BaseException, trace: Traceba
 def _report(errors: Sequence[BaseException]) -> int:
     for error in errors:
         lines = error.problems if isinstance(error, ConfigError) else str(error).splitlines()
-        for line in lines:
+        for line in lines[:MOST_LINES]:
             say(line)
+        if len(lines) > MOST_LINES:
+            say(f"… and {len(lines) - MOST_LINES} more")
     return BAD_CONFIGURATION if any(isinstance(error, ConfigError) for error in errors) else FAILED
 
 

@@ -1,5 +1,6 @@
 """Reading files that a person wrote: bounded, as text, with a line for people when that fails."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -48,6 +49,11 @@ def decode(content: bytes, shown: str) -> str:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         raise ConfigError(f"{shown}:{line}:{column}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def lies_inside(path: Path, folder: Path) -> bool:
+    """Whether `path` is `folder` or below it, links followed; also for what does not exist, or is a loop of links."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def shown_path(path: Path) -> str:

@@ -14,12 +14,13 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from goclaw.config.environment import LOCATION, environment_layer
-from goclaw.config.files import readable_by_others, shown_path
+from goclaw.config.files import lies_inside, readable_by_others, shown_path
 from goclaw.config.keys import Loc
 from goclaw.config.layers import Layer, holds_secret, merged
 from goclaw.config.report import problem_line, problem_lines
 from goclaw.config.schema import Config, default_state_dir
 from goclaw.config.sources import file_layer, override_layer, secrets_layer
+from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
 from goclaw.redact import remember
 
@@ -97,12 +98,14 @@ def load_config(
     environ = os.environ if environ is None else environ
     above = [environment_layer(environ), override_layer(overrides)]
     path = path or _named_file(environ)
-    file = _default_file(above) if path is None else path.expanduser()
+    file = _default_file(above) if path is None else _expanded(path)
     below = [file_layer(file)] if file else []
     state_dir = _state_dir([*below, *above])
     secrets = [secrets_layer(state_dir / "secrets", ours=True), secrets_layer(container_secrets, ours=False)]
     layers = (*below, *secrets, *above)
     config = _validated({"state_dir": str(state_dir)}, layers)
+    if file and lies_inside(file, config.workspace_path):
+        raise ConfigError(f"{shown_path(file)}: lies inside the workspace: the agent could change it; move one")
     for secret in secret_values(config):
         remember(secret)
     warnings = [
@@ -134,7 +137,18 @@ def _default_file(layers: list[Layer]) -> Path | None:
 
 def _state_dir(layers: list[Layer]) -> Path:
     set_to = merged([layer.values for layer in layers]).get("state_dir")
-    return Path(set_to).expanduser().absolute() if isinstance(set_to, str) and set_to else default_state_dir()
+    try:
+        return absolute(Path(set_to)) if isinstance(set_to, str) and set_to else default_state_dir()
+    except ValueError as error:
+        loc = ("state_dir",)
+        raise ConfigError(problem_line(_placer(tuple(layers))(loc), loc, str(error))) from None
+
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ConfigError(f"{path}: begins with `~`, and no such user is known here") from None
 
 
 def _validated(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
@@ -171,7 +185,9 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
             yield ("models", "agent", index), "should be `provider:name`, such as anthropic:claude-opus-5-5, or `demo`"
     if config.policy.mode == "bypass" and not config.policy.allow_bypass:
         yield ("policy", "mode"), "`bypass` needs `policy.allow_bypass: true`"
-    if config.state_dir.resolve().is_relative_to(config.workspace_path.resolve()):
+    if lies_inside(config.users_path, config.workspace_path):
+        yield ("users_file",), "should not lie inside the workspace: the agent could give itself rights; move one"
+    if lies_inside(config.state_dir, config.workspace_path):
         loc = ("workspace",) if config.workspace else ("state_dir",)
         yield loc, "the state folder must not lie inside the workspace: the agent could read its secrets; move one"
 

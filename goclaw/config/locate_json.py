@@ -2,6 +2,7 @@
 
 import json
 import re
+from bisect import bisect_right
 from typing import Any
 
 from goclaw.config.keys import Loc
@@ -42,6 +43,7 @@ def _remedy(error: json.JSONDecodeError, text: str) -> str:
 
 def _walk(text: str, located: Located) -> None:
     """Follow the pieces of a text that is known to be JSON."""
+    spot = _Spots(text)
     loc: list[str | int] = []
     containers: list[str] = []
     expects_key = False
@@ -59,9 +61,9 @@ def _walk(text: str, located: Located) -> None:
             expects_key = False
         elif expects_key:
             loc[-1] = json.loads(piece)
-            _note_key(tuple(loc), _spot(text, match.start()), located)
+            _note_key(tuple(loc), spot(match.start()), located)
         else:
-            located.places.setdefault(tuple(loc), _spot(text, match.start()))
+            located.places.setdefault(tuple(loc), spot(match.start()))
             if piece in "[{":
                 containers.append(piece)
                 loc.append("" if piece == "{" else 0)
@@ -75,5 +77,12 @@ def _note_key(loc: Loc, spot: str, located: Located) -> None:
     located.places[loc] = spot
 
 
-def _spot(text: str, offset: int) -> str:
-    return f"{text.count(chr(10), 0, offset) + 1}:{offset - text.rfind(chr(10), 0, offset)}"
+class _Spots:
+    """From an offset in a text to `line:column`, without counting the lines anew each time."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def __call__(self, offset: int) -> str:
+        line = bisect_right(self._starts, offset)
+        return f"{line}:{offset - self._starts[line - 1] + 1}"

@@ -14,6 +14,9 @@ from goclaw.config.keys import Loc, child_kind, closest, is_secret, keys, names_
 Place = Callable[[Loc], str]
 """Where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
 
+MOST_PROBLEMS = 100
+"""Problems of one file that are worded: beyond that it is the wrong file."""
+
 _WHOLE = "should be a whole number"
 _NUMBER = "should be a number"
 _SWITCH = "should be true or false"
@@ -57,7 +60,7 @@ _JSON_TYPES = {
 def problem_lines(error: ValidationError, model: type[BaseModel], place: Place) -> list[str]:
     """One line `place: key: what is wrong, and what helps` for each value at fault, in the order of the schema."""
     lines: dict[Loc, str] = {}
-    for details in error.errors(include_url=False):
+    for details in error.errors(include_url=False)[:MOST_PROBLEMS]:
         loc = _real(details["loc"], model)
         if loc not in lines:
             lines[loc] = problem_line(place(loc), loc, _message(details, loc, model))

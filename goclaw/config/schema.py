@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from goclaw.config.values import Folder, Groups, Level, Mode, Names, OneOrMore, Row, Secret, Url
+from goclaw.config.values import Environment, Folder, Groups, Level, Mode, Names, OneOrMore, Row, Secret, Url, absolute
 
 
 class Section(BaseModel):
@@ -120,7 +120,7 @@ class ExecSettings(Section):
     network: Literal["none", "host"] = Field("none", description="Whether commands reach the network.")
     timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
     output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables added to the commands' environment.")
+    env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")
     memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
     processes: int = Field(256, ge=8, description="Processes and threads one command may have.")
     cpu_seconds: int = Field(300, ge=1, description="CPU time one process may use.")
@@ -167,8 +167,8 @@ class LimitSettings(Section):
 
 
 def default_state_dir() -> Path:
-    """`GOCLAW_STATE_DIR`, else `~/.goclaw`."""
-    return Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser().absolute()
+    """`GOCLAW_STATE_DIR`, else `~/.goclaw`; raises as `values.absolute` does."""
+    return absolute(Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw"))
 
 
 class Config(Section):

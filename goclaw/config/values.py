@@ -1,10 +1,16 @@
 """The kinds of value that the schema is made of, with the checks that go with them. Messages never repeat a value."""
 
+import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from unicodedata import category
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
+
+_LONGEST_PATH, _LONGEST_NAME = 4095, 255
+"""Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
 
 
 def _split(value: Any) -> Any:
@@ -41,8 +47,32 @@ def _check_group(value: int) -> int:
     return value
 
 
-def _absolute(value: Path) -> Path:
-    return value.expanduser().absolute()
+def absolute(value: Path, base: Path = Path()) -> Path:
+    """The folder or file that a person means by `value`: `~` is a home, what is relative counts from `base`.
+
+    Raises:
+        ValueError: no file system has such a path.
+    """
+    if any(category(character) == "Cc" for character in str(value)):
+        raise ValueError("should hold no control characters")
+    try:
+        found = (base / value.expanduser()).absolute()
+        names = [os.fsencode(part) for part in found.parts]
+    except RuntimeError:
+        raise ValueError("begins with `~`, and no such user is known here") from None
+    except UnicodeEncodeError:
+        raise ValueError("holds half a character, which no path can") from None
+    if len(os.fsencode(found)) > _LONGEST_PATH or max(map(len, names)) > _LONGEST_NAME:
+        raise ValueError("is too long for a path")
+    return found
+
+
+def _check_environment(value: dict[str, str]) -> dict[str, str]:
+    if not all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) for name in value):
+        raise ValueError("should have names of letters, digits and `_`")
+    if any("\0" in text for text in value.values()):
+        raise ValueError("should hold no NUL characters")
+    return value
 
 
 OneOrMore = BeforeValidator(_split)
@@ -52,7 +82,8 @@ Names = Annotated[tuple[str, ...], OneOrMore]
 Groups = Annotated[tuple[Annotated[int, AfterValidator(_check_group)], ...], OneOrMore]
 Url = Annotated[str, AfterValidator(_check_url)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
-Folder = Annotated[Path, AfterValidator(_absolute)]
+Folder = Annotated[Path, AfterValidator(absolute)]
+Environment = Annotated[dict[str, str], AfterValidator(_check_environment)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 
 Mode = Literal["default", "accept-edits", "plan", "bypass"]
