@@ -1,6 +1,7 @@
 """`goclaw` alone: start the daemon if none runs, then the terminal client. Without a terminal: the daemon, here."""
 
 import asyncio
+import gc
 import os
 import sys
 
@@ -10,7 +11,6 @@ from goclaw.cli.common import load, options
 from goclaw.cli.frame import say
 from goclaw.cli.process import listens, start_in_background
 from goclaw.config.schema import Config
-from goclaw.logs import log_path
 from goclaw.tui.plain import converse
 from goclaw.users import login_name
 
@@ -66,9 +66,11 @@ def _is_terminal() -> bool:
 
 
 def _open_terminal(config: Config, session: str, *, mouse: bool) -> None:
+    # Nothing that is made until the first picture becomes garbage; looking for some costs a tenth of the start.
+    gc.disable()
     from goclaw.tui.app import Place, open_terminal
 
-    place = Place(config.socket_path, log_path(config), config.state_dir)
+    place = Place(config.socket_path, config.state_dir / "logs" / "goclaw.log", config.state_dir)
     farewell = asyncio.run(open_terminal(place, session or own_session(), mouse=mouse))
     for text in farewell.unsent:
         say(f"not sent: {text}")

@@ -5,6 +5,7 @@ from outside, and only where there is a terminal; Textual is imported here and i
 """
 
 import asyncio
+import gc
 import os
 import time
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from textual.containers import Horizontal
 from textual.widgets import Static
 
 from goclaw.errors import StateError
-from goclaw.events import AcceptKind, MessageStored, StreamRestarted, TurnFinished, TurnStarted
+from goclaw.events import AcceptKind, MessageStored, StreamRestarted, ThinkingStreamed, TurnFinished, TurnStarted
 from goclaw.messages import AssistantMessage
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
@@ -149,7 +150,9 @@ class Terminal(App[Farewell]):
             await self._conversation.note(Note(attached.greeting))
         if attached.history or attached.partial:
             self._set_running(bool(attached.partial) or _is_unanswered(attached.history[-1]))
+            self._say_doing(thinking=False)
         self._link.ask_status()
+        _collect_garbage_again()
 
     async def received(self, received: Received) -> None:
         """Something came."""
@@ -166,11 +169,13 @@ class Terminal(App[Farewell]):
                     self._set_running(True)
                 elif isinstance(received, TurnFinished):
                     self._set_running(False)
+                self._say_doing(thinking=isinstance(received, ThinkingStreamed))
                 if isinstance(received, MessageStored | TurnFinished | StreamRestarted):
                     self._link.ask_status()
 
     async def lost(self, reason: str) -> None:
         """The connection broke; the link goes on trying."""
+        _collect_garbage_again()
         self._bar.connection("reconnecting" if self._greeted else "no daemon")
         self._prompt.border_subtitle = f"{len(self._link.unsent())} not sent yet" if self._link.unsent() else ""
 
@@ -301,6 +306,10 @@ class Terminal(App[Farewell]):
         else:
             pane.scroll_page_down(animate=False)
 
+    async def action_quit(self) -> None:
+        """Textual's own Ctrl+Q."""
+        self._leave()
+
     def _fatal_error(self) -> None:
         """A mistake of ours: Textual would print every variable around it. Whoever started us reports it in a line."""
         self._close_messages_no_wait()
@@ -313,13 +322,26 @@ class Terminal(App[Farewell]):
     def _set_running(self, running: bool) -> None:
         if running != (self._running_since is not None):
             self._running_since = time.monotonic() if running else None
-            self._prompt.border_title = "working · Esc stops" if running else ""
             self._tick()
+
+    def _say_doing(self, *, thinking: bool) -> None:
+        """What the turn is at, above the input."""
+        doing = "thinking" if thinking else "working"
+        title = f"{doing} · Esc stops" if self._running_since is not None else ""
+        if self._prompt.border_title != title:
+            self._prompt.border_title = title
 
     def _tick(self) -> None:
         since = self._running_since
         self._bar.elapsed(None if since is None else time.monotonic() - since)
         self._conversation.tick()
+
+
+def _collect_garbage_again() -> None:
+    """After a start without (see `cli.start`)."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _is_unanswered(row: MessageStored) -> bool:

@@ -195,7 +195,7 @@ def _span(node: SyntaxTreeNode) -> Content:
             inside = Content("").join([_span(child) for child in node.children])
             return inside.stylize(_STYLES.get(node.type, ""))
         case _:
-            return Content(node.content)
+            return Content(node.content.replace("\t", "    "))
 
 
 _STYLES: Mapping[str, str] = {"strong": "bold", "em": "italic", "s": "strike"}

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from goclaw.events import Notice, Outcome, StreamRestarted, ToolFinished, ToolStarted, TurnFinished
+from goclaw.events import Notice, Outcome, StreamRestarted, ThinkingStreamed, ToolFinished, ToolStarted, TurnFinished
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.tui.app import Terminal
 from goclaw.tui.recall import FILE
+from goclaw.tui.widgets.entries import Answer
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
 
 
@@ -96,6 +98,8 @@ async def test_a_client_that_starts_without_a_daemon_attaches_when_there_is_one(
 async def test_typing_while_a_turn_runs_stays_and_queues(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.terminal() as screen:
         daemon.begin("t1", "a long task")
+        daemon.bus.publish(ThinkingStreamed("t1", SESSION, "Hm."))
+        await screen.until("thinking · Esc stops")
         daemon.stream("t1", "Working")
         await screen.until("working · Esc stops")
         await screen.type("a second")
@@ -141,6 +145,15 @@ async def test_ctrl_c_copies_then_stops_then_clears_then_asks_then_leaves(daemon
         await screen.pilot.press("ctrl+c")
     farewell = screen.terminal.return_value
     assert farewell is not None and farewell.connected and farewell.unsent == ()
+
+
+@pytest.mark.parametrize("way", ["/quit", "/exit", "ctrl+q"])
+async def test_there_are_other_ways_out(daemon: FakeGateway, stage: Stage, way: str) -> None:
+    async with stage.terminal() as screen:
+        if way.startswith("/"):
+            await screen.type(way)
+        await screen.pilot.press("enter" if way.startswith("/") else way)
+    assert screen.terminal.return_value is not None and screen.terminal.return_value.connected
 
 
 async def test_a_cleared_draft_comes_back_with_up(daemon: FakeGateway, stage: Stage) -> None:
@@ -293,3 +306,27 @@ async def test_a_message_from_another_channel_carries_its_sender(daemon: FakeGat
         daemon.begin("telegram:1", "from my phone", sender="telegram:5")
         text = await screen.until("from my phone")
     assert "telegram:5" in text
+
+
+async def test_two_thousand_deltas_arrive_whole(daemon: FakeGateway, stage: Stage) -> None:
+    deltas = [f"word{number} " if number % 50 else "\n\n- item\n" for number in range(2_000)]
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "a long answer, please")
+        for at in range(0, len(deltas), 100):
+            daemon.stream("t1", *deltas[at : at + 100])
+            await screen.pilot.pause()
+        await screen.until("word1999")
+        assert screen.terminal.query_one(Answer).source == "".join(deltas)
+
+
+async def test_a_mistake_of_ours_ends_the_client_without_printing_what_was_said(stage: Stage) -> None:
+    terminal = Terminal(stage.place, SESSION)
+
+    async def run() -> None:
+        async with terminal.run_test() as pilot:
+            terminal.call_later(lambda: 1 // 0)
+            await pilot.pause()
+
+    with pytest.raises(ZeroDivisionError):
+        await run()
+    assert isinstance(terminal.failure, ZeroDivisionError)
