@@ -330,3 +330,33 @@ async def test_a_mistake_of_ours_ends_the_client_without_printing_what_was_said(
     with pytest.raises(ZeroDivisionError):
         await run()
     assert isinstance(terminal.failure, ZeroDivisionError)
+
+
+async def test_two_clients_on_one_session_see_the_same(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as first:
+        await first.type("from the first")
+        await first.press("enter")
+        turn = await heard(daemon, first)
+        daemon.begin(turn, "from the first")
+        daemon.stream(turn, "half an")
+        await first.until("half an")
+        async with stage.terminal() as second:
+            await second.until("half an")
+            daemon.stream(turn, " answer")
+            daemon.answer(turn, "half an answer, whole now")
+            seen = [await screen.until("whole now") for screen in (first, second)]
+    for text in seen:
+        assert text.count("from the first") == 1 and text.count("half an") == 1
+
+
+async def test_a_selected_part_of_an_answer_is_copied(daemon: FakeGateway, stage: Stage) -> None:
+    daemon.store("t1", AssistantMessage("- alpha beta\n- **gamma** delta"))
+    async with stage.terminal() as screen:
+        await screen.until("gamma delta")
+        answer = screen.terminal.query_one(Answer)
+        await screen.pilot.mouse_down(answer, offset=(4, 0))
+        await screen.pilot.hover(answer, offset=(8, 1))
+        await screen.pilot.mouse_up(answer, offset=(8, 1))
+        await screen.press("ctrl+c")
+        copied = screen.terminal.clipboard
+    assert copied.splitlines() == ["alpha beta", "• gamma"]

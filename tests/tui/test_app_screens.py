@@ -1,5 +1,6 @@
 """What each screen looks like, letter by letter. `GOCLAW_UPDATE_SCREENS=1` writes the files in `screens/` anew."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from goclaw.events import Notice, ToolFinished, ToolStarted
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from tests.tui.fake_daemon import SESSION, FakeGateway, Screen, Stage
+from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
 
 ANSWER = """# Heading
 
@@ -88,9 +89,19 @@ async def test_screen(tmp_path: Path, act: Act, size: tuple[int, int]) -> None:
             if act is not log_alone:
                 await screen.until("listening")
             await act(screen, daemon)
-            await screen.pilot.pause(0.3)
-            shown = f"{screen.text()}\n"
-    kept = Path(__file__).parent / "screens" / f"{act.__name__}-{size[0]}x{size[1]}.txt"
-    if os.environ.get("GOCLAW_UPDATE_SCREENS"):
-        kept.write_text(shown)
-    assert shown == kept.read_text()
+            kept = Path(__file__).parent / "screens" / f"{act.__name__}-{size[0]}x{size[1]}.txt"
+            if os.environ.get("GOCLAW_UPDATE_SCREENS"):
+                await screen.pilot.pause(1.0)
+                kept.write_text(f"{screen.text()}\n")
+            assert await at_rest(screen, kept.read_text()) == kept.read_text()
+
+
+async def at_rest(screen: Screen, expected: str) -> str:
+    """The screen as soon as it is as expected, or after a time in which it would have become so."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while f"{screen.text()}\n" != expected:
+                await screen.pilot.pause()
+    except TimeoutError:
+        pass  # the assertion shows the difference
+    return f"{screen.text()}\n"
