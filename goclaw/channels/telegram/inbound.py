@@ -52,25 +52,33 @@ def read_message(update: Json, me: Me, now: float, groups: Sequence[int]) -> Inb
     if message is None or not (sender := person_of(message)):
         return None
     chat, in_group = message["chat"], message["chat"]["type"] in ("group", "supergroup")
+    chat_id, sender_id, message_id = number(chat["id"]), number(sender["id"]), number(message["message_id"])
     if not in_group and chat["type"] != "private":
         return None
-    if in_group and ((groups and chat["id"] not in groups) or not is_addressed(message, me)):
+    if in_group and ((groups and chat_id not in groups) or not is_addressed(message, me)):
         return None
-    thread = str(message["message_thread_id"]) if message.get("is_topic_message") else None
-    session = f"{CHANNEL}:{chat['id'] if in_group else sender['id']}"
+    thread = str(number(message["message_thread_id"])) if message.get("is_topic_message") else None
+    session = f"{CHANNEL}:{chat_id if in_group else sender_id}"
     attachments, notes = files_of(message)
     text = words_of(message, me, notes)
     if not text and not attachments:
         return None
     return Inbound(
         id=f"{CHANNEL}:{update['update_id']}",
-        actor=Actor(key=f"{CHANNEL}:{sender['id']}", entry=CHANNEL, name=name_of(sender)),
+        actor=Actor(key=f"{CHANNEL}:{sender_id}", entry=CHANNEL, name=name_of(sender)),
         session=f"{session}:{thread}" if in_group and thread else session,
         text=text,
-        address=Address(CHANNEL, str(chat["id"]), thread, str(message["message_id"]) if in_group else None),
+        address=Address(CHANNEL, str(chat_id), thread, str(message_id) if in_group else None),
         received_at=now,
         attachments=attachments,
     )
+
+
+def number(value: Any) -> int:
+    """An id as Telegram writes them; TypeError for anything else: a key made of it could be somebody else's."""
+    if type(value) is not int:
+        raise TypeError(f"expected an id, got {type(value).__name__}")
+    return value
 
 
 def person_of(message: Json) -> Json | None:
@@ -113,7 +121,8 @@ def words_of(message: Json, me: Me, notes: Sequence[str]) -> str:
         elif is_my_command(text, entity, me):
             text = covered(text, entity).partition("@")[0] + text[len(covered(text, entity)) :]
     text = text.strip()
-    if text.startswith("/"):
+    # What was forwarded are another's words: a command in it is not the sender's.
+    if text.startswith("/") and "forward_origin" not in message:
         return text
     return "\n".join([*contexts_of(message, me), *([text] if text else []), *notes])
 
@@ -152,18 +161,23 @@ def origin_name(origin: Json) -> str:
 def files_of(message: Json) -> tuple[tuple[Attachment, ...], list[str]]:
     """Pictures to look at, and a line for everything that cannot be opened."""
     if sizes := message.get("photo"):
-        fitting = [size for size in sizes if size.get("file_size", 0) <= MAX_FILE]
+        fitting = [size for size in sizes if (size_of(size) or 0) <= MAX_FILE]
         if not fitting:
             return (), ["[A picture larger than 5 MB came with this; it was not opened.]"]
         best = max(fitting, key=lambda size: int(size["width"]) * int(size["height"]))
-        return (Attachment("image", best["file_id"], "image/jpeg", size=best.get("file_size")),), []
+        return (Attachment("image", str(best["file_id"]), "image/jpeg", size=size_of(best)),), []
     document: Json = message.get("document", {})
-    if document.get("mime_type") in IMAGES and document.get("file_size", 0) <= MAX_FILE:
+    if document.get("mime_type") in IMAGES and (size_of(document) or 0) <= MAX_FILE:
         name = str(document.get("file_name", ""))
-        found = Attachment("image", document["file_id"], document["mime_type"], name, document.get("file_size"))
+        found = Attachment("image", str(document["file_id"]), document["mime_type"], name, size_of(document))
         return (found,), []
     kinds = [kind for kind in UNREADABLE if kind in message]
     return (), [f"[A {kinds[0].replace('_', ' ')} came with this; it cannot be opened here.]"] if kinds else []
+
+
+def size_of(file: Json) -> int | None:
+    """Bytes, if Telegram says."""
+    return number(file["file_size"]) if "file_size" in file else None
 
 
 def body_of(message: Json) -> tuple[str, Sequence[Json]]:

@@ -62,7 +62,7 @@ class Poller:
                 continue
             if updates:
                 await handle(updates)
-                self._offset = updates[-1]["update_id"] + 1
+                self._offset = max(update["update_id"] for update in updates) + 1
                 self._last_news = self._clock.monotonic()
 
     async def _poll(self) -> Updates:
@@ -93,25 +93,25 @@ class Poller:
 
 
 def checked(found: Any) -> Updates:
-    """The updates in an answer, in order.
+    """The updates in an answer, in order; what is none among them is passed over, so that the rest is not held up.
 
     Raises:
         NetworkError: the answer is no list of updates.
     """
-    if not isinstance(found, list) or not all(
-        isinstance(u, dict) and isinstance(u.get("update_id"), int) for u in found
-    ):
+    items = found if isinstance(found, list) else [found]
+    updates = [item for item in items if isinstance(item, dict) and type(item.get("update_id")) is int]
+    if not isinstance(found, list) or (items and not updates):
         raise NetworkError("getUpdates answered something that is no list of updates")
-    return found
+    return updates
 
 
 async def in_chat_order(updates: Updates, accept: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
     """Give each update to `accept`: those of one chat one after the other, chats side by side."""
-    chats: dict[Any, list[dict[str, Any]]] = {}
+    chats: dict[str, list[dict[str, Any]]] = {}
     for update in updates:
         message = update.get("message")
         chat = message.get("chat") if isinstance(message, dict) else None
-        chats.setdefault(chat.get("id") if isinstance(chat, dict) else None, []).append(update)
+        chats.setdefault(str(chat.get("id")) if isinstance(chat, dict) else "", []).append(update)
 
     async def one_chat(own: Updates) -> None:
         for update in own:

@@ -5,6 +5,7 @@ What the library throws together is kept apart here, because a delivery depends 
 Bot API hold the token.
 """
 
+import json
 from typing import Any
 
 import aiohttp
@@ -108,10 +109,7 @@ class AiohttpRequest(BaseRequest):
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
         """The object in an answer; `Unanswered` for anything else."""
-        try:
-            parsed = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            parsed = None
+        parsed = read_json(payload)
         if not isinstance(parsed, dict) or ("result" not in parsed and parsed.get("ok", True)):
             raise Unanswered("an answer that is not Telegram's")
         return parsed
@@ -147,6 +145,23 @@ def form_of(data: RequestData | None) -> aiohttp.FormData | dict[str, str] | Non
     for name, (file_name, content, mime) in data.multipart_data.items():
         form.add_field(name, content, filename=file_name, content_type=mime)
     return form
+
+
+def read_json(payload: bytes) -> Any:
+    """What an answer says; None when it is no JSON.
+
+    Python's reader takes what the quick one refuses (half a character, a NaN): one such message must not hold up all
+    that come with it.
+    """
+    try:
+        return orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        pass  # the patient way
+    try:
+        taken = json.loads(payload.decode(errors="replace"), parse_constant=lambda name: None)
+        return orjson.loads(json.dumps(taken, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_json(body: bytes) -> bool:
