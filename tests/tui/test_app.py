@@ -52,6 +52,7 @@ async def test_a_message_is_sent_with_enter_and_its_answer_streams_in(daemon: Fa
     assert text.count("second line") == 1 and text.count("Growing") == 1
 
 
+@pytest.mark.promise("P-terminal-history")
 async def test_after_a_break_nothing_is_missing_and_nothing_twice(stage: Stage) -> None:
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:
@@ -95,6 +96,7 @@ async def test_a_client_that_starts_without_a_daemon_attaches_when_there_is_one(
             assert sent(daemon) == ["early bird"]
 
 
+@pytest.mark.promise("P-terminal-typing")
 async def test_typing_while_a_turn_runs_stays_and_queues(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.terminal() as screen:
         daemon.begin("t1", "a long task")
@@ -127,6 +129,7 @@ async def test_escape_stops_the_turn_that_runs_and_nothing_else(daemon: FakeGate
     assert sent(daemon) == ["/stop"]
 
 
+@pytest.mark.promise("P-terminal-ctrl-c")
 async def test_ctrl_c_copies_then_stops_then_clears_then_asks_then_leaves(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.terminal() as screen:
         await screen.type("draft")
@@ -192,6 +195,7 @@ async def test_a_large_paste_is_folded_and_sent_whole(daemon: FakeGateway, stage
     assert sent(daemon) == [f"look: {pasted}"]
 
 
+@pytest.mark.promise("P-terminal-typing")
 async def test_what_was_typed_is_there_in_the_next_run(daemon: FakeGateway, stage: Stage, tmp_path: Path) -> None:
     async with stage.terminal() as screen:
         await screen.type("remember me")
@@ -218,6 +222,7 @@ async def test_a_tool_card_shows_a_hint_and_opens_to_input_result_and_time(daemo
         assert "three" not in await screen.press("ctrl+o")
 
 
+@pytest.mark.promise("P-terminal-safe-text")
 async def test_markdown_hides_no_words_and_text_cannot_steer_the_terminal(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.terminal() as screen:
         daemon.begin("t1", "go")
@@ -332,6 +337,7 @@ async def test_a_mistake_of_ours_ends_the_client_without_printing_what_was_said(
     assert isinstance(terminal.failure, ZeroDivisionError)
 
 
+@pytest.mark.promise("P-terminal-history")
 async def test_two_clients_on_one_session_see_the_same(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.terminal() as first:
         await first.type("from the first")
