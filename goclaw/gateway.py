@@ -19,6 +19,7 @@ from goclaw.config.schema import LimitSettings
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
+from goclaw.errors import AccessDenied
 from goclaw.events import (
     LOCAL,
     Acceptance,
@@ -67,7 +68,8 @@ class Gateway:
         self._logged: dict[str, float] = {}
 
     async def accept(self, inbound: Inbound) -> Acceptance:
-        session, text = self.session_for(inbound.actor, inbound.session), _storable(inbound.text)
+        session = self._ports.access.session_for(inbound.actor, inbound.session)
+        text = _storable(inbound.text)
         actor = replace(inbound.actor, name=_storable(inbound.actor.name))
         inbound = replace(inbound, session=session, text=text, actor=actor)
         decision = self._ports.access.authorize(inbound.actor, "session.write", session)
@@ -84,8 +86,16 @@ class Gateway:
         return Acceptance(AcceptKind.TURN, inbound.id)
 
     def session_for(self, actor: Actor, session: str) -> str:
-        """Where what `actor` writes to `session` goes: `session` in users.json may name another one."""
-        return self._ports.access.session_for(actor, session)
+        """Which session `actor` gets for `session`: users.json may name another one.
+
+        Raises:
+            AccessDenied: the actor may not read it.
+        """
+        session = self._ports.access.session_for(actor, session)
+        decision = self._ports.access.authorize(actor, "session.read", session)
+        if not decision.allowed:
+            raise AccessDenied(decision.rule)
+        return session
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
         return [

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import structlog
 
 from goclaw.config.schema import Config
-from goclaw.redact import mask
+from goclaw.redact import mask, printable
 from goclaw.state import make_private
 
 FILE_BYTES = 10_000_000
@@ -127,4 +127,6 @@ def _moment(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[
 
 def _without_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     harmless = (bool, int, float, type(None))
-    return {name: value if isinstance(value, harmless) else mask(str(value)) for name, value in event.items()}
+    return {
+        name: value if isinstance(value, harmless) else printable(mask(str(value))) for name, value in event.items()
+    }

@@ -1,4 +1,4 @@
-"""Masks secrets in text that leaves the process: logs, errors, results of tools.
+"""Makes text fit to leave the process: without secrets, and for a terminal without anything that it would obey.
 
 Known secrets are masked wherever they stand; beyond them everything that has the shape of a token.
 """
@@ -17,6 +17,11 @@ _SHAPES = (
 )
 _TRACES = ("sk-", "://", "Bearer")
 _COLON_AFTER_DIGIT = re.compile(r"\d(?::|%3A)[A-Za-z0-9_-]{30}")
+
+# Colours, cursor movements, titles and clipboard requests, as whole sequences.
+_SEQUENCES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?")
+# Other control characters, direction overrides that let a text read differently from what it is, half characters.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 # One set of secrets per process, as there is one standard error.
 _known: set[str] = set()
@@ -43,3 +48,8 @@ def mask(text: str) -> str:
     ):
         return _pattern.sub(MASK, text)
     return text
+
+
+def printable(text: str) -> str:
+    """The text without anything that a terminal would obey; line ends and tabs stay."""
+    return text if text.isascii() and text.isprintable() else _CONTROLS.sub("", _SEQUENCES.sub("", text))

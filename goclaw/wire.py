@@ -30,6 +30,13 @@ PATH = "/ws"
 MAX_FRAME = 4 << 20
 """Bytes of one frame: a pasted log fits, a flood does not."""
 
+LONGEST_NAME = 200
+"""Characters of a session's key, and of a client's id for a message."""
+LAST_ROW = 2**63 - 1
+"""The store numbers rows up to this."""
+MOST_ROWS = 100_000
+"""Rows that a client can ask for at once."""
+
 # From the client
 
 
@@ -37,9 +44,9 @@ MAX_FRAME = 4 << 20
 class Attach:
     """First frame of a connection: which session, and the last row that the client has."""
 
-    session: str
-    after: int = 0
-    limit: int = 50
+    session: Annotated[str, Field(max_length=LONGEST_NAME)]
+    after: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
+    limit: Annotated[int, Field(ge=0, le=MOST_ROWS)] = 50
     type: Literal["attach"] = "attach"
 
 
@@ -47,7 +54,7 @@ class Attach:
 class Send:
     """A person's message or command."""
 
-    id: str
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
     text: str
     type: Literal["send"] = "send"
 

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from goclaw.errors import ConfigError, GoclawError
-from goclaw.redact import mask
+from goclaw.redact import mask, printable
 
 FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
 """Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
@@ -101,8 +101,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     if "--debug" not in arguments:
         sys.excepthook = report_crash
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal without UTF-8 gets question marks instead of an error.
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # A terminal without UTF-8 gets question marks instead of an error, and so do we.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     sys.exit(run(arguments))
 
@@ -127,7 +127,12 @@ def run(arguments: Sequence[str]) -> int:
 
 def say(line: str) -> None:
     """One line on standard error, as every message of this program is."""
-    print(f"goclaw: {mask(line)}", file=sys.stderr)
+    print(f"goclaw: {printable(mask(line))}", file=sys.stderr)
+
+
+def show(text: str) -> None:
+    """Print what others wrote; a terminal must not obey it, a pipe gets it as it is."""
+    print(printable(text) if sys.stdout.isatty() else text)
 
 
 def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

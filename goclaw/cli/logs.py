@@ -9,7 +9,8 @@ from typing import Annotated, BinaryIO
 import typer
 
 from goclaw.cli.common import load
-from goclaw.cli.frame import say
+from goclaw.cli.frame import say, show
+from goclaw.redact import printable
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -31,7 +32,7 @@ def logs(
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         tail = file.read().splitlines()[-lines:] if lines else []
-        print("\n".join(line.decode(errors="replace") for line in tail))
+        show("\n".join(line.decode(errors="replace") for line in tail))
     if follow:
         try:
             asyncio.run(_follow(path))
@@ -46,7 +47,7 @@ async def _follow(path: Path) -> None:
     while True:
         chunk = file.read()
         if chunk:
-            sys.stdout.write(chunk.decode(errors="replace"))
+            sys.stdout.write(printable(chunk.decode(errors="replace")))
             sys.stdout.flush()
         elif _rotated(path, file):
             file.close()

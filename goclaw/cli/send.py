@@ -7,6 +7,7 @@ import typer
 
 from goclaw.cli import talk
 from goclaw.cli.common import load
+from goclaw.redact import printable
 from goclaw.users import login_name
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -23,6 +24,6 @@ def send(
     config = load(context).config
     answer, went_well = asyncio.run(talk.send(config, text, session or f"tui:{login_name()}", as_json=as_json))
     if answer:
-        print(answer)
+        print(printable(answer))
     if not went_well:
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from goclaw.cli.common import load
-from goclaw.cli.frame import say
+from goclaw.cli.frame import say, show
 from goclaw.cli.process import listens
 from goclaw.config.schema import Config
 from goclaw.state import running_pid
@@ -36,7 +36,7 @@ def status(
     if as_json:
         print(orjson.dumps({"running": True, "pid": running_pid(config), **numbers}).decode())
     else:
-        print(f"{text}\n  Daemon: running, pid {running_pid(config)}")
+        show(f"{text}\n  Daemon: running, pid {running_pid(config)}")
 
 
 async def _ask(config: Config, session: str) -> dict[str, Any]:

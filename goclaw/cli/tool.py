@@ -8,6 +8,7 @@ import orjson
 import typer
 
 from goclaw.cli.common import load
+from goclaw.cli.frame import show
 from goclaw.cli.tooling import open_toolbox, run_lines
 from goclaw.config.schema import Config
 from goclaw.messages import ToolResult
@@ -56,7 +57,7 @@ def run(
     if name is None:
         raise typer.BadParameter("name a tool, or use --jsonl")
     result = asyncio.run(_run_one(config, name, given, user, approve=approve))
-    print(result.content)
+    show(result.content)
     if result.is_error:
         raise typer.Exit(1)
 

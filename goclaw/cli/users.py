@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from goclaw.cli.common import known_tools, load
-from goclaw.cli.frame import say
+from goclaw.cli.frame import say, show
 from goclaw.config.files import shown_path
 from goclaw.users import User, Users, add_user, tool_warnings
 
@@ -34,7 +34,7 @@ def check(context: typer.Context) -> None:
 def list_(context: typer.Context) -> None:
     """Print who may use GoClaw, and which tools."""
     for user in Users.read(load(context).config.users_path).all():
-        print(described(user))
+        show(described(user))
 
 
 @app.command()

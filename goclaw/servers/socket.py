@@ -17,7 +17,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
 from goclaw.clock import Clock
-from goclaw.errors import StateError
+from goclaw.errors import AccessDenied, StateError
 from goclaw.events import LOCAL, Actor, Address, GatewayPort, Inbound, MessageStored, StreamRestarted, TurnEvent
 from goclaw.users import login_name
 from goclaw.wire import (
@@ -54,7 +54,7 @@ class SocketGateway(GatewayPort, Protocol):
     """What this server asks of the gateway."""
 
     def session_for(self, actor: Actor, session: str) -> str:
-        """Where what `actor` writes to `session` goes."""
+        """Which session `actor` gets for `session`; AccessDenied when it may not read that."""
         ...
 
 
@@ -78,8 +78,10 @@ class SocketServer:
             attach = await _receive(connection)
             if not isinstance(attach, Attach):
                 await _send(connection, Refused("the first frame must be `attach`"))
+            elif not attach.session.isprintable():
+                await _send(connection, Refused("the key of a session has no control characters"))
             else:
-                await self._attend(connection, attach)
+                await self._admit(connection, attach)
             await connection.close()
         finally:
             self._connections.discard(connection)
@@ -90,9 +92,16 @@ class SocketServer:
         closing = [connection.close(code=WSCloseCode.GOING_AWAY) for connection in self._connections]
         await asyncio.gather(*closing)
 
-    async def _attend(self, connection: web.WebSocketResponse, attach: Attach) -> None:
+    async def _admit(self, connection: web.WebSocketResponse, attach: Attach) -> None:
         actor = Actor(owner_key(attach.session), "socket", owner=True, name=login_name())
-        session = self._gateway.session_for(actor, attach.session)
+        try:
+            session = self._gateway.session_for(actor, attach.session)
+        except AccessDenied as error:
+            await _send(connection, Refused(f"denied: {error}"))
+        else:
+            await self._attend(connection, attach, actor, session)
+
+    async def _attend(self, connection: web.WebSocketResponse, attach: Attach, actor: Actor, session: str) -> None:
         async with self._gateway.subscribe(session) as events:
             # At the same moment as the subscription: what is streamed from now on comes as events.
             partial = self._gateway.partial(session)
@@ -118,7 +127,7 @@ class SocketServer:
     async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
         try:
             answer = await self._answer_to(frame, session, actor)
-        except StateError as error:
+        except (StateError, AccessDenied) as error:
             answer = Refused(str(error))
         await _send(connection, answer)
 
@@ -135,7 +144,7 @@ class SocketServer:
                 )
                 return Accepted(frame.id, await self._gateway.accept(inbound))
             case AskStatus():
-                return Status(dict(await self._gateway.status(session)))
+                return Status(dict(await self._gateway.status(self._gateway.session_for(actor, session))))
             case Attach():
                 return Refused("attached already; open another connection")
 

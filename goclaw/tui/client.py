@@ -44,12 +44,13 @@ class Client:
 
     async def open(self, session: str, after: int, limit: int) -> None:
         """Say which session; `attached` holds the answer."""
-        await self._send(Attach(session, after, limit))
+        await self._send(Attach(session.encode(errors="replace").decode(), after, limit))
         self.attached = await self._expect(Attached)
 
     async def submit(self, text: str, message_id: str = "") -> str:
         """Send a message or a command without waiting; returns its id."""
-        frame = Send(message_id or uuid.uuid4().hex, text)
+        # Bytes of a command line that are no text stand for themselves as halves of characters.
+        frame = Send(message_id or uuid.uuid4().hex, text.encode(errors="replace").decode())
         await self._send(frame)
         return frame.id
 

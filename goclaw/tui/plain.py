@@ -21,6 +21,7 @@ from goclaw.events import (
     TurnFinished,
 )
 from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.redact import printable
 from goclaw.tui.client import Client, attach
 
 PROMPT = "› "
@@ -36,7 +37,7 @@ class PlainView:
     """Turns events into text. Holds only whether a line has been begun."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
+        self._sink = write
         self._streaming = False
         self._streamed = False
 
@@ -92,6 +93,9 @@ class PlainView:
         self._line("\n".join([*shown, f"  ({'failed, ' if finished.is_error else ''}{finished.seconds:.1f} s)"]))
         self._streamed = False
 
+    def _write(self, text: str) -> None:
+        self._sink(printable(text))
+
     def _text(self, text: str) -> None:
         self._write(text)
         self._streaming = not text.endswith("\n")
@@ -121,7 +125,7 @@ async def converse(socket: Path, session: str, source: TextIO = sys.stdin, sink:
     async with attach(socket, session) as client:
         view = PlainView(write)
         view.history(client.attached.history)
-        write(f"{client.attached.greeting}\n")
+        write(printable(f"{client.attached.greeting}\n"))
         view.partial(client.attached.partial)
         talk = _Talk(client, view, prompt=source.isatty(), write=write)
         await talk.run(_lines(source))
@@ -187,9 +191,13 @@ async def _lines(source: TextIO) -> AsyncIterator[str]:
     lines: asyncio.Queue[str | None] = asyncio.Queue()
 
     def read() -> None:
-        for line in source:
-            loop.call_soon_threadsafe(lines.put_nowait, line.rstrip("\n"))
-        loop.call_soon_threadsafe(lines.put_nowait, None)
+        try:
+            for line in source:
+                loop.call_soon_threadsafe(lines.put_nowait, line.rstrip("\n"))
+        except UnicodeDecodeError:
+            pass  # what follows is no text: the input ends here
+        finally:
+            loop.call_soon_threadsafe(lines.put_nowait, None)
 
     threading.Thread(target=read, name="reading the terminal", daemon=True).start()
     while (line := await lines.get()) is not None:
