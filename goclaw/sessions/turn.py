@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from goclaw.agent.prompt import envelope
 from goclaw.codec import Codec
+from goclaw.context.sound import sound, sound_text
 from goclaw.context.window import Window, shown
 from goclaw.engine.base import Step, Turn
 from goclaw.errors import DeliveryError, ModelError, ModelErrorKind, OutcomeUnknown
@@ -180,7 +181,7 @@ class TurnRun:
         async with opening.model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    return event
+                    return replace(event, message=sound(event.message))
                 self._show(event)
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
 
@@ -188,9 +189,9 @@ class TurnRun:
         turn, session = self._turn.id, self._session
         match event:
             case TextDelta():
-                self._ports.publish(TextStreamed(turn, session, event.text))
+                self._ports.publish(TextStreamed(turn, session, sound_text(event.text)))
             case ThinkingDelta():
-                self._ports.publish(ThinkingStreamed(turn, session, event.text))
+                self._ports.publish(ThinkingStreamed(turn, session, sound_text(event.text)))
             case Restarted():
                 self._ports.publish(StreamRestarted(turn, session, event.reason))
             case _:
