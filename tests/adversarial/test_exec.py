@@ -1,0 +1,77 @@
+"""Classes `exec` and `process`: what a command sees, what it leaves behind, and arguments that are no arguments."""
+
+import json
+
+import pytest
+
+from tests.adversarial.target import CANARIES, Target, read, run
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.mark.promise("P-exec-contained")
+def test_no_secret_and_no_file_of_the_daemon_is_in_reach(target: Target) -> None:
+    (target.workspace / "link").symlink_to(target.state)
+    (target.workspace / "environ").symlink_to("/proc/self/environ")
+    looks = [
+        "env", "cat /proc/self/environ /proc/1/environ environ | tr '\\0' '\\n'", "ps aux; cat /proc/*/environ 2>&1",
+        f"cat {target.state}/users.json {target.config} link/users.json 2>&1", f"ls -a {target.state} {target.folder}",
+        "printenv | base64 -w 0 | rev", f"rm -rf {target.state} {target.config}; mv {target.state} x",
+    ]  # fmt: skip
+    answers = target.calls(*map(run, looks))
+    said = json.dumps(answers)
+    assert all("content" in answer for answer in answers)
+    assert "allowedTools" not in said and not [name for name in CANARIES if name in said]
+    assert (target.state / "users.json").exists() and target.config.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"timeout": 0}, 'field "timeout": expected at least 1, got 0'),
+        ({"timeout": -1}, 'field "timeout": expected at least 1, got -1'),
+        ({"timeout": 301}, 'field "timeout": expected at most 300, got 301'),
+        ({"timeout": "5"}, 'field "timeout": expected integer, got string'),
+        ({"timeout": 1e9}, 'field "timeout": expected integer, got number'),
+        ({"working_dir": ".."}, "path traversal detected: .."),
+        ({"working_dir": "/"}, "path traversal detected: /"),
+        ({"working_dir": "link"}, "path traversal detected: link"),
+        ({"working_dir": "a.txt"}, "not a directory: a.txt"),
+        ({"working_dir": "none"}, "file not found: none"),
+        ({"env": {"A": "b"}}, 'field "env": unknown field, known are "command", "timeout", "working_dir"'),
+    ],
+)
+def test_odd_arguments_are_refused_in_these_words(target: Target, given: dict[str, object], error: str) -> None:
+    (target.workspace / "link").symlink_to("/")
+    assert target.errors(run("true", **given)) == [error]
+
+
+def test_exit_codes_are_results(target: Target) -> None:
+    commands = ["exit 7", "kill -9 $$", "no_such_command", "true", "exit 256"]
+    contents = [answer["content"] for answer in target.calls(*map(run, commands))]
+    assert [content.rpartition("exit code: ")[2] for content in contents] == ["7", "137", "127", "0", "0"]
+
+
+@pytest.mark.promise("P-exec-timeout")
+def test_what_runs_on_behind_a_command_is_gone_with_it(target: Target) -> None:
+    hide = "for i in 1 2 3; do (setsid sh -c 'trap \"\" TERM HUP; sleep 2; echo late >> late' &) ; done"
+    answers = target.calls(
+        run(f"{hide}; echo left"), run(f"{hide}; sleep 50", timeout=1), run("sleep 3; ls", timeout=9)
+    )
+    assert answers[0] == {"ok": True, "content": "left\nexit code: 0"}
+    assert answers[1] == {"error": "command timed out after 1 s"}
+    assert "late" not in answers[2]["content"]
+
+
+@pytest.mark.promise("P-spill-owner")
+def test_a_flood_is_cut_kept_and_for_one_person_only(target: Target) -> None:
+    [answer] = target.calls(run("yes | head -c 3000000") | {"user": "telegram:1"})
+    name = answer["content"].partition("kept as ")[2].partition(",")[0]
+    assert name.startswith("output:") and len(answer["content"]) < 31_000
+    mine, owners, bobs = target.calls(*(read(name) | {"user": user} for user in ("telegram:1", None, "tui:bob")))
+    assert "ok" in mine and "no such output" in owners["error"] and "no such output" in bobs["error"]
+
+
+def test_a_workspace_that_vanishes_is_an_error_in_words(target: Target) -> None:
+    answers = target.calls(run("rm -rf ./* ; cd .. ; rmdir work"), run("echo on"))
+    assert answers[1] == {"ok": True, "content": "on\nexit code: 0"}

@@ -1,0 +1,73 @@
+"""Class `permission`: keys that look like somebody's, and rights that nobody gave."""
+
+import json
+
+import pytest
+
+from goclaw.users import login_name
+from tests.adversarial.target import Target, read, run
+
+NOBODY = [
+    "", " ", "telegram:1 ", " telegram:1", "Telegram:1", "telegram:01", "telegram:\uff11", "telegram:1\0",
+    "telegram:1\n", "t\u0435legram:1", "telegram:", "telegram", "1", "*", "tui:root", "tui:*", "tui:bob ", "A" * 1_000_000,
+]  # fmt: skip
+TOOLS = ["read", "write", "edit", "exec", "message", "memory_search", "memory_list", "no_such_tool"]
+
+
+@pytest.mark.promise("P-tools-per-user")
+def test_who_is_not_listed_with_exactly_this_key_has_no_tool(target: Target) -> None:
+    assert target.errors(*(read("a.txt") | {"user": key} for key in NOBODY)) == ["unknown tool: read"] * len(NOBODY)
+    done = target.run("tool", "run", "read", "--user", "", "--input", '{"path": "a.txt"}')
+    assert (done.returncode, done.stdout) == (1, b'{"error": "unknown tool: read"}\n')
+
+
+@pytest.mark.promise("P-tools-per-user")
+def test_forbidden_and_missing_tools_answer_alike_whatever_the_input(target: Target) -> None:
+    for user in ("telegram:2", "telegram:999"):
+        calls = [{"tool": tool, "input": given, "user": user} for tool in TOOLS for given in ({}, {"path": "/etc"})]
+        assert target.errors(*calls) == [f"unknown tool: {tool}" for tool in TOOLS for _ in range(2)]
+
+
+def test_a_list_means_exactly_what_is_in_it(target: Target) -> None:
+    calls = [{"tool": tool, "input": {}, "user": "telegram:3"} for tool in ("exec", "Exec", "no_such_tool", "write")]
+    assert target.errors(*calls) == [
+        "unknown tool: exec",
+        "unknown tool: Exec",
+        "unknown tool: no_such_tool",
+        "unknown tool: write",
+    ]
+    assert target.errors(read("a.txt") | {"user": "telegram:3"}) == [""]
+
+
+@pytest.mark.parametrize("user", [5, True, [], {}, ["telegram:1"]])
+def test_a_user_that_is_no_text_is_refused(target: Target, user: object) -> None:
+    assert target.errors(read("a.txt") | {"user": user})[0].startswith('field "user": expected string, got ')
+
+
+@pytest.mark.promise("P-tools-per-user")
+def test_a_line_without_a_user_is_never_more_than_the_one_on_the_command_line(target: Target) -> None:
+    calls = [read("a.txt"), read("a.txt") | {"user": None}]
+    assert target.errors(*calls, arguments=("--user", "telegram:2")) == ["unknown tool: read"] * 2
+
+
+@pytest.mark.promise("P-what-runs-what-asks")
+def test_the_owners_yes_is_not_a_yes_for_others(target: Target) -> None:
+    target.config.write_text("workspace: work\nstate_dir: state\ntools: {exec: {sandbox: 'off'}}\n")
+    asked = [run("echo ran"), run("echo ran") | {"user": "telegram:1"}, run("echo ran") | {"user": "tui:bob"}]
+    errors = target.errors(*asked, arguments=("--approve",))
+    assert errors[0] == "" and all(error.startswith("approval required: ") for error in errors[1:])
+    assert all(error.startswith("approval required: ") for error in target.errors(*asked))
+
+
+def test_the_owner_who_is_listed_has_the_rights_of_the_entry(target: Target) -> None:
+    users = {"users": {f"tui:{login_name()}": {"allowedTools": ["read"]}}}
+    (target.state / "users.json").write_text(json.dumps(users))
+    assert target.errors(read("a.txt"), run("true"), arguments=("--approve",)) == ["", "unknown tool: exec"]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"users": {"telegram:1": {"allowedTools": null}}}', '{"users": {"telegram:1": {"tools": []}}}']
+)
+def test_rights_that_cannot_be_read_are_no_rights(target: Target, text: str) -> None:
+    (target.state / "users.json").write_text(text)
+    assert target.run("tool", "run", "read", "--user", "telegram:1", "--input", '{"path": "a.txt"}').returncode == 78
