@@ -9,7 +9,8 @@ from tests.adversarial.target import Target, read, run
 
 NOBODY = [
     "", " ", "telegram:1 ", " telegram:1", "Telegram:1", "telegram:01", "telegram:\uff11", "telegram:1\0",
-    "telegram:1\n", "t\u0435legram:1", "telegram:", "telegram", "1", "*", "tui:root", "tui:*", "tui:bob ", "A" * 1_000_000,
+    "telegram:1\n", "t\u0435legram:1", "telegram:", "telegram", "1", "*", "tui:root", "tui:*", "tui:bob ",
+    "A" * 1_000_000,
 ]  # fmt: skip
 TOOLS = ["read", "write", "edit", "exec", "message", "memory_search", "memory_list", "no_such_tool"]
 
@@ -24,7 +25,8 @@ def test_who_is_not_listed_with_exactly_this_key_has_no_tool(target: Target) -> 
 @pytest.mark.promise("P-tools-per-user")
 def test_forbidden_and_missing_tools_answer_alike_whatever_the_input(target: Target) -> None:
     for user in ("telegram:2", "telegram:999"):
-        calls = [{"tool": tool, "input": given, "user": user} for tool in TOOLS for given in ({}, {"path": "/etc"})]
+        given: list[dict[str, str]] = [{}, {"path": "/etc"}]
+        calls = [{"tool": tool, "input": each, "user": user} for tool in TOOLS for each in given]
         assert target.errors(*calls) == [f"unknown tool: {tool}" for tool in TOOLS for _ in range(2)]
 
 
