@@ -17,6 +17,8 @@ MAX_SOCKET_PATH = 107
 LOCK = "goclaw.lock"
 EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
 """What may be in a state folder before the first start."""
+PRIVATE = ("blobs", "logs", "secrets")
+"""Folders of the state folder that hold what nobody else may read."""
 LOCK_TRIES = 20
 LOCK_PAUSE_SECONDS = 0.01
 
@@ -72,9 +74,9 @@ def lock_path(config: Config) -> Path:
 
 
 def check_apart(state_dir: Path, workspace: Path) -> None:
-    """Refuse a workspace that contains the state folder, links followed: the agent could read its secrets.
+    """Refuse a workspace that contains the state folder or lies in a private part of it, links followed.
 
-    The other way round is fine: the default workspace is a folder of its own in the state folder.
+    The agent could read secrets there. A folder of its own in the state folder is fine: the default workspace is one.
 
     Raises:
         StateError: it does.
@@ -84,6 +86,8 @@ def check_apart(state_dir: Path, workspace: Path) -> None:
             f"the state folder {state_dir} lies inside the workspace {workspace}; "
             "set `state_dir` or `workspace` to another place"
         )
+    if private := next((name for name in PRIVATE if lies_inside(workspace, state_dir / name)), None):
+        raise StateError(f"the workspace {workspace} lies inside {state_dir / private}; give the agent its own folder")
 
 
 def make_private(folder: Path) -> None:

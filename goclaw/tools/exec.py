@@ -43,7 +43,7 @@ async def exec_(
     Processes that the command leaves behind end with it. Standard input is closed.
     """
     settings = ctx.config.tools.exec
-    folder = await ctx.workspace.folder(working_dir) if working_dir else ctx.workspace.root
+    folder = await ctx.workspace.folder(working_dir or ".")
     what = Command(_argv(command), folder, _environment(settings, os.environ))
     seconds = timeout or settings.timeout
     async with AsyncExitStack() as stack:

@@ -140,10 +140,17 @@ class Workspace:
 
     async def folder(self, path: str) -> Path:
         """The absolute path of an existing folder, for running something in it."""
+        await asyncio.to_thread(self._still_there)
         found = await self.stat(path)
         if not found.is_folder:
             raise ToolError(f"not a directory: {path}")
         return self.root / found.path
+
+    def _still_there(self) -> None:
+        """Whoever starts a program goes by the path: it must still lead to the folder that was opened."""
+        with in_words(str(self.root)):
+            if not os.path.samestat(os.stat(self.root), os.fstat(self._folder)):  # noqa: PTH116 -- beside a descriptor
+                raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
 
     def _open(self) -> None:
         try:

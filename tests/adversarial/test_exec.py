@@ -75,3 +75,25 @@ def test_a_flood_is_cut_kept_and_for_one_person_only(target: Target) -> None:
 def test_a_workspace_that_vanishes_is_an_error_in_words(target: Target) -> None:
     answers = target.calls(run("rm -rf ./* ; cd .. ; rmdir work"), run("echo on"))
     assert answers[1] == {"ok": True, "content": "on\nexit code: 0"}
+
+
+@pytest.mark.promise("P-exec-contained")
+def test_a_workspace_that_another_user_turned_into_a_link_runs_nothing(target: Target) -> None:
+    """Bob's workspace lies in Ann's: her command may put a link to the daemon's secrets in its place."""
+    (target.state / "secrets").mkdir()
+    (target.state / "secrets" / "telegram_token").write_text(CANARIES["TELEGRAM_BOT_TOKEN"])
+    (target.workspace / "bob").mkdir()
+    users = {"telegram:1": {}, "telegram:2": {"workspace": str(target.workspace / "bob")}}
+    (target.state / "users.json").write_text(json.dumps({"users": users}))
+    look = run("ls -a; cat telegram_token | rev") | {"user": "telegram:2"}
+    swap = run("rmdir bob; ln -s ../state/secrets bob") | {"user": "telegram:1"}
+    answers = target.calls(look, swap, look)
+    assert "ok" in answers[0] and "was moved or replaced" in answers[2]["error"]
+    [again] = target.calls(look)
+    assert "lies inside" in again["error"]
+
+
+@pytest.mark.parametrize("place", ["blobs", "logs", "secrets/inner"])
+def test_private_parts_of_the_state_folder_are_no_workspace(target: Target, place: str) -> None:
+    target.config.write_text(f"workspace: state/{place}\nstate_dir: state\n")
+    assert "give the agent its own folder" in target.errors(run("ls"))[0]

@@ -26,12 +26,16 @@ def test_who_is_not_listed_with_exactly_this_key_has_no_tool(target: Target) -> 
 def test_forbidden_and_missing_tools_answer_alike_whatever_the_input(target: Target) -> None:
     for user in ("telegram:2", "telegram:999"):
         given: list[dict[str, str]] = [{}, {"path": "/etc"}]
-        calls = [{"tool": tool, "input": each, "user": user} for tool in TOOLS for each in given]
+        calls: list[dict[str, object]] = [
+            {"tool": tool, "input": each, "user": user} for tool in TOOLS for each in given
+        ]
         assert target.errors(*calls) == [f"unknown tool: {tool}" for tool in TOOLS for _ in range(2)]
 
 
 def test_a_list_means_exactly_what_is_in_it(target: Target) -> None:
-    calls = [{"tool": tool, "input": {}, "user": "telegram:3"} for tool in ("exec", "Exec", "no_such_tool", "write")]
+    calls: list[dict[str, object]] = [
+        {"tool": tool, "input": {}, "user": "telegram:3"} for tool in ("exec", "Exec", "no_such_tool", "write")
+    ]
     assert target.errors(*calls) == [
         "unknown tool: exec",
         "unknown tool: Exec",
