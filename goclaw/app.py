@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 10.0
 """What running turns and deliveries get to end when the daemon is asked to; the rest is taken up at the next start."""
 PRUNE_SECONDS = 24 * 3600.0
+SPILL_SECONDS = 7 * 24 * 3600.0
+"""How long a long output can be opened again."""
 
 
 @dataclass(slots=True)
@@ -303,6 +306,8 @@ async def _prune(app: App) -> None:
         try:
             await app.journal.prune(app.ground.clock.now())
             await app.outbox.prune()
+            # Pictures stay: the transcript refers to them.
+            await app.ground.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
         await app.ground.clock.sleep(PRUNE_SECONDS)
