@@ -30,7 +30,7 @@ _CONSENT: Mapping[Row, Mapping[Mode, Answer]] = {
     "high": {"default": "ask", "accept-edits": "ask", "plan": "refuse", "bypass": "run"},
     "critical": {"default": "ask", "accept-edits": "ask", "plan": "refuse", "bypass": "run"},
 }
-"""The table "What runs, what asks" of docs/architecture.md."""
+"""The table "What runs, what asks" of docs/configuration.md."""
 _ROW: Mapping[Risk, Row] = {
     Risk.NONE: "low",
     Risk.LOW: "low",

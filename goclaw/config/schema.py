@@ -45,7 +45,7 @@ class TelegramSettings(Section):
 
 
 class HttpSettings(Section):
-    """The HTTP listener."""
+    """The HTTP listener. Checked, but nothing listens yet."""
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
@@ -72,7 +72,9 @@ class ModelOptions(Section):
     price_input: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
     price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
-    compress_output: bool | None = Field(None, description="Shorten command output; not set: only for local models.")
+    compress_output: bool | None = Field(
+        None, description="Shorten command output; not set: only for local models. Without effect yet."
+    )
 
 
 class ModelsSettings(Section):
@@ -98,9 +100,9 @@ class CompactionSettings(Section):
 
 
 class CheckpointSettings(Section):
-    """Checkpoints of long conversations (used by compaction)."""
+    """Checkpoints of long conversations (used by compaction). Checked, but none are made yet."""
 
-    enabled: bool = Field(True, description="Whether checkpoints are made.")
+    enabled: bool = Field(True, description="Whether checkpoints are made. Without effect yet.")
 
 
 class MemorySettings(Section):
@@ -180,11 +182,13 @@ class Config(Section):
     )
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
-    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener. Without effect yet.")
     models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
     providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
     compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
-    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings, description="Checkpoints.")
+    checkpoint: CheckpointSettings = Field(
+        default_factory=CheckpointSettings, description="Checkpoints. Without effect yet."
+    )
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
