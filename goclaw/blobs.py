@@ -104,10 +104,6 @@ class Blobs:
         """
         return await asyncio.to_thread(self._use_spill, spill_id, actor_key, reader)
 
-    async def read_spill(self, spill_id: str, actor_key: str, limit: int = SPILL_BOUND) -> bytes:
-        """The first `limit` bytes of an output; raises as `use_spill` does."""
-        return await self.use_spill(spill_id, actor_key, lambda file: file.read(limit))
-
     async def sweep(self, ttl: float, *, spill_ttl: float | None = None) -> int:
         """Remove media that were put more than `ttl` seconds ago, outputs after `spill_ttl` (default: the same).
 

@@ -15,6 +15,11 @@ from goclaw.errors import StateError, ToolError
 ANNA, BEN = "telegram:5", "telegram:6"
 
 
+async def whole(blobs: Blobs, name: str, key: str) -> bytes:
+    """All of an output, as the actor `key` reads it."""
+    return await blobs.use_spill(name, key, lambda file: file.read())
+
+
 @pytest.fixture
 def clock() -> SteppedClock:
     return SteppedClock()
@@ -74,12 +79,12 @@ async def test_only_the_daemon_s_user_may_look(blobs: Blobs, tmp_path: Path) -> 
 async def test_an_output_is_read_by_its_owner_only(blobs: Blobs) -> None:
     name = await spill(blobs, b"all of it")
 
-    assert await blobs.read_spill(name, ANNA) == b"all of it"
-    assert await blobs.read_spill(name.removeprefix("output:"), ANNA) == b"all of it"
+    assert await whole(blobs, name, ANNA) == b"all of it"
+    assert await whole(blobs, name.removeprefix("output:"), ANNA) == b"all of it"
     with pytest.raises(ToolError) as forbidden:
-        await blobs.read_spill(name, BEN)
+        await whole(blobs, name, BEN)
     with pytest.raises(ToolError) as unknown:
-        await blobs.read_spill("output:0123456789abcdef", ANNA)
+        await whole(blobs, "output:0123456789abcdef", ANNA)
     assert str(forbidden.value).replace(name, "X") == str(unknown.value).replace("output:0123456789abcdef", "X")
 
 
@@ -88,7 +93,7 @@ async def test_a_strange_output_name_finds_nothing(name: str, blobs: Blobs) -> N
     await spill(blobs, b"x")
 
     with pytest.raises(ToolError, match="no such output"):
-        await blobs.read_spill(name, ANNA)
+        await whole(blobs, name, ANNA)
 
 
 async def test_an_output_is_kept_up_to_its_bound(blobs: Blobs, tmp_path: Path) -> None:
@@ -99,7 +104,7 @@ async def test_an_output_is_kept_up_to_its_bound(blobs: Blobs, tmp_path: Path) -
         await opened.write(b"c" * 1000)
 
     assert (opened.truncated, opened.kept) == (True, 1500)
-    assert await blobs.read_spill(opened.name, ANNA) == b"a" * 1000 + b"b" * 500
+    assert await whole(blobs, opened.name, ANNA) == b"a" * 1000 + b"b" * 500
 
 
 async def test_an_output_that_failed_is_not_kept(blobs: Blobs, tmp_path: Path) -> None:
@@ -126,7 +131,7 @@ async def test_sweeping_removes_what_is_old(blobs: Blobs, clock: SteppedClock, t
     assert await blobs.sweep(600, spill_ttl=3600) == 1
 
     assert (await blobs.get(new), await blobs.get(used_again)) == (b"new", b"used again")
-    assert await blobs.read_spill(output, ANNA) == b"output"
+    assert await whole(blobs, output, ANNA) == b"output"
     with pytest.raises(ToolError):
         await blobs.get(old)
     clock.advance(10_000)
