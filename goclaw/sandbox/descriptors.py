@@ -38,12 +38,14 @@ async def reading(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
     """A reader of the pipe `descriptor`, which it owns. At most a few chunks wait in memory; the writer waits, too."""
     reader = asyncio.StreamReader(limit=CHUNK)
     file = os.fdopen(descriptor, "rb", 0)
+    loop = asyncio.get_running_loop()
+    # Never cancelled half-way: uvloop closes the descriptor then, and whoever closes it again may hit somebody else's.
+    connecting = asyncio.ensure_future(loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file))
     try:
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), file
-        )
-    except BaseException:
-        file.close()
+        transport, _ = await asyncio.shield(connecting)
+    except asyncio.CancelledError:
+        await asyncio.wait([connecting])
+        connecting.result()[0].close()
         raise
     try:
         yield reader

@@ -1,6 +1,7 @@
 """The whole program in a real terminal, before a real daemon."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def pane(tmp_path: Path) -> Iterator[Pane]:
 
 
 def goclaw(*arguments: str) -> str:
-    return " ".join([sys.executable, "-m", "goclaw", *arguments])
+    return shlex.join([sys.executable, "-m", "goclaw", *arguments])
 
 
 @pytest.mark.slow
