@@ -9,6 +9,10 @@ CHANNELS = {
     "telegram": "goclaw.channels.telegram:CHANNEL",
 }
 
+ACCOUNTS = {
+    "telegram": "goclaw.channels.telegram.account:ACCOUNT",
+}
+
 PROVIDERS = {
     "demo": "goclaw.llm.demo:PROVIDER",
     "scripted": "goclaw.llm.scripted:PROVIDER",

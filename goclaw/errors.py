@@ -10,6 +10,7 @@
     + OutcomeUnknown        the tool was running when GoClaw was killed; it may have taken effect
   x ModelError              the language model did not give a whole answer
   x DeliveryError           a channel could not hand a message over
+  x ChannelError            the service behind a channel refuses us, or cannot be asked, while setup tries it
   x SandboxUnavailable      no containment for exec on this machine
   x TurnEnd                 control flow: leaves the agent loop with a sentence for the user
     + LimitReached          a limit of the run policy was hit
@@ -130,6 +131,10 @@ class DeliveryError(GoclawError):
         self.retry_after = retry_after
         self.maybe_delivered = maybe_delivered
         self.partly = partly
+
+
+class ChannelError(GoclawError):
+    """The service behind a channel refuses the account or cannot be asked; the message says what helps."""
 
 
 class SandboxUnavailable(GoclawError):

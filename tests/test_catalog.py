@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goclaw import catalog
-from goclaw.channels.base import ChannelPart
+from goclaw.channels.base import AccountPart, ChannelPart
 from goclaw.commands.base import Command
 from goclaw.errors import ConfigError
 from goclaw.llm.base import Provider
@@ -21,6 +21,7 @@ from goclaw.toolkit.registry import BuiltIn
 
 KINDS: dict[str, type[Any]] = {
     "CHANNELS": ChannelPart,
+    "ACCOUNTS": AccountPart,
     "PROVIDERS": Provider,
     "TOOLS": Tool,
     "COMMANDS": Command,

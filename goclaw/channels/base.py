@@ -9,7 +9,7 @@ import aiohttp
 
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.events import Attachment, Delivery, GatewayPort, Receipt
+from goclaw.events import Actor, Attachment, Delivery, GatewayPort, Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +78,34 @@ class ChannelPart:
     name: str
     enabled: Callable[[Config], bool]
     open: Callable[[Config, ChannelPorts], AbstractAsyncContextManager[Channel]]
+
+
+class Account(Protocol):
+    """The bot at its service while no daemon runs: `goclaw setup` tries it out and meets its owner."""
+
+    async def name(self) -> str:
+        """What people find it by, `@claw_bot`: the service's own answer.
+
+        Raises:
+            ChannelError: the token is refused, or nobody can be asked.
+        """
+        ...
+
+    async def meet(self, code: str) -> Actor:
+        """Wait until somebody sends the bot exactly `code`, alone with it; returns who that is.
+
+        Waits for ever: the caller sets the bound. What anybody else wrote stays unacknowledged, for the daemon.
+
+        Raises:
+            ChannelError: the code cannot arrive; the message says why and what helps.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPart:
+    """A line of the catalogue: how to open the account that the configuration names. Nothing is sent yet."""
+
+    name: str
+    open: Callable[[Config, aiohttp.ClientSession, Clock], Account]
+    """Raises ConfigError when the configuration has no token."""

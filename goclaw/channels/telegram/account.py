@@ -1,0 +1,129 @@
+"""The bot while no daemon runs: what it is called, and who its owner is. For `goclaw setup`.
+
+No poll loop: nothing that others wrote is acknowledged here, so that the daemon still gets all of it. Therefore no poll
+has an offset; where 100 messages wait already, later ones cannot be seen.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+from telegram import Bot
+from telegram.error import Conflict, InvalidToken, TelegramError
+
+from goclaw.channels.base import AccountPart
+from goclaw.channels.telegram.inbound import CHANNEL, Me, inbound_of
+from goclaw.channels.telegram.polling import ALLOWED_UPDATES, ANSWER_MARGIN, BATCH, Updates, checked
+from goclaw.channels.telegram.request import AiohttpRequest
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+from goclaw.errors import ChannelError, ConfigError
+from goclaw.events import Actor
+from goclaw.redact import remember
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Between two polls: what is not acknowledged comes again at once."""
+RECEIVED = "The code is right. Go on in the terminal."
+
+REFUSED = "Telegram refuses this token (401 or 404): copy it again from @BotFather"
+CONFLICT = (
+    "another program reads this bot's messages, or it has a webhook (409); if that is GoClaw, `goclaw stop` ends it; "
+    "then try again"
+)
+FULL = (
+    f"{BATCH} messages wait for the bot already, and the code would come behind them; start GoClaw, which takes them, "
+    "write to the bot, and `goclaw logs` shows your id"
+)
+
+
+class TelegramAccount:
+    """An `Account` at Telegram."""
+
+    def __init__(self, bot: Bot, clock: Clock, poll_seconds: int) -> None:
+        self._bot = bot
+        self._clock = clock
+        self._poll_seconds = poll_seconds
+
+    async def name(self) -> str:
+        return f"@{(await self._me()).username}"
+
+    async def meet(self, code: str) -> Actor:
+        me = await self._me()
+        while True:
+            updates = await self._waiting()
+            for update in updates:
+                if actor := self._sender(update, code, me):
+                    await self._settle(actor, update, alone=update is updates[0])
+                    return actor
+            if len(updates) >= BATCH:
+                raise ChannelError(FULL)
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def _me(self) -> Me:
+        try:
+            bot = await self._bot.get_me()
+        except InvalidToken:
+            raise ChannelError(REFUSED) from None
+        except TelegramError as error:
+            raise ChannelError(
+                f"Telegram cannot be asked ({error.message}); check the network, telegram.base_url and telegram.proxy"
+            ) from None
+        return Me(bot.id, bot.username or "")
+
+    async def _waiting(self) -> Updates:
+        """What waits for the bot, without acknowledging any of it; nothing while Telegram is in trouble."""
+        parameters = {"timeout": self._poll_seconds, "limit": BATCH, "allowed_updates": ALLOWED_UPDATES}
+        try:
+            found: Any = await self._bot.do_api_request(
+                "getUpdates", api_kwargs=parameters, read_timeout=self._poll_seconds + ANSWER_MARGIN
+            )
+            return checked(found)
+        except Conflict:
+            raise ChannelError(CONFLICT) from None
+        except InvalidToken:
+            raise ChannelError(REFUSED) from None
+        except TelegramError as error:
+            log.debug("getUpdates failed: %s", error.message)
+            return ()
+
+    def _sender(self, update: Mapping[str, Any], code: str, me: Me) -> Actor | None:
+        """Who sent the code, by the rules of the daemon; None for any other message, and for one in a group."""
+        inbound = inbound_of(update, me, self._clock.now())
+        if inbound is None or inbound.text != code or inbound.attachments:
+            return None
+        in_private = inbound.actor.key == f"{CHANNEL}:{inbound.address.chat}"
+        return inbound.actor if in_private else None
+
+    async def _settle(self, actor: Actor, update: Mapping[str, Any], *, alone: bool) -> None:
+        """Say that the code came. Acknowledge it, but only if that takes nobody else's message along."""
+        try:
+            await self._bot.send_message(int(actor.key.partition(":")[2]), RECEIVED)
+            if alone:
+                after = {"offset": update["update_id"] + 1, "limit": 1, "timeout": 0}
+                await self._bot.do_api_request("getUpdates", api_kwargs=after | {"allowed_updates": ALLOWED_UPDATES})
+        except TelegramError as error:
+            log.debug("the code was not settled, so the daemon takes it for a message: %s", error.message)
+
+
+def open_account(config: Config, http: aiohttp.ClientSession, clock: Clock) -> TelegramAccount:
+    """The account of `telegram.token`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    settings = config.telegram
+    if settings.token is None:
+        raise ConfigError("there is no telegram.token (or TELEGRAM_BOT_TOKEN)")
+    token = settings.token.get_secret_value()
+    remember(token)
+    # At DEBUG the library logs the address of the server, which holds the token.
+    logging.getLogger("telegram").setLevel(logging.INFO)
+    request = AiohttpRequest(http, settings.proxy)
+    bot = Bot(token, base_url=f"{settings.base_url.rstrip('/')}/bot", request=request, get_updates_request=request)
+    return TelegramAccount(bot, clock, settings.poll_seconds)
+
+
+ACCOUNT = AccountPart(CHANNEL, open_account)
