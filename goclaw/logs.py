@@ -2,6 +2,9 @@
 
 Every module logs through the standard library; structlog renders. Records are written by a thread of their own, so
 that a slow disk or terminal never holds up the event loop.
+
+Whoever works for a turn binds its ids (`structlog.contextvars`): the lanes `turn` and `session`, the dispatcher `call`
+and `tool`, the outbox `delivery`. Every record made on that way carries them, whichever module or library logs it.
 """
 
 import logging
@@ -16,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, TextIO
 
 import structlog
+from structlog.contextvars import get_contextvars
 
 from goclaw.config.schema import Config
 from goclaw.redact import mask, printable
@@ -86,6 +90,9 @@ class _Handover(QueueHandler):
         except (TypeError, ValueError):
             text = f"{record.msg} {record.args!r}"
         record.msg, record.args = text, None
+        # So are the ids: the other thread works for no turn.
+        for name, value in get_contextvars().items():
+            record.__dict__.setdefault(name, value)
         return record
 
 

@@ -1,5 +1,6 @@
 """Logs: readable in the terminal, JSON in the file, rotated, private, and without secrets."""
 
+import asyncio
 import json
 import logging
 import stat
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.contextvars import bound_contextvars
 
 from goclaw import logs
 from goclaw.config.schema import Config
@@ -70,6 +72,31 @@ def test_a_wrong_call_of_logging_loses_nothing(config: Config) -> None:
     with open_logs(config, StringIO()):
         logging.getLogger("x").warning("two %s %s", "one")
     assert "two %s %s" in lines(config)[0]["event"]
+
+
+async def test_a_record_carries_the_ids_of_the_work_that_it_was_made_for(config: Config) -> None:
+    """Also in threads and tasks of that work, and although another thread writes it; and nobody else's."""
+    log = logging.getLogger("some.library")
+
+    async def work(turn: str) -> None:
+        with bound_contextvars(turn=turn):
+            await asyncio.to_thread(log.info, "in a thread")
+            with bound_contextvars(call=f"call of {turn}"):
+                log.info("in a call", extra={"turn": "said outright"})
+        log.info("afterwards")
+
+    terminal = StringIO()
+    with open_logs(config, terminal):
+        await asyncio.gather(work("t:1"), work("t:2"))
+    found = {(line["event"], line.get("turn"), line.get("call")) for line in lines(config)}
+    assert found == {
+        ("in a thread", "t:1", None),
+        ("in a thread", "t:2", None),
+        ("in a call", "said outright", "call of t:1"),
+        ("in a call", "said outright", "call of t:2"),
+        ("afterwards", None, None),
+    }
+    assert "turn=t:1" in terminal.getvalue()
 
 
 def test_files_are_private_and_rotated(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Corou
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from structlog.contextvars import bound_contextvars
+
 from goclaw.clock import Clock
 from goclaw.engine.base import Handler, TurnKind
 from goclaw.engine.journal import Journal, JournaledTurn
@@ -129,7 +131,11 @@ class Lanes:
     async def _drain(self, session: str, lane: _Lane) -> None:
         try:
             while lane.waiting:
-                await self._run(lane, lane.waiting.popleft())
+                turn = lane.waiting.popleft()
+                # Every line that is logged on the turn's way names it: see `logs`.
+                with bound_contextvars(turn=turn.id, session=session):
+                    log.info("turn %s", "taken up again" if turn.resumed else "started", extra={"kind": turn.kind})
+                    await self._run(lane, turn)
         finally:
             del self._lanes[session]
 
@@ -143,7 +149,7 @@ class Lanes:
             self._outbox.take(deliveries)
         except Exception:
             # Most likely nothing can be written: the turn stays open in the journal, for the next start.
-            log.exception("turn %s could not be recorded", turn.id)
+            log.exception("the turn could not be recorded; it is taken up at the next start")
         finally:
             lane.work.cancel()
             lane.turn = lane.work = None
@@ -163,7 +169,7 @@ class Lanes:
         except StateError:
             raise
         except Exception as error:
-            log.exception("turn %s failed unexpectedly", turn.id, extra={"session": turn.inbound.session})
+            log.exception("the turn failed unexpectedly")
             return await self._failed(turn, error)
 
 
