@@ -65,7 +65,7 @@ class Sessions:
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
-        inbound = turn.inbound
+        inbound, began = turn.inbound, self._ports.clock.monotonic()
         async with self.contexts.working(inbound.session) as session:
             self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
             outcome, text = await (
@@ -76,6 +76,7 @@ class Sessions:
             except asyncio.CancelledError:
                 if not _taken_for_stop(turn):
                     raise
+        _log_end(outcome, text, self._ports.clock.monotonic() - began)
         return self._finish(turn, outcome, text)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
@@ -191,6 +192,14 @@ class Sessions:
         if turn.inbound.address.channel == LOCAL or outcome is Outcome.STOPPED:
             return ()  # a terminal reads the transcript; whoever said /stop has its answer
         return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, text, turn=turn.id)]
+
+
+def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
+    """A line about how a turn ended. What was said stays out of the log; why there is no answer does not."""
+    if outcome in (Outcome.ANSWERED, Outcome.STOPPED):
+        log.info("turn %s in %.1f s", outcome, seconds)
+    else:
+        log.warning("turn %s in %.1f s: %s", outcome, seconds, text)
 
 
 def _taken_for_stop(turn: Turn) -> bool:

@@ -101,13 +101,14 @@ class TurnRun:
 
     async def answer(self, number: int) -> AssistantMessage:
         """Make the context fit, then ask the model."""
-        name = f"model:{number}"
+        name, began = f"model:{number}", self._ports.now()
         step = await self._turn.step(
             name, self._ask, _FINISHED, rows=lambda done: rows_of(done.message, self._origin(name))
         )
         self._keep(step, step.value.message)
         if not step.replayed:
             self._window.count(step.value.usage)
+            _log_answer(step.value, self._ports.now() - began)
         self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
         return step.value.message
 
@@ -207,6 +208,11 @@ class TurnRun:
 
     def _origin(self, step: str, *, sender: str = "", context: str = "") -> Origin:
         return Origin(self._session, self._turn.id, step, self._ports.now(), sender, context)
+
+
+def _log_answer(done: Finished, seconds: float) -> None:
+    tokens = {"tokens_in": done.usage.input, "tokens_out": done.usage.output}
+    log.info("model %s answered in %.1f s", done.spec, seconds, extra=tokens)
 
 
 def _unknown(call: ToolCall) -> ToolResult:

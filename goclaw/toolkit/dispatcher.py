@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pydantic import BaseModel
+from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access, consent
-from goclaw.errors import DeliveryError, GoclawError, ToolError, UnknownTool
+from goclaw.errors import LONGEST_NAME, DeliveryError, GoclawError, ToolError, UnknownTool
 from goclaw.events import Actor, Address, Delivery, Receipt, ToolFinished, ToolStarted, TurnEvent
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.redact import mask
@@ -60,6 +61,10 @@ class Dispatcher:
 
     async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
+        with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
+            return await self._call(call, scope)
+
+    async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         clock = self._environment.clock
         began = clock.monotonic()
         scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input))
@@ -68,10 +73,11 @@ class Dispatcher:
         except GoclawError as error:
             content, failed = error_text(_bounded(str(error))), True
         except Exception:
-            log.exception("tool failed unexpectedly", extra={"tool": call.name, "turn": scope.turn})
+            log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
         seconds = clock.monotonic() - began
         scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
+        log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
         return ToolResult(call.id, call.name, content, failed)
 
     async def _run(self, call: ToolCall, scope: CallScope) -> str:
