@@ -105,6 +105,8 @@ class Delivery:
     media_name: str = ""
     turn: str = ""
     """The turn that this answers: lets a channel end its live view of that turn."""
+    session: str = ""
+    """The session of that turn."""
     repeated: bool = False
     """True when an earlier try may have arrived unrecorded; the channel marks the message."""
 

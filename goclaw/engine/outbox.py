@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, or_, select, update
+from structlog.contextvars import bound_contextvars, clear_contextvars
 
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
@@ -136,7 +137,8 @@ class Outbox:
         left = [(row, _DELIVERY.from_json(row["body"])) for row in rows]
         for row, delivery in left:
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
-                await self._fail(delivery, "older than a day")
+                with bound_contextvars(**_ids(delivery)):
+                    await self._fail(delivery, "older than a day")
             else:
                 self.take([replace(delivery, repeated=row["state"] == "sending")])
         known = {delivery.id for _, delivery in left}
@@ -187,12 +189,15 @@ class Outbox:
             receipt.set_exception(DeliveryError(row["error"], permanent=True))
 
     async def _drain(self, key: tuple[str, str], queue: deque[Delivery]) -> None:
+        # Begun by the turn of the first delivery, but not for that one alone: its ids belong in no other's log lines.
+        clear_contextvars()
         while queue:
             delivery = queue[0]
             # Should this try end in a way that nobody foresaw, the next one must say that it is a repetition.
             queue[0] = replace(delivery, repeated=True)
             try:
-                await self._hand_over(delivery)
+                with bound_contextvars(**_ids(delivery)):
+                    await self._hand_over(delivery)
             except StateError:
                 raise  # the disk's fault, not the delivery's
             except Exception:
@@ -215,7 +220,7 @@ class Outbox:
             except DeliveryError as error:
                 if error.permanent or self._clock.now() - began > GIVE_UP_SECONDS:
                     return await self._fail(delivery, str(error))
-                log.warning("delivery %s to %s: %s; trying again", delivery.id, delivery.address.channel, error)
+                log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
                 delivery = replace(delivery, repeated=delivery.repeated or error.maybe_delivered)
                 # Should the daemon end now, it did surely not arrive.
                 if not delivery.repeated and not error.partly:
@@ -226,17 +231,24 @@ class Outbox:
     async def _settle(self, delivery: Delivery, receipt: Receipt) -> None:
         self._unforeseen.pop(delivery.id, None)
         await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.to_json(receipt)))
+        log.info("delivered to %s", delivery.address.channel)
         waiter = self._receipts.get(delivery.id)
         if waiter and not waiter.done():
             waiter.set_result(receipt)
 
     async def _fail(self, delivery: Delivery, reason: str) -> None:
         self._unforeseen.pop(delivery.id, None)
-        log.error("delivery %s to %s was given up: %s", delivery.id, delivery.address.channel, reason)
+        log.error("delivery to %s was given up: %s", delivery.address.channel, reason)
         await self._database.write(_FAILED(of=delivery.id, error=reason))
         waiter = self._receipts.get(delivery.id)
         if waiter and not waiter.done():
             waiter.set_exception(DeliveryError(reason, permanent=True))
+
+
+def _ids(delivery: Delivery) -> Mapping[str, str]:
+    """What log lines about a delivery carry."""
+    of_turn = {"turn": delivery.turn, "session": delivery.session}
+    return {"delivery": delivery.id, **{name: value for name, value in of_turn.items() if value}}
 
 
 @asynccontextmanager

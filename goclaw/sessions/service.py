@@ -191,7 +191,8 @@ class Sessions:
         self._ports.bus.publish(TurnFinished(turn.id, turn.inbound.session, outcome, text))
         if turn.inbound.address.channel == LOCAL or outcome is Outcome.STOPPED:
             return ()  # a terminal reads the transcript; whoever said /stop has its answer
-        return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, text, turn=turn.id)]
+        inbound = turn.inbound
+        return [Delivery(f"{turn.id}:deliver:1", inbound.address, text, turn=turn.id, session=inbound.session)]
 
 
 def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
