@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
 
-START = "goclaw.cli.start:app"
+START = "goclaw.cli.home:app"
 """What `goclaw` alone does: start the daemon if none runs, then the terminal client."""
 
 
@@ -92,7 +92,7 @@ def root(
     context.obj = Options(config, dict(_overrides(set_ or [])), debug)
     if context.invoked_subcommand is None:
         command = load_command(START)
-        with command.make_context("start", [], parent=context) as inner:
+        with command.make_context("home", [], parent=context) as inner:
             command.invoke(inner)
 
 

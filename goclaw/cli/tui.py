@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from goclaw.cli.common import load
-from goclaw.cli.start import talk_here
+from goclaw.cli.home import talk_here
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

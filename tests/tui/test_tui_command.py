@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from goclaw.cli.start import goodbye
+from goclaw.cli.home import goodbye
 
-LIGHT = ["goclaw.cli.start", "goclaw.cli.tui", "goclaw.cli.send", "goclaw.tui.plain", "goclaw.app"]
+LIGHT = ["goclaw.cli.home", "goclaw.cli.tui", "goclaw.cli.send", "goclaw.tui.plain", "goclaw.app"]
 
 
 @pytest.mark.parametrize("module", LIGHT)

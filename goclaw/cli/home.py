@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
-def start(context: typer.Context) -> None:
+def home(context: typer.Context) -> None:
     """Start the daemon if none runs, then talk to the agent in this terminal."""
     config = load(context).config
     if not sys.stdin.isatty():
