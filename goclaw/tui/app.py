@@ -338,7 +338,7 @@ class Terminal(App[Farewell]):
 
 
 def _collect_garbage_again() -> None:
-    """After a start without (see `cli.start`)."""
+    """After a start without (see `cli.home`)."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
