@@ -18,8 +18,11 @@ from goclaw.users import User, Users
 ADMIN = "admin"
 """The role in users.json that may see and steer every session."""
 
-Action = Literal["tool.use", "session.read", "session.write", "command.run", "command.admin", "message.other"]
-"""With the object of each: a tool's name; a session's key (twice); a command's name (twice); `channel:chat`."""
+Action = Literal[
+    "tool.use", "session.read", "session.write", "command.run", "command.admin", "message.other", "question.answer"
+]
+"""With the object of each: a tool's name; a session's key (twice); a command's name (twice); `channel:chat`; the key of
+whoever the question is put to."""
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
 _STRICTNESS: tuple[Answer, ...] = ("run", "ask", "refuse")
@@ -145,6 +148,12 @@ def _admin(user: User, _: Actor, __: str) -> Decision:
     return Decision(ADMIN in user.roles, f"users.json {user.key} roles")
 
 
+def _own_question(user: User, _: Actor, asked: str) -> Decision:
+    if asked == user.key:
+        return Decision(True, f"a question to {user.key}")
+    return Decision(ADMIN in user.roles, f"users.json {user.key} roles")
+
+
 _RULES: Mapping[str, Callable[[User, Actor, str], Decision]] = {
     "tool.use": _tool,
     "session.read": _session,
@@ -152,4 +161,5 @@ _RULES: Mapping[str, Callable[[User, Actor, str], Decision]] = {
     "command.run": _listed,
     "command.admin": _admin,
     "message.other": _listed,
+    "question.answer": _own_question,
 }

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,9 +34,12 @@ from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.servers.socket import open_socket
 from goclaw.sessions.models import Models
+from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
 from goclaw.state import check_apart, open_state
 from goclaw.store.database import Database, open_database
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.toolkit.dispatcher import Dispatcher
@@ -97,6 +100,8 @@ class Ground:
     database: Database
     environment: Environment
     ports: ModelPorts
+    vitals: Callable[[], Mapping[str, str]]
+    """What whoever runs the daemon has to add to its status: name and text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +154,33 @@ async def open_environment(config: Config, users: Users, clock: Clock) -> AsyncI
 
 
 @asynccontextmanager
-async def open_app(config: Config, clock: Clock | None = None, *, with_channels: bool = True) -> AsyncIterator[App]:
+async def open_app(
+    config: Config,
+    clock: Clock | None = None,
+    *,
+    with_channels: bool = True,
+    vitals: Callable[[], Mapping[str, str]] = dict,
+) -> AsyncIterator[App]:
     """The daemon, listening and answering while the block runs.
 
-    Without channels it serves local clients only: for a command that opens the state for a moment.
+    Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
+    to the status.
 
     Raises:
         ConfigError: something in the configuration or users.json cannot be used.
         StateError: the state folder cannot be used, or another daemon has it.
     """
     async with AsyncExitStack() as stack:
-        ground = await _open_ground(stack, config, clock or RealClock())
+        ground = await _open_ground(stack, config, clock or RealClock(), vitals)
         channels = await _open_channels(stack, config, ground.ports) if with_channels else {}
         app = await _open_engine(stack, ground, channels)
         await _start(stack, app)
         yield app
 
 
-async def _open_ground(stack: AsyncExitStack, config: Config, clock: Clock) -> Ground:
+async def _open_ground(
+    stack: AsyncExitStack, config: Config, clock: Clock, vitals: Callable[[], Mapping[str, str]]
+) -> Ground:
     stack.enter_context(open_state(config))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     database = await stack.enter_async_context(open_database(config.database_path))
@@ -177,10 +191,11 @@ async def _open_ground(stack: AsyncExitStack, config: Config, clock: Clock) -> G
         clock=clock,
         users=users,
         access=Access(users, config),
-        bus=Bus(),
+        bus=Bus(clock),
         database=database,
         environment=environment,
         ports=ModelPorts(http, environment.blobs.get, clock),
+        vitals=vitals,
     )
 
 
@@ -189,6 +204,8 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
     models = Models(config, ground.ports, lambda line: log.warning("%s", line))
     registry = Registry([BuiltIn()], ground.access)
+    journal = Journal(ground.database)
+    questions = QuestionPorts(ground.access, clock, ground.bus.publish, outbox.promise, journal.answer)
     sessions = Sessions(
         SessionPorts(
             config=config,
@@ -202,9 +219,11 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             environment=ground.environment,
             models=models,
             prompt=Prompt(),
+            questions=Questions(questions),
+            settings=Settings(ground.database),
+            spending=Spending(ground.database),
         )
     )
-    journal = Journal(ground.database)
     engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
     return App(ground, channels, models, registry, sessions, journal, engine, outbox)
 
@@ -230,9 +249,16 @@ def _details(app: App, session: str) -> Mapping[str, str]:
     """More lines for the status of a session."""
     lines = {name.capitalize(): channel.health() for name, channel in app.channels.items()}
     lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
+    lines |= app.ground.vitals()
     if app.ground.users.problem:
         lines["Users"] = f"users.json is broken, the last good version is in force: {app.ground.users.problem}"
     return lines
+
+
+async def _files(app: App, actor: Actor, begun: str) -> Sequence[str]:
+    """Paths of the actor's workspace, for completion."""
+    workspace = await app.ground.environment.workspace(actor)
+    return await workspace.matching(begun)
 
 
 def _gateway(app: App) -> Gateway:
@@ -256,6 +282,7 @@ def _gateway(app: App) -> Gateway:
             command_ports=ports,
             database=app.ground.database,
             engine=app.engine,
+            files=lambda actor, begun: _files(app, actor, begun),
             journal=app.journal,
             limits=app.ground.config.limits,
             outbox=app.outbox,

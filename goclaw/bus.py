@@ -7,11 +7,15 @@ that comes late reads the rows and the current partial answer, then listens.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
+from goclaw.clock import Clock
 from goclaw.events import (
     MessageStored,
+    SessionNow,
     StreamRestarted,
     TextStreamed,
+    ThinkingStreamed,
     TurnEvent,
     TurnFinished,
     TurnStarted,
@@ -39,23 +43,48 @@ class _Subscription:
             yield event
 
 
+@dataclass(slots=True)
+class _View:
+    """A turn as somebody would see it who looked now."""
+
+    turn: str
+    since: float
+    text: list[str] = field(default_factory=list)
+    thinking: list[str] = field(default_factory=list)
+
+    def keep(self, event: TextStreamed | ThinkingStreamed | MessageStored | StreamRestarted) -> None:
+        match event:
+            case TextStreamed():
+                self.text.append(event.text)
+            case ThinkingStreamed():
+                self.thinking.append(event.text)
+            case _:
+                self.text.clear()
+                self.thinking.clear()
+
+    def now(self) -> SessionNow:
+        return SessionNow(self.turn, self.since, "".join(self.text), "".join(self.thinking))
+
+
 class Bus:
     """Spreads events. Publishing never waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._subscriptions: set[_Subscription] = set()
-        self._partial: dict[str, list[str]] = {}
+        self._views: dict[str, _View] = {}
 
     def publish(self, event: TurnEvent) -> None:
         """Hand an event to everyone who watches its session."""
-        self._keep_partial(event)
+        self._keep(event)
         for subscription in list(self._subscriptions):
             if subscription.session in (None, event.session) and not subscription.offer(event):
                 self._subscriptions.discard(subscription)
 
-    def partial(self, session: str) -> str:
-        """The text of the answer that is being written."""
-        return "".join(self._partial.get(session, ()))
+    def now(self, session: str) -> SessionNow:
+        """The turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""
+        view = self._views.get(session)
+        return view.now() if view else SessionNow()
 
     @asynccontextmanager
     async def subscribe(self, session: str | None) -> AsyncIterator[AsyncIterator[TurnEvent]]:
@@ -67,11 +96,15 @@ class Bus:
         finally:
             self._subscriptions.discard(subscription)
 
-    def _keep_partial(self, event: TurnEvent) -> None:
+    def _keep(self, event: TurnEvent) -> None:
         match event:
-            case TextStreamed():
-                self._partial.setdefault(event.session, []).append(event.text)
-            case MessageStored() | StreamRestarted() | TurnFinished() | TurnStarted():
-                self._partial.pop(event.session, None)
+            case TurnStarted():
+                self._views[event.session] = _View(event.turn, self._clock.now())
+            case TurnFinished():
+                self._views.pop(event.session, None)
+            case TextStreamed() | ThinkingStreamed() | MessageStored() | StreamRestarted():
+                view = self._views.get(event.session)
+                if view is not None:
+                    view.keep(event)
             case _:
                 pass

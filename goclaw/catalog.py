@@ -30,6 +30,8 @@ TOOLS = {
     "message": "goclaw.tools.message:message",
     "memory_search": "goclaw.tools.memory_search:memory_search",
     "memory_list": "goclaw.tools.memory_list:memory_list",
+    "ask_user": "goclaw.tools.ask_user:ask_user",
+    "todo_write": "goclaw.tools.todo_write:todo_write",
 }
 
 COMMANDS = {
@@ -39,6 +41,8 @@ COMMANDS = {
     "clear": "goclaw.commands.clear:COMMAND",
     "new": "goclaw.commands.new:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
+    "approve": "goclaw.commands.approve:COMMAND",
+    "deny": "goclaw.commands.deny:COMMAND",
     "whoami": "goclaw.commands.whoami:COMMAND",
     "tool": "goclaw.commands.tool:COMMAND",
     "help": "goclaw.commands.help:COMMAND",

@@ -73,6 +73,8 @@ class AcceptKind(StrEnum):
     """Journaled; the agent will answer."""
     REPLY = "reply"
     """A command, answered at once; the answer is in `text` and on its way to the address."""
+    ANSWER = "answer"
+    """It answered a question that a turn waits for."""
     DUPLICATE = "duplicate"
     IGNORED = "ignored"
     """The sender is nobody here."""
@@ -126,6 +128,55 @@ class Decision:
     allowed: bool
     rule: str
     """Which rule decided, in words for logs and audits: `users.json telegram:5 allowedTools`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something that a person is asked while a turn waits; it survives restarts with the turn."""
+
+    id: str
+    """Random, for one answer; `/approve ID` and buttons carry it."""
+    kind: Literal["approval", "question"]
+    """`approval`: may this tool call run? Answered by its id only, never by what somebody happens to write next."""
+    asker: str
+    """Actor key of the person for whom the turn runs."""
+    title: str
+    text: str
+    """Markdown: for an approval, the call with all its arguments."""
+    options: tuple[str, ...] = ()
+    """Choices, answered by number or text; an approval has ALLOW and DENY."""
+    free_text: bool = True
+    """Whether an answer may be something else than one of the options."""
+    required: bool = False
+    """Whether the asker needs an answer: `/deny` then fails the call instead of leaving the question open."""
+    asked_at: float = 0.0
+    expires_at: float | None = None
+    """Epoch seconds after which the answer is no."""
+    about: str = ""
+    """The tool that an approval is about."""
+
+
+ALLOW, DENY = "allow", "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """A line of the agent's list of what is to be done."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One line of a list of sessions. Times are seconds since the epoch."""
+
+    key: str
+    messages: int
+    first_at: float
+    last_at: float
+    title: str = ""
+    """How the last message of a person begins."""
 
 
 # What happens during a turn. The bus numbers these per session; only `MessageStored` is kept for ever, as a row.
@@ -202,6 +253,45 @@ class Notice:
     turn: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """A turn waits for a person."""
+
+    turn: str
+    session: str
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswered:
+    """The turn goes on; views close the card."""
+
+    turn: str
+    session: str
+    question_id: str
+    answer: str
+    """What was decided, for people: `allow`, an option, a text; empty: nobody answered in time."""
+    by: str = ""
+    """Actor key of who answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class TodosChanged:
+    """The session's list of what is to be done, as it is now."""
+
+    turn: str
+    session: str
+    todos: tuple[Todo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionForgotten:
+    """The session's transcript is gone: views start anew."""
+
+    session: str
+    turn: str = ""
+
+
 class Outcome(StrEnum):
     """How a turn ended."""
 
@@ -229,8 +319,27 @@ TurnEvent = (
     | ToolFinished
     | MessageStored
     | Notice
+    | QuestionAsked
+    | QuestionAnswered
+    | TodosChanged
+    | SessionForgotten
     | TurnFinished
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNow:
+    """What a client that comes late must know beside the rows."""
+
+    turn: str = ""
+    """The turn that runs; empty: none."""
+    since: float = 0.0
+    """When it began, in epoch seconds."""
+    text: str = ""
+    """What was streamed so far of the answer that is being written."""
+    thinking: str = ""
+    questions: tuple[Question, ...] = ()
+    todos: tuple[Todo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,18 +368,31 @@ class GatewayPort(Protocol):
         """
         ...
 
-    async def history(self, session: str, after: int = 0, limit: int = 200) -> Sequence[MessageStored]:
-        """The last `limit` rows of the transcript with `row > after`, oldest first."""
+    async def history(
+        self, session: str, after: int = 0, limit: int = 200, before: int | None = None
+    ) -> Sequence[MessageStored]:
+        """The last `limit` rows of the transcript with `row > after` (and `row < before`), oldest first."""
         ...
 
-    def partial(self, session: str) -> str:
-        """The text streamed so far of the answer that is being written; empty when none is."""
+    async def now(self, session: str) -> "SessionNow":
+        """What goes on in a session, beside its transcript, at the moment when this returns."""
+        ...
+
+    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+        """The sessions that `actor` may read, the latest first."""
+        ...
+
+    async def files(self, actor: Actor, begun: str) -> Sequence[str]:
+        """Paths in the actor's workspace that match what somebody began to type after `@`; none without that right."""
         ...
 
     async def status(self, session: str) -> Mapping[str, Any]:
         """The numbers behind `/status`, for machines."""
         ...
 
-    async def decide(self, actor: Actor, approval: str, allow: bool) -> str:
-        """Answer a pending approval; returns a sentence for the person who pressed the button."""
+    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+        """Answer an open question by its id: `allow` and `deny` for an approval, an option's text or number, a text.
+
+        Returns a sentence for the person who answered.
+        """
         ...

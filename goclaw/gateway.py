@@ -6,7 +6,7 @@ Commands never wait for the session's lane, so `/stop` and `/status` work whatev
 import difflib
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,8 +30,12 @@ from goclaw.events import (
     Inbound,
     MessageStored,
     Notice,
+    Question,
+    SessionInfo,
+    SessionNow,
     TurnEvent,
 )
+from goclaw.sessions.questions import chosen
 from goclaw.store.database import Database
 from goclaw.store.transcripts import Transcripts
 
@@ -54,6 +58,8 @@ class GatewayPorts:
     command_ports: CommandPorts
     database: Database
     engine: Lanes
+    files: Callable[[Actor, str], Awaitable[Sequence[str]]]
+    """Paths of an actor's workspace for what was begun to type."""
     journal: Journal
     limits: LimitSettings
     outbox: Outbox
@@ -78,6 +84,8 @@ class Gateway:
             return Acceptance(AcceptKind.IGNORED)
         if match := COMMAND.fullmatch(text.strip()):
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
+        if question := self._ports.command_ports.sessions.questions.waiting_for(inbound.actor, session):
+            return await self._answer_question(inbound, question)
         limit = self._ports.limits.queued_messages
         if self._ports.engine.waiting(session) >= limit and not await self._ports.journal.knows(inbound.id):
             return await self._answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
@@ -107,11 +115,22 @@ class Gateway:
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self._ports.bus.subscribe(session)
 
-    async def history(self, session: str, after: int = 0, limit: int = 200) -> Sequence[MessageStored]:
-        return await self._ports.transcripts.history(session, after, limit)
+    async def history(
+        self, session: str, after: int = 0, limit: int = 200, before: int | None = None
+    ) -> Sequence[MessageStored]:
+        return await self._ports.transcripts.history(session, after, limit, before)
 
-    def partial(self, session: str) -> str:
-        return self._ports.bus.partial(session)
+    async def now(self, session: str) -> SessionNow:
+        return await self._ports.command_ports.sessions.now(session)
+
+    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+        found = await self._ports.transcripts.sessions()
+        return [info for info in found if self._ports.access.authorize(actor, "session.read", info.key).allowed]
+
+    async def files(self, actor: Actor, begun: str) -> Sequence[str]:
+        if not self._ports.access.authorize(actor, "tool.use", "read").allowed:
+            return ()
+        return await self._ports.files(actor, begun)
 
     async def status(self, session: str) -> Mapping[str, Any]:
         sessions = self._ports.command_ports.sessions
@@ -119,8 +138,8 @@ class Gateway:
         health = sessions.contexts.health
         return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
 
-    async def decide(self, actor: Actor, approval: str, allow: bool) -> str:
-        return "There is no such request (any more)."
+    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+        return await self._ports.command_ports.sessions.questions.decide(actor, question, answer)
 
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a message came from."""
@@ -142,6 +161,18 @@ class Gateway:
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn)
         return await self._answer(inbound, reply.text)
+
+    async def _answer_question(self, inbound: Inbound, question: Question) -> Acceptance:
+        """A plain message that answers what a turn waits for: it reaches the turn, not the queue."""
+        if await self._ports.journal.knows(inbound.id):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        if chosen(question, inbound.text) is None:
+            return await self._answer(inbound, f"Please answer with one of: {', '.join(question.options)}.")
+        settled = self._ports.journal.settled(inbound, self._ports.clock.now())
+        questions = self._ports.command_ports.sessions.questions
+        return Acceptance(
+            AcceptKind.ANSWER, text=await questions.decide(inbound.actor, question.id, inbound.text, settled)
+        )
 
     async def _answer(self, inbound: Inbound, text: str) -> Acceptance:
         """Answer at once: the message is settled and its answer promised in one transaction."""

@@ -16,9 +16,15 @@ from goclaw.events import (
     CommandInfo,
     MessageStored,
     Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionForgotten,
+    SessionInfo,
+    SessionNow,
     StreamRestarted,
     TextStreamed,
     ThinkingStreamed,
+    TodosChanged,
     ToolFinished,
     ToolStarted,
     TurnEvent,
@@ -60,24 +66,58 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Decide:
+    """An answer to an open question, by its id; the daemon's `Accepted` holds the sentence for the person."""
+
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    question: Annotated[str, Field(max_length=LONGEST_NAME)]
+    answer: str
+    type: Literal["decide"] = "decide"
+
+
+@dataclass(frozen=True, slots=True)
 class AskStatus:
     """The numbers of `/status`."""
 
     type: Literal["ask_status"] = "ask_status"
 
 
-ClientFrame = Attach | Send | AskStatus
+@dataclass(frozen=True, slots=True)
+class AskOlder:
+    """Rows before `before`, for somebody who scrolls up."""
+
+    before: Annotated[int, Field(ge=1, le=LAST_ROW)]
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50
+    type: Literal["ask_older"] = "ask_older"
+
+
+@dataclass(frozen=True, slots=True)
+class AskSessions:
+    """The sessions that may be attached to."""
+
+    type: Literal["ask_sessions"] = "ask_sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class AskFiles:
+    """Paths of the workspace for what was typed after `@`."""
+
+    begun: Annotated[str, Field(max_length=4_096)]
+    type: Literal["ask_files"] = "ask_files"
+
+
+ClientFrame = Attach | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles
 
 # From the daemon
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Answer to `Attach`: rows that the client lacks, and the answer being written."""
+    """Answer to `Attach`: rows that the client lacks, and what goes on."""
 
     session: str
     history: list[MessageStored]
-    partial: str
+    now: SessionNow
     commands: list[CommandInfo]
     greeting: str
     """Which model answers and how to change it."""
@@ -86,7 +126,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Answer to `Send`: the message is on disk, or the command's text."""
+    """Answer to `Send` and `Decide`: the message is on disk, or a text for the person."""
 
     id: str
     acceptance: Acceptance
@@ -99,6 +139,32 @@ class Status:
 
     numbers: dict[str, Any]
     type: Literal["status"] = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """Answer to `AskOlder`, oldest first."""
+
+    before: int
+    rows: list[MessageStored]
+    type: Literal["older"] = "older"
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Answer to `AskSessions`, the latest first."""
+
+    sessions: list[SessionInfo]
+    type: Literal["sessions"] = "sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Answer to `AskFiles`."""
+
+    begun: str
+    paths: list[str]
+    type: Literal["files"] = "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +181,12 @@ class Refused:
     """The client did something that the daemon does not take."""
 
     reason: str
+    id: str = ""
+    """Of the `Send` or `Decide` that is refused, where it was one."""
     type: Literal["refused"] = "refused"
 
 
-ServerFrame = Attached | Accepted | Status | Happened | Refused
+ServerFrame = Attached | Accepted | Status | Older | Sessions | Files | Happened | Refused
 
 CLIENT_FRAME: Codec[ClientFrame] = Codec(Annotated[ClientFrame, Field(discriminator="type")])
 SERVER_FRAME: Codec[ServerFrame] = Codec(Annotated[ServerFrame, Field(discriminator="type")])
@@ -134,6 +202,10 @@ _EVENTS: dict[str, Codec[Any]] = {
         ToolFinished,
         MessageStored,
         Notice,
+        QuestionAsked,
+        QuestionAnswered,
+        TodosChanged,
+        SessionForgotten,
         TurnFinished,
     )
 }

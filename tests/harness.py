@@ -29,14 +29,17 @@ from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import Outbox, open_outbox
-from goclaw.events import LOCAL, Acceptance, TurnEvent
+from goclaw.events import LOCAL, Acceptance, Actor, TurnEvent
 from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import Message
 from goclaw.plugins import load
+from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
 from goclaw.store.database import Database, open_database
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background
 from goclaw.toolkit.base import Tool
@@ -134,7 +137,9 @@ class World:
             environment = Environment(self.config, self.clock, blobs, workspace)
             channel = MemoryChannel(self.room, self.clock)
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
-            access, bus, seen = Access(self.users, self.config), Bus(), list[TurnEvent]()
+            access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
+            journal = Journal(database)
+            asking = QuestionPorts(access, self.clock, bus.publish, outbox.promise, journal.answer)
             sessions = Sessions(
                 SessionPorts(
                     config=self.config,
@@ -148,9 +153,11 @@ class World:
                     environment=environment,
                     models=self.models,
                     prompt=Prompt(),
+                    questions=Questions(asking),
+                    settings=Settings(database),
+                    spending=Spending(database),
                 )
             )
-            journal = Journal(database)
             engine = await stack.enter_async_context(
                 open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock)
             )
@@ -196,6 +203,7 @@ def gateway_of(
             command_ports=ports,
             database=database,
             engine=engine,
+            files=no_files,
             journal=journal,
             limits=world.config.limits,
             outbox=outbox,
@@ -203,6 +211,11 @@ def gateway_of(
         )
     )
     return gateway
+
+
+async def no_files(actor: Actor, begun: str) -> Sequence[str]:
+    """Nothing to complete."""
+    return ()
 
 
 async def _watch(bus: Bus, seen: list[TurnEvent]) -> None:

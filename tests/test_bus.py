@@ -7,6 +7,7 @@ import pytest
 
 from goclaw import bus as bus_module
 from goclaw.bus import Bus
+from goclaw.clock import SteppedClock
 from goclaw.events import (
     Address,
     MessageStored,
@@ -31,7 +32,7 @@ async def take(events: AsyncIterator[TurnEvent], count: int) -> list[TurnEvent]:
 
 
 async def test_subscribers_get_what_happens_from_now_on_in_order() -> None:
-    bus = Bus()
+    bus = Bus(SteppedClock())
     bus.publish(text("before"))
     async with bus.subscribe("s") as mine, bus.subscribe(None) as everything, bus.subscribe("other") as other:
         bus.publish(text("one"))
@@ -43,7 +44,7 @@ async def test_subscribers_get_what_happens_from_now_on_in_order() -> None:
 
 
 async def test_after_the_block_nothing_is_kept() -> None:
-    bus = Bus()
+    bus = Bus(SteppedClock())
     async with bus.subscribe("s") as events:
         pass
     bus.publish(text("late"))
@@ -54,7 +55,7 @@ async def test_after_the_block_nothing_is_kept() -> None:
 
 async def test_who_lags_too_far_behind_is_cut_off_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bus_module, "BACKLOG", 3)
-    bus = Bus()
+    bus = Bus(SteppedClock())
     async with bus.subscribe("s") as slow, bus.subscribe("s") as quick:
         for number in range(5):
             bus.publish(text(str(number)))
@@ -72,12 +73,14 @@ async def test_who_lags_too_far_behind_is_cut_off_and_the_others_are_not(monkeyp
     ],
 )
 async def test_the_partial_answer_is_what_was_streamed_since(end: TurnEvent) -> None:
-    bus = Bus()
-    assert bus.partial("s") == ""
+    bus = Bus(SteppedClock())
+    assert bus.now("s").text == ""
+    bus.publish(TurnStarted("t", "s", Address("local", "s")))
+    bus.publish(TurnStarted("t", "other", Address("local", "other")))
     bus.publish(text("one "))
     bus.publish(Notice("s", "between"))
     bus.publish(text("two"))
     bus.publish(text("another", "other"))
-    assert bus.partial("s") == "one two"
+    assert bus.now("s").text == "one two"
     bus.publish(end)
-    assert bus.partial("s") == "" and bus.partial("other") == "another"
+    assert bus.now("s").text == "" and bus.now("other").text == "another"

@@ -177,9 +177,9 @@ async def test_history_partial_and_numbers_are_there_for_clients(tmp_path: Path)
         await core.say("go")
         async with asyncio.timeout(PATIENCE), core.gateway.subscribe("memory:here") as events:
             await anext(events)
-            while not core.gateway.partial("memory:here"):
+            while not (await core.gateway.now("memory:here")).text:
                 await anext(events)
-        assert core.gateway.partial("memory:here") == "A long "
+        assert (await core.gateway.now("memory:here")).text == "A long "
         world.script.gate.set()
         await core.settled()
         rows = await core.gateway.history("memory:here")
@@ -188,4 +188,4 @@ async def test_history_partial_and_numbers_are_there_for_clients(tmp_path: Path)
         numbers = await core.gateway.status("memory:here")
         assert (numbers["messages"], numbers["model"]) == (2, "scripted:test")
         assert str(numbers["text"]).startswith("Session Status\n")
-        assert await core.gateway.decide(ANNA, "1", True) == "There is no such request (any more)."
+        assert await core.gateway.decide(ANNA, "1", "allow") == "There is no such question (any more)."

@@ -11,9 +11,17 @@ from goclaw.events import (
     MessageStored,
     Notice,
     Outcome,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionForgotten,
+    SessionInfo,
+    SessionNow,
     StreamRestarted,
     TextStreamed,
     ThinkingStreamed,
+    Todo,
+    TodosChanged,
     ToolFinished,
     ToolStarted,
     TurnEvent,
@@ -25,20 +33,30 @@ from goclaw.wire import (
     CLIENT_FRAME,
     SERVER_FRAME,
     Accepted,
+    AskFiles,
+    AskOlder,
+    AskSessions,
     AskStatus,
     Attach,
     Attached,
     ClientFrame,
+    Decide,
+    Files,
     Happened,
+    Older,
     Refused,
     Send,
     ServerFrame,
+    Sessions,
     Status,
     event_of,
     happened,
 )
 
 ROW = MessageStored("t", "s", 7, UserMessage("hi", (Image("ab" * 32, "image/png"),)), 1.5, "telegram:5")
+QUESTION = Question(
+    "ab12", "approval", "tui:me", "May exec run?", "{}", ("allow", "deny"), False, True, 1.0, 2.0, "exec"
+)
 EVENTS: list[TurnEvent] = [
     TurnStarted("t", "s", Address("telegram", "5", "7", "8")),
     TextStreamed("t", "s", "zwölf\n\x00"),
@@ -50,6 +68,10 @@ EVENTS: list[TurnEvent] = [
     MessageStored("t", "s", 8, AssistantMessage("", (ToolCall("c", "read", {}),), Native("anthropic", 1, [{}])), 2.0),
     MessageStored("t", "s", 9, ToolResult("c", "read", "x", is_error=True), 2.0),
     Notice("s", "compacting"),
+    QuestionAsked("t", "s", QUESTION),
+    QuestionAnswered("t", "s", "ab12", "allow", "tui:me"),
+    TodosChanged("t", "s", (Todo("Look", "completed"), Todo("Write"))),
+    SessionForgotten("s"),
     TurnFinished("t", "s", Outcome.LIMITED, "I stopped."),
 ]
 
@@ -61,7 +83,18 @@ def test_an_event_comes_back_as_it_was(event: TurnEvent) -> None:
     assert event_of(frame) == event
 
 
-@pytest.mark.parametrize("frame", [Attach("tui:me", 7, 3), Send("id", "text"), AskStatus()])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Attach("tui:me", 7, 3),
+        Send("id", "text"),
+        Decide("id", "ab12", "allow"),
+        AskStatus(),
+        AskOlder(7, 40),
+        AskSessions(),
+        AskFiles("src/"),
+    ],
+)
 def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
     assert CLIENT_FRAME.from_json(CLIENT_FRAME.to_json(frame)) == frame
 
@@ -69,10 +102,19 @@ def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        Attached("s", [ROW], "half an ans", [CommandInfo("help", "Show")], "Model: demo."),
+        Attached(
+            "s",
+            [ROW],
+            SessionNow("t", 1.0, "half an ans", "", (QUESTION,), (Todo("x"),)),
+            [CommandInfo("help", "Show")],
+            "Model: demo.",
+        ),
         Accepted("id", Acceptance(AcceptKind.REPLY, text="Stopped.")),
         Status({"messages": 5, "ollama": {"degraded": False}}),
-        Refused("attached already"),
+        Older(7, [ROW]),
+        Sessions([SessionInfo("tui:me", 5, 1.0, 2.0, "Hello")]),
+        Files("sr", ["src/a.py"]),
+        Refused("attached already", "id"),
     ],
 )
 def test_a_daemons_frame_comes_back_as_it_was(frame: ServerFrame) -> None:

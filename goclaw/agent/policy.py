@@ -1,8 +1,8 @@
 """The limits of one turn. Each ends it with a sentence that names the limit and the key that sets it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from goclaw.config.schema import LimitSettings
 from goclaw.errors import LimitReached
@@ -18,11 +18,30 @@ class RunPolicy:
         self._failures = 0
         self._repetitions = 0
         self._last: tuple[str, object] | None = None
+        self._budget: asyncio.Timeout | None = None
+        self._left: float | None = None
+        """Seconds that were left when the clock was stopped."""
+        self._pauses = 0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stops the turn's clock while the block waits for a person; blocks may overlap."""
+        loop = asyncio.get_running_loop()
+        self._pauses += 1
+        if self._budget and self._pauses == 1 and (deadline := self._budget.when()) is not None:
+            self._left = deadline - loop.time()
+            self._budget.reschedule(None)
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if self._budget and self._pauses == 0 and self._left is not None and not self._budget.expired():
+                self._budget.reschedule(loop.time() + self._left)
 
     @asynccontextmanager
     async def time_budget(self) -> AsyncIterator[None]:
-        """Ends the block with LimitReached when the turn has taken too long."""
-        budget = asyncio.timeout(self._limits.turn_seconds)
+        """Ends the block with LimitReached when the turn has taken too long, waiting for people not counted."""
+        budget = self._budget = asyncio.timeout(self._limits.turn_seconds)
         try:
             async with budget:
                 yield

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, BinaryIO
 
@@ -14,7 +14,7 @@ from goclaw.app import open_environment
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import LOCAL, Actor, Address, Delivery, Receipt
+from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.arguments import json_type
@@ -49,13 +49,15 @@ class Toolbox:
             address=Address(LOCAL, actor.key),
             deliver=_nowhere,
             emit=lambda event: None,
-            approve=self._consent if actor.owner else _nobody_to_ask,
+            approve=self._consent if actor.owner else _nobody_approves,
+            ask=_nobody_answers,
+            keep_todos=_keep_nowhere,
             turn="cli",
         )
         return await self._dispatcher.call(ToolCall(call_id, name, given), scope)
 
-    async def _consent(self, call: ToolCall, reason: str) -> bool:
-        return self._approve or await _nobody_to_ask(call, reason)
+    async def _consent(self, call: ToolCall, reason: str, step: str) -> bool:
+        return self._approve or await _nobody_approves(call, reason, step)
 
 
 def _actor(user: str | None) -> Actor:
@@ -64,8 +66,16 @@ def _actor(user: str | None) -> Actor:
     return Actor(user, "cli")
 
 
-async def _nobody_to_ask(call: ToolCall, reason: str) -> bool:
+async def _nobody_approves(call: ToolCall, reason: str, step: str) -> bool:
     raise ToolError(f"approval required: {reason}")
+
+
+async def _nobody_answers(question: Question, step: str) -> str | None:
+    raise ToolError("nobody can be asked on the command line")
+
+
+async def _keep_nowhere(todos: Sequence[Todo]) -> None:
+    """A single call has no session whose list it could be."""
 
 
 async def _nowhere(delivery: Delivery) -> Receipt:

@@ -66,13 +66,23 @@ class Turn(Protocol):
             run: does the work.
             codec: turns the outcome into JSON and back.
             rows: statements for the same transaction.
-            unknown: makes the step run at most once: an intent is on disk before `run`, and if a crash cut it, this is
-                the outcome.
+            unknown: makes the step run at most once: `run` calls `intend` before what must not happen twice, and if
+                a crash cut it after that, this is the outcome.
         """
         ...
 
-    async def park(self, name: str) -> str:
-        """Wait for `Engine.signal`, for days and over restarts if need be; returns the answer. The lane stays taken."""
+    async def intend(self, name: str) -> None:
+        """Put on disk that the step `name` is about to do what must not happen twice."""
+        ...
+
+    async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
+        """Wait for `Engine.signal`, for days and over restarts if need be; returns the answer. The lane stays taken.
+
+        Args:
+            name: the step's key within the turn.
+            question: kept with it; after a restart the first one holds.
+            ask: called with the question that holds, once it is on disk.
+        """
         ...
 
 

@@ -36,10 +36,11 @@ _KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
 _PRUNE = Statement(delete(inbox).where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before")))
 _INTENT = insert_into(steps, "turn", "name", "state")
 _FORGET_INTENT = Statement(delete(steps).where(steps.c.turn == bindparam("turn"), steps.c.name == bindparam("name")))
+_PARK = insert_into(steps, "turn", "name", "state", "output")
 _DONE = insert_into(steps, "turn", "name", "state", "output")
 _STEPS = Statement(select(steps).where(steps.c.turn == bindparam("turn")))
 _FORGET_STEPS = Statement(delete(steps).where(steps.c.turn == bindparam("turn")))
-_PARKED = Statement(
+_ANSWERED = Statement(
     update(steps)
     .where(steps.c.turn == bindparam("of_turn"), steps.c.name == bindparam("of_name"), steps.c.state == "parked")
     .values(state="done", output=bindparam("output"))
@@ -79,17 +80,21 @@ class JournaledTurn:
             log.warning("turn %s: %s was cut by a restart; its outcome is unknown", self.id, name)
             value = unknown()
         else:
-            if unknown is not None:
-                await self._journal.record_intent(self.id, name)
             value = await run()
         written = await self._journal.record(self.id, name, codec.to_json(value), rows(value))
         return Step(value, written)
 
-    async def park(self, name: str) -> str:
+    async def intend(self, name: str) -> None:
+        await self._journal.record_intent(self.id, name)
+
+    async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
         state, output = self._recorded.get(name, ("new", None))
         if state == "done" and output is not None:
             return _ANSWER.from_json(output)
-        return await self._journal.wait_for_answer(self.id, name, known=state == "parked")
+        if state != "parked":
+            await self._journal.record_question(self.id, name, question)
+        await ask(question if state != "parked" else output or question)
+        return await self._journal.wait_for_answer(self.id, name)
 
 
 class Journal:
@@ -154,17 +159,21 @@ class Journal:
         for key in [key for key in self._answers if key[0] == turn]:
             del self._answers[key]
 
-    async def wait_for_answer(self, turn: str, name: str, *, known: bool) -> str:
-        """Park: record the question once, and wait until `answer` comes."""
-        waiter = self._waiter(turn, name)
-        if not known:
-            await self._database.write(_INTENT(turn=turn, name=name, state="parked"), durable=True)
-        return await waiter
+    async def record_question(self, turn: str, name: str, question: str) -> None:
+        """On disk before anybody is asked."""
+        await self._database.write(_PARK(turn=turn, name=name, state="parked", output=question), durable=True)
 
-    async def answer(self, turn: str, name: str, answer: str) -> bool:
-        """Record the answer to a parked turn and wake it. False: no such question is open."""
+    async def wait_for_answer(self, turn: str, name: str) -> str:
+        """Wait until `answer` comes."""
+        return await self._waiter(turn, name)
+
+    async def answer(self, turn: str, name: str, answer: str, *also: Bound) -> bool:
+        """Record the answer to a parked turn, together with other statements, and wake it.
+
+        False: no such question is open; the other statements are done all the same.
+        """
         output = _ANSWER.to_json(answer)
-        results = await self._database.write(_PARKED(of_turn=turn, of_name=name, output=output), durable=True)
+        results = await self._database.write(_ANSWERED(of_turn=turn, of_name=name, output=output), *also, durable=True)
         if results[0].rowcount != 1:
             return False
         # After a restart the answer may come before the turn has got to its question again.

@@ -9,14 +9,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from goclaw import catalog, plugins
 from goclaw.config.schema import Config, ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
-from goclaw.llm.base import ChatModel, ModelPorts, Provider
+from goclaw.llm.base import ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.compat import SERVERS
-from goclaw.llm.data import prepare
+from goclaw.llm.data import facts, prepare
 from goclaw.llm.ollama_probe import OllamaServer, ollama_url, probe
 
 __all__ = [
     "DEMO",
+    "cost",
     "find_provider",
     "has_key",
     "ollama_finder",
@@ -71,6 +72,16 @@ def open_chain(
         ConfigError: one of them cannot be opened.
     """
     return ModelChain([open_model(spec, config, ports) for spec in specs], ports.clock, notice)
+
+
+def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
+    """US dollars for an answer of the model `spec` at `at` (epoch seconds); None where its prices are unknown.
+
+    Reads the model data once per model: call `prepare` before, or from a thread.
+    """
+    if spec == DEMO:
+        return 0.0
+    return facts(spec, config.models.options.get(spec, ModelOptions()), at).cost(usage)
 
 
 async def pick_default(

@@ -18,7 +18,18 @@ from pydantic import ValidationError
 
 from goclaw.clock import Clock
 from goclaw.errors import AccessDenied, StateError
-from goclaw.events import LOCAL, Actor, Address, GatewayPort, Inbound, MessageStored, StreamRestarted, TurnEvent
+from goclaw.events import (
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    Address,
+    GatewayPort,
+    Inbound,
+    MessageStored,
+    StreamRestarted,
+    TurnEvent,
+)
 from goclaw.users import login_name
 from goclaw.wire import (
     CLIENT_FRAME,
@@ -26,13 +37,20 @@ from goclaw.wire import (
     PATH,
     SERVER_FRAME,
     Accepted,
+    AskFiles,
+    AskOlder,
+    AskSessions,
     AskStatus,
     Attach,
     Attached,
     ClientFrame,
+    Decide,
+    Files,
+    Older,
     Refused,
     Send,
     ServerFrame,
+    Sessions,
     Status,
     happened,
 )
@@ -102,20 +120,12 @@ class SocketServer:
             await self._attend(connection, attach, actor, session)
 
     async def _attend(self, connection: web.WebSocketResponse, attach: Attach, actor: Actor, session: str) -> None:
+        now = await self._gateway.now(session)
+        # Nothing can happen between these two lines: what comes from now on comes as events.
         async with self._gateway.subscribe(session) as events:
-            # At the same moment as the subscription: what is streamed from now on comes as events.
-            partial = self._gateway.partial(session)
             history = list(await self._gateway.history(session, attach.after, attach.limit))
-            await _send(
-                connection,
-                Attached(
-                    session,
-                    history,
-                    partial,
-                    list(self._gateway.commands(actor)),
-                    self._greeting(),
-                ),
-            )
+            commands = list(self._gateway.commands(actor))
+            await _send(connection, Attached(session, history, now, commands, self._greeting()))
             last = history[-1].row if history else attach.after
             async with asyncio.TaskGroup() as tasks:
                 showing = tasks.create_task(_show(connection, events, last))
@@ -128,7 +138,7 @@ class SocketServer:
         try:
             answer = await self._answer_to(frame, session, actor)
         except (StateError, AccessDenied) as error:
-            answer = Refused(str(error))
+            answer = Refused(str(error), frame.id if isinstance(frame, Send | Decide) else "")
         await _send(connection, answer)
 
     async def _answer_to(self, frame: ClientFrame, session: str, actor: Actor) -> ServerFrame:
@@ -143,6 +153,16 @@ class SocketServer:
                     received_at=self._clock.now(),
                 )
                 return Accepted(frame.id, await self._gateway.accept(inbound))
+            case Decide():
+                sentence = await self._gateway.decide(actor, frame.question, frame.answer)
+                return Accepted(frame.id, Acceptance(AcceptKind.REPLY, text=sentence))
+            case AskOlder():
+                session = self._gateway.session_for(actor, session)
+                return Older(frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before)))
+            case AskSessions():
+                return Sessions(list(await self._gateway.sessions(actor)))
+            case AskFiles():
+                return Files(frame.begun, list(await self._gateway.files(actor, frame.begun)))
             case AskStatus():
                 return Status(dict(await self._gateway.status(self._gateway.session_for(actor, session))))
             case Attach():

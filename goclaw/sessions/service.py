@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import orjson
 
@@ -18,16 +18,33 @@ from goclaw.config.schema import Config
 from goclaw.context.tokens import estimate_text
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
-from goclaw.errors import ConfigError, DeliveryError, GoclawError, LimitReached, StateError, ToolError
-from goclaw.events import LOCAL, Actor, Attachment, Delivery, Outcome, TurnFinished, TurnStarted
-from goclaw.messages import Image, ToolCall
+from goclaw.errors import ConfigError, DeliveryError, GoclawError, LimitReached, StateError
+from goclaw.events import (
+    LOCAL,
+    Actor,
+    Attachment,
+    Delivery,
+    Outcome,
+    SessionNow,
+    Todo,
+    TodosChanged,
+    TurnFinished,
+    TurnStarted,
+)
+from goclaw.llm.base import Finished
+from goclaw.llm.open import cost
+from goclaw.messages import Image
 from goclaw.sessions.models import Models
+from goclaw.sessions.questions import Questions, TurnQuestions
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
+from goclaw.store.database import Bound
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import ToolEnvironment
-from goclaw.toolkit.dispatcher import Approve, CallScope, Dispatcher
+from goclaw.toolkit.dispatcher import CallScope, Dispatcher
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +68,9 @@ class SessionPorts:
     environment: ToolEnvironment
     models: Models
     prompt: Prompt
+    questions: Questions
+    settings: Settings
+    spending: Spending
 
 
 class Sessions:
@@ -60,8 +80,11 @@ class Sessions:
         self._ports = ports
         self.models = ports.models
         self.contexts = Contexts(
-            ports.transcripts, ports.models, ports.config.compaction, ports.clock, ports.bus.publish
+            ports.transcripts, ports.settings, ports.models, ports.config.compaction, ports.clock, ports.bus.publish
         )
+        self.questions = ports.questions
+        self.settings = ports.settings
+        self.spending = ports.spending
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
@@ -83,6 +106,11 @@ class Sessions:
         """The words to the user when `run` ended in a way that nobody foresaw."""
         self.contexts.forget(turn.inbound.session)
         return self._finish(turn, Outcome.FAILED, FAILED)
+
+    async def now(self, key: str) -> SessionNow:
+        """What goes on in a session at the moment when this returns: whoever subscribes next misses nothing."""
+        todos = (await self.contexts.session(key)).todos
+        return replace(self._ports.bus.now(key), questions=self.questions.of(key), todos=todos)
 
     async def status(self, key: str, details: Mapping[str, str]) -> SessionStatus:
         """A session's state; `details` are lines that others know."""
@@ -108,11 +136,12 @@ class Sessions:
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
-        run = TurnRun(turn, session.window, self._turn_ports(turn, session))
+        policy = RunPolicy(self._ports.config.limits)
+        run = TurnRun(turn, session.window, self._turn_ports(turn, session, policy))
         try:
             if turn.stopping:
                 raise asyncio.CancelledError  # /stop came before a crash: there is nothing to take up
-            text = await run_turn(run, RunPolicy(self._ports.config.limits))
+            text = await run_turn(run, policy)
             return Outcome.ANSWERED, text or EMPTY_ANSWER
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
@@ -141,8 +170,14 @@ class Sessions:
         session.overhead = estimate_text(system) + len(tools) // 4
         return Opening(model, system)
 
-    def _turn_ports(self, turn: Turn, session: Session) -> TurnPorts:
+    def _turn_ports(self, turn: Turn, session: Session, policy: RunPolicy) -> TurnPorts:
         ports, inbound = self._ports, turn.inbound
+        questions = TurnQuestions(ports.questions, turn, policy.paused)
+
+        async def keep_todos(todos: Sequence[Todo]) -> None:
+            await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
+            session.todos = tuple(todos)
+            ports.bus.publish(TodosChanged(turn.id, session.key, session.todos))
 
         async def make_room(too_long: bool) -> None:
             model = await ports.models.agent()
@@ -156,15 +191,30 @@ class Sessions:
             fetch=self._fetch,
             opening=lambda: self._opening(inbound.actor, session),
             make_room=make_room,
+            spent=lambda turn_id, done: self._spent(session.key, turn_id, done),
             scope=CallScope(
                 actor=inbound.actor,
                 session=inbound.session,
                 address=inbound.address,
                 deliver=ports.outbox.send,
                 emit=ports.bus.publish,
-                approve=_approver(turn),
+                approve=questions.approve,
+                ask=questions.ask,
+                keep_todos=keep_todos,
                 turn=turn.id,
             ),
+        )
+
+    def _spent(self, session: str, turn: str, done: Finished) -> Bound:
+        usage, now = done.usage, self._ports.clock.now()
+        return Spending.row(
+            session,
+            turn,
+            "answer",
+            done.spec,
+            tokens=(usage.input, usage.output, usage.cache_read, usage.cache_write),
+            cost=cost(done.spec, usage, self._ports.config, now),
+            at=now,
         )
 
     async def _fetch(self, channel: str, attachment: Attachment) -> Image:
@@ -210,12 +260,3 @@ def _taken_for_stop(turn: Turn) -> bool:
         return False
     task.uncancel()
     return True
-
-
-def _approver(turn: Turn) -> Approve:
-    """Approvals are answered by people in a later version; until then what would ask is refused in words."""
-
-    async def approve(call: ToolCall, reason: str) -> bool:
-        raise ToolError(f"approval required: {reason}")
-
-    return approve

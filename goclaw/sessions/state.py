@@ -13,8 +13,9 @@ from goclaw.context.compaction import Source, compact, is_due
 from goclaw.context.health import CompactionHealth
 from goclaw.context.window import Window
 from goclaw.errors import ConfigError
-from goclaw.events import Notice, TurnEvent
+from goclaw.events import Notice, Todo, TurnEvent
 from goclaw.sessions.models import Models
+from goclaw.store.settings import Settings
 from goclaw.store.transcripts import StoredCompaction, Transcripts
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,8 @@ class Session:
     compact_request: CompactRequest | None = None
     running: bool = False
     """A turn works with it: it must stay in memory."""
+    todos: tuple[Todo, ...] = ()
+    """What the agent has noted as to be done."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
 
@@ -56,12 +59,14 @@ class Contexts:
     def __init__(
         self,
         transcripts: Transcripts,
+        stored: Settings,
         models: Models,
         settings: CompactionSettings,
         clock: Clock,
         publish: Callable[[TurnEvent], None],
     ) -> None:
         self._transcripts = transcripts
+        self._stored = stored
         self._models = models
         self._settings = settings
         self._clock = clock
@@ -73,7 +78,9 @@ class Contexts:
         """The conversation, read from the store if it is not in memory."""
         session = self._loaded.get(key)
         if session is None:
-            fresh = Session(key, Window.of(*await self._transcripts.context(key)))
+            settings = await self._stored.of_session(key)
+            todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
+            fresh = Session(key, Window.of(*await self._transcripts.context(key)), todos=todos)
             session = self._loaded.setdefault(key, fresh)
         self._loaded.move_to_end(key)
         if len(self._loaded) > SESSIONS_IN_MEMORY:

@@ -62,6 +62,8 @@ class TurnPorts:
     """Asked before every request."""
     make_room: Callable[[bool], Awaitable[None]]
     """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long."""
+    spent: Callable[[str, Finished], Bound]
+    """The row about what an answer cost, from the turn's id."""
     scope: CallScope
 
 
@@ -103,7 +105,10 @@ class TurnRun:
         """Make the context fit, then ask the model."""
         name, began = f"model:{number}", self._ports.now()
         step = await self._turn.step(
-            name, self._ask, _FINISHED, rows=lambda done: rows_of(done.message, self._origin(name))
+            name,
+            self._ask,
+            _FINISHED,
+            rows=lambda done: [*rows_of(done.message, self._origin(name)), self._ports.spent(self._turn.id, done)],
         )
         self._keep(step, step.value.message)
         if not step.replayed:
@@ -113,12 +118,15 @@ class TurnRun:
         return step.value.message
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
-        """Run one tool call; one that must not run twice leaves an intent first."""
+        """Run one tool call; one that must not run twice leaves an intent first, when everybody has agreed to it."""
         name = f"tool:{number}:{call.id}"
         repeatable = self._ports.dispatcher.is_idempotent(call, self._turn.inbound.actor)
+        scope = replace(self._ports.scope, step=name)
+        if not repeatable:
+            scope = replace(scope, begin=lambda: self._turn.intend(name))
         step = await self._turn.step(
             name,
-            lambda: self._ports.dispatcher.call(call, replace(self._ports.scope, step=name)),
+            lambda: self._ports.dispatcher.call(call, scope),
             _RESULT,
             rows=lambda result: rows_of(result, self._origin(name)),
             unknown=None if repeatable else lambda: _unknown(call),

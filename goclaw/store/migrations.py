@@ -14,8 +14,27 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from goclaw.errors import StateError
 from goclaw.store.tables import metadata
 
-STEPS: Sequence[str] = ()
-"""SQL scripts: the first brings version 1 to version 2, and so on."""
+_TO_2 = """
+ALTER TABLE compactions ADD COLUMN pays INTEGER;
+CREATE TABLE checkpoints (
+    id INTEGER NOT NULL PRIMARY KEY, session VARCHAR NOT NULL, created_at FLOAT NOT NULL,
+    covers_to INTEGER NOT NULL, tokens INTEGER NOT NULL, body TEXT NOT NULL
+);
+CREATE INDEX checkpoints_by_session ON checkpoints (session, id);
+CREATE TABLE usage (
+    id INTEGER NOT NULL PRIMARY KEY, session VARCHAR NOT NULL, turn VARCHAR NOT NULL,
+    purpose VARCHAR NOT NULL, model VARCHAR NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, cost FLOAT, created_at FLOAT NOT NULL
+);
+CREATE INDEX usage_by_session ON usage (session, id);
+CREATE INDEX usage_by_time ON usage (created_at);
+CREATE TABLE session_settings (
+    session VARCHAR NOT NULL, name VARCHAR NOT NULL, value TEXT NOT NULL, PRIMARY KEY (session, name)
+);
+CREATE TABLE daemon_facts (name VARCHAR NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+"""
+STEPS: Sequence[str] = (_TO_2,)
+"""SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 
 def migrate(path: Path, steps: Sequence[str] = STEPS) -> None:

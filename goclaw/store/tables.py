@@ -1,8 +1,8 @@
 """The tables, as SQLAlchemy Core. SQLite today; the same definitions serve Postgres later.
 
 Times are seconds since the epoch; what is JSON is kept as text. Nothing here is ever deleted by the daemon but `steps`
-(a turn's scratch journal, gone when the turn has ended) and settled rows of `inbox` and `deliveries` past their keep
-time.
+(a turn's scratch journal, gone when the turn has ended), settled rows of `inbox` and `deliveries` past their keep time,
+and conversations that somebody ordered to be forgotten (`/forget`, `retention.days`).
 """
 
 from sqlalchemy import (
@@ -67,7 +67,53 @@ compactions = Table(
     Column("tokens_before", Integer, nullable=False),
     Column("tokens_after", Integer, nullable=False),
     Column("retry_owed", Boolean, nullable=False, server_default="0"),
+    Column("pays", ROW_ID, doc="The compaction whose stub this summary replaces."),
     Index("compactions_by_session", "session", "id"),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("id", ROW_ID, primary_key=True, autoincrement=True),
+    Column("session", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("covers_to", ROW_ID, nullable=False, doc="Row id of the last message that it covers."),
+    Column("tokens", Integer, nullable=False, doc="Size of the context when it was made."),
+    Column("body", Text, nullable=False, doc="The Checkpoint: summary, topics, key decisions, open questions."),
+    Index("checkpoints_by_session", "session", "id"),
+)
+
+usage = Table(
+    "usage",
+    metadata,
+    Column("id", ROW_ID, primary_key=True, autoincrement=True),
+    Column("session", String, nullable=False),
+    Column("turn", String, nullable=False),
+    Column("purpose", String, nullable=False, doc="answer, summary, checkpoint or flush"),
+    Column("model", String, nullable=False, doc="The model that answered, `provider:name`."),
+    Column("input", Integer, nullable=False, doc="Tokens, with what the provider read from and wrote to its cache."),
+    Column("output", Integer, nullable=False),
+    Column("cache_read", Integer, nullable=False),
+    Column("cache_write", Integer, nullable=False),
+    Column("cost", Float, doc="US dollars; empty where the price is unknown."),
+    Column("created_at", Float, nullable=False),
+    Index("usage_by_session", "session", "id"),
+    Index("usage_by_time", "created_at"),
+)
+
+session_settings = Table(
+    "session_settings",
+    metadata,
+    Column("session", String, primary_key=True),
+    Column("name", String, primary_key=True, doc="model, todos …"),
+    Column("value", Text, nullable=False),
+)
+
+daemon_facts = Table(
+    "daemon_facts",
+    metadata,
+    Column("name", String, primary_key=True, doc="What the daemon remembers over restarts: the health of summaries …"),
+    Column("value", Text, nullable=False),
 )
 
 inbox = Table(
@@ -91,7 +137,7 @@ steps = Table(
     Column("turn", String, primary_key=True),
     Column("name", String, primary_key=True),
     Column("state", String, nullable=False, doc="intent, parked or done"),
-    Column("output", Text),
+    Column("output", Text, doc="The outcome; of a parked step the question."),
 )
 
 deliveries = Table(

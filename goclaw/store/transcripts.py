@@ -9,12 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import orjson
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, func, select, text, update
 
-from goclaw.events import MessageStored
+from goclaw.events import MessageStored, SessionInfo
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import compactions, messages, sessions
+
+LAST_ROW = 2**63 - 1
+"""SQLite numbers rows up to this."""
+TITLE = 80
+"""Characters of a message that name its session in a list."""
 
 _INSERT = insert_into(messages, *(column.name for column in messages.columns if column.name != "id"))
 _SESSION = insert_into(sessions, "key", "created_at", "context_start", ignore_conflict=True)
@@ -34,7 +39,11 @@ _ROWS_FROM = Statement(
 )
 _TAIL = Statement(
     select(messages)
-    .where(messages.c.session == bindparam("session"), messages.c.id > bindparam("after"))
+    .where(
+        messages.c.session == bindparam("session"),
+        messages.c.id > bindparam("after"),
+        messages.c.id < bindparam("before"),
+    )
     .order_by(messages.c.id.desc())
     .limit(bindparam("limit"))
 )
@@ -47,10 +56,34 @@ _LAST_COMPACTION = Statement(
     .limit(1)
 )
 _COMPACTIONS = Statement(select(func.count()).where(compactions.c.session == bindparam("session")))
+_of_it = messages.c.session == sessions.c.key
+_last = messages.alias()
+_last_at = (
+    select(_last.c.created_at)
+    .where(_last.c.session == sessions.c.key)
+    .order_by(_last.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_words = messages.alias()
+_title = (
+    select(func.substr(_words.c.text, 1, TITLE))
+    .where(_words.c.session == sessions.c.key, _words.c.role == "user")
+    .order_by(_words.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
 _SESSIONS = Statement(
-    select(messages.c.session, func.count(), func.min(messages.c.created_at), func.max(messages.c.created_at))
-    .group_by(messages.c.session)
-    .order_by(func.max(messages.c.created_at).desc())
+    # Each part goes along the index by session: no row's text is read but the one that is shown.
+    select(
+        sessions.c.key,
+        select(func.count()).select_from(messages).where(_of_it).scalar_subquery(),
+        sessions.c.created_at,
+        _last_at.label("last_at"),
+        _title,
+    )
+    .where(_last_at.is_not(None))
+    .order_by(text("last_at DESC"))
 )
 
 
@@ -90,16 +123,6 @@ class StoredCompaction:
     tokens_after: int
     at: float
     retry_owed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
-    """One line of `goclaw sessions list`. Times are seconds since the epoch."""
-
-    key: str
-    messages: int
-    first_at: float
-    last_at: float
 
 
 def rows_of(message: Message, origin: Origin) -> list[Bound]:
@@ -206,9 +229,10 @@ class Transcripts:
         rows = await self._database.read(_ROWS_FROM(session=session, first=first))
         return compaction, messages_of(rows)
 
-    async def history(self, session: str, after: int, limit: int) -> list[MessageStored]:
-        """The last `limit` rows beyond `after`, oldest first, put together to messages."""
-        rows = await self._database.read(_TAIL(session=session, after=after, limit=limit))
+    async def history(self, session: str, after: int, limit: int, before: int | None = None) -> list[MessageStored]:
+        """The last `limit` rows beyond `after` (and before `before`), oldest first, put together to messages."""
+        last = LAST_ROW if before is None else before
+        rows = await self._database.read(_TAIL(session=session, after=after, limit=limit, before=last))
         return [
             MessageStored(stored.turn, session, stored.row, stored.message, stored.at, stored.sender)
             for stored in messages_of(reversed(rows))

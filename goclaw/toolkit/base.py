@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.events import Actor, Address, Decision, Delivery, Receipt
+from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.sandbox.base import Sandbox
 from goclaw.specs import RISK_OF, Risk, SideEffect, ToolSpec
@@ -62,6 +62,14 @@ class ToolContext:
     workspace: Workspace
     deliver: Callable[[Delivery], Awaitable[Receipt]]
     """Hand a message over to a chat and wait for the channel's receipt."""
+    ask: Callable[[Question], Awaitable[str | None]]
+    """Ask the person for whom the turn runs, and wait, over restarts if need be; None: no answer.
+
+    A tool that asks is run again after a restart and gets the answers that were given: it must be idempotent up to
+    its last question.
+    """
+    keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
+    """Replace the session's list of what is to be done, and show it."""
     authorize: Callable[[str, str], Decision]
     """May the acting person do `action` to `object`? Asked for what a call's arguments reach beyond the tool itself."""
     turn: str = ""

@@ -1,4 +1,4 @@
-"""Runs one tool call: known? → authorize → validate → consent → run within its time → bound and mask.
+"""Runs one tool call: known? → authorize → validate → consent → begin → run within its time → bound and mask.
 
 Whatever happens, a call gets exactly one `ToolResult`; only a crash of the process and cancellation leave none.
 """
@@ -6,15 +6,16 @@ Whatever happens, a call gets exactly one `ToolResult`; only a crash of the proc
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access, consent
 from goclaw.errors import LONGEST_NAME, DeliveryError, GoclawError, ToolError, UnknownTool
-from goclaw.events import Actor, Address, Delivery, Receipt, ToolFinished, ToolStarted, TurnEvent
+from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, ToolFinished, ToolStarted, TurnEvent
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.redact import mask
 from goclaw.specs import Risk
@@ -27,8 +28,17 @@ log = logging.getLogger(__name__)
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
 
-Approve = Callable[[ToolCall, str], Awaitable[bool]]
-"""Ask a person: from the call and the reason for asking to yes or no. Raises ToolError where nobody can be asked."""
+Approve = Callable[[ToolCall, str, str], Awaitable[bool]]
+"""Ask a person: from the call, the reason for asking and the call's step to yes or no.
+
+Raises ToolError where nobody can be asked.
+"""
+Ask = Callable[[Question, str], Awaitable[str | None]]
+"""Ask a person something: from the question and a step name to the answer. Raises ToolError as `Approve` does."""
+
+
+async def _no_begin() -> None:
+    """Nothing needs to be known before a call runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,10 @@ class CallScope:
     deliver: Callable[[Delivery], Awaitable[Receipt]]
     emit: Callable[[TurnEvent], None]
     approve: Approve
+    ask: Ask
+    keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
+    begin: Callable[[], Awaitable[None]] = _no_begin
+    """Called when everything is allowed and the call is about to run."""
     turn: str = ""
     step: str = ""
     """The call's name in the journal of the turn."""
@@ -87,6 +101,7 @@ class Dispatcher:
         arguments = validate(tool.arguments, call.input)
         context = await self._context(call, scope)
         await self._obtain_consent(tool, arguments, call, context, scope)
+        await scope.begin()
         limit = None if tool.own_timeout else self._environment.config.tools.timeout
         try:
             async with asyncio.timeout(limit):
@@ -98,6 +113,7 @@ class Dispatcher:
             raise ToolError(f"not delivered: {error}") from error
 
     async def _context(self, call: ToolCall, scope: CallScope) -> ToolContext:
+        step, numbers = scope.step or f"tool:{call.id}", count(1)
         return ToolContext(
             actor=scope.actor,
             session=scope.session,
@@ -106,9 +122,11 @@ class Dispatcher:
             environment=self._environment,
             workspace=await self._environment.workspace(scope.actor),
             deliver=scope.deliver,
+            ask=lambda question: scope.ask(question, f"{step}:{next(numbers)}"),
+            keep_todos=scope.keep_todos,
             authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
             turn=scope.turn,
-            step=scope.step or f"tool:{call.id}",
+            step=step,
         )
 
     async def _obtain_consent(
@@ -122,7 +140,7 @@ class Dispatcher:
                 rule = "the session is in plan mode" if mode == "plan" else "policy.stricter forbids that"
                 raise ToolError(f"refused: {call.name} has {risk} risk, and {rule}")
             case "ask":
-                if not await scope.approve(call, f"{call.name} has {risk} risk"):
+                if not await scope.approve(call, f"{call.name} has {risk} risk", context.step):
                     raise ToolError(f"denied: the user did not approve {call.name}")
 
 

@@ -126,7 +126,7 @@ async def converse(socket: Path, session: str, source: TextIO = sys.stdin, sink:
         view = PlainView(write)
         view.history(client.attached.history)
         write(printable(f"{client.attached.greeting}\n"))
-        view.partial(client.attached.partial)
+        view.partial(client.attached.now.text)
         talk = _Talk(client, view, prompt=source.isatty(), write=write)
         await talk.run(_lines(source))
 

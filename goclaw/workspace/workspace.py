@@ -138,6 +138,12 @@ class Workspace:
         """
         return await asyncio.to_thread(self._walk, tuple(patterns), limit)
 
+    async def matching(self, begun: str, limit: int = 50) -> list[str]:
+        """Paths of regular files that contain what somebody began to type, for completion; the nearest first."""
+        said = begun.casefold()
+        found = [entry.path for entry in await self.walk(("**",)) if said in entry.path.casefold()]
+        return sorted(found, key=lambda path: (said not in PurePosixPath(path).name.casefold(), len(path), path))[:limit]
+
     async def folder(self, path: str) -> Path:
         """The absolute path of an existing folder, for running something in it."""
         await asyncio.to_thread(self._still_there)

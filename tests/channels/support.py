@@ -6,7 +6,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from goclaw.bus import Bus
-from goclaw.events import Acceptance, AcceptKind, Actor, CommandInfo, Inbound, MessageStored, TurnEvent
+from goclaw.clock import RealClock
+from goclaw.events import (
+    Acceptance,
+    AcceptKind,
+    Actor,
+    CommandInfo,
+    Inbound,
+    MessageStored,
+    SessionInfo,
+    SessionNow,
+    TurnEvent,
+)
 
 
 class RecordingGateway:
@@ -20,7 +31,7 @@ class RecordingGateway:
         """Messages with this text are not durable until the event is set."""
         self.begun: list[str] = []
         """Texts in the order in which they were handed over."""
-        self._bus = Bus()
+        self._bus = Bus(RealClock())
         self._changed = asyncio.Condition()
         self._subscribed = asyncio.Event()
 
@@ -65,16 +76,24 @@ class RecordingGateway:
         await self._wait(lambda: len(self.begun) >= count)
         return self.begun
 
-    async def history(self, session: str, after: int = 0, limit: int = 200) -> Sequence[MessageStored]:
+    async def history(
+        self, session: str, after: int = 0, limit: int = 200, before: int | None = None
+    ) -> Sequence[MessageStored]:
         return []
 
-    def partial(self, session: str) -> str:
-        return ""
+    async def now(self, session: str) -> SessionNow:
+        return SessionNow()
+
+    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+        return []
+
+    async def files(self, actor: Actor, begun: str) -> Sequence[str]:
+        return []
 
     async def status(self, session: str) -> Mapping[str, Any]:
         return {}
 
-    async def decide(self, actor: Actor, approval: str, allow: bool) -> str:
+    async def decide(self, actor: Actor, question: str, answer: str) -> str:
         return ""
 
     async def _notify(self) -> None:

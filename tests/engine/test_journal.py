@@ -135,13 +135,28 @@ async def test_a_step_without_outcome_is_done_again(database: Database) -> None:
 async def test_a_step_that_may_run_once_is_never_begun_twice(database: Database) -> None:
     journal, work = Journal(database), Work()
     await journal.submit(inbound(), "message")
+    turn = journal.new_turn(inbound(), "message")
+
+    async def begin_and_fail() -> str:
+        await turn.intend("tool:1")
+        return await work.fail()
+
     with pytest.raises(RuntimeError):
-        await journal.new_turn(inbound(), "message").step("tool:1", work.fail, TEXT, unknown=lambda: "unknown")
+        await turn.step("tool:1", begin_and_fail, TEXT, unknown=lambda: "unknown")
     for _ in range(2):
         step = await (await reopened(journal)).step("tool:1", work.run, TEXT, rows=work.rows, unknown=lambda: "unknown")
         assert step.value == "unknown"
     assert work.times == 1
     assert await count(database, COUNT_MESSAGES) == 1
+
+
+async def test_a_step_that_was_cut_before_it_began_is_done(database: Database) -> None:
+    journal, work = Journal(database), Work()
+    await journal.submit(inbound(), "message")
+    with pytest.raises(RuntimeError):
+        await journal.new_turn(inbound(), "message").step("tool:1", work.fail, TEXT, unknown=lambda: "unknown")
+    step = await (await reopened(journal)).step("tool:1", work.run, TEXT, unknown=lambda: "unknown")
+    assert step.value == "outcome"
 
 
 async def test_the_scratch_journal_goes_with_the_turn(database: Database) -> None:
@@ -164,10 +179,14 @@ async def test_a_stop_is_remembered_but_opens_no_ended_turn(database: Database) 
     assert await journal.open_turns() == []
 
 
+async def nobody(question: str) -> None:
+    """Nobody is told."""
+
+
 async def test_an_answer_reaches_a_parked_turn(database: Database) -> None:
     journal = Journal(database)
     await journal.submit(inbound(), "message")
-    parked = asyncio.ensure_future(journal.new_turn(inbound(), "message").park("approve:1"))
+    parked = asyncio.ensure_future(journal.new_turn(inbound(), "message").park("approve:1", "May I?", nobody))
     async with asyncio.timeout(10):
         while not await journal.answer("telegram:1", "approve:1", "yes"):
             pass
@@ -188,7 +207,7 @@ async def test_a_question_survives_a_restart(tmp_path: Path, when: str) -> None:
     async with open_database(tmp_path / "a.db") as database:
         journal = Journal(database)
         await journal.submit(inbound(), "message")
-        parked = asyncio.ensure_future(journal.new_turn(inbound(), "message").park("approve:1"))
+        parked = asyncio.ensure_future(journal.new_turn(inbound(), "message").park("approve:1", "May I?", nobody))
         while not await count(database, COUNT_STEPS):
             pass
         parked.cancel()
@@ -199,7 +218,7 @@ async def test_a_question_survives_a_restart(tmp_path: Path, when: str) -> None:
         turn = await reopened(journal)
         if when == "before the turn asks again":
             assert await journal.answer("telegram:1", "approve:1", "yes")
-        asking = asyncio.ensure_future(turn.park("approve:1"))
+        asking = asyncio.ensure_future(turn.park("approve:1", "May I?", nobody))
         await asyncio.sleep(0)
         if when == "after the turn asks again":
             assert await journal.answer("telegram:1", "approve:1", "yes")

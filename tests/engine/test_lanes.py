@@ -236,10 +236,14 @@ async def test_stop_ends_the_turn_and_the_next_one_follows(tmp_path: Path) -> No
     assert house.texts() == ["2"]
 
 
+async def nobody(question: str) -> None:
+    """Nobody is told."""
+
+
 @pytest.mark.promise("P-parked")
 async def test_a_parked_turn_keeps_its_lane_over_a_restart_and_gets_its_answer(tmp_path: Path) -> None:
     async def act(turn: Turn) -> str:
-        return await turn.park("approve") if turn.inbound.text == "1" else turn.inbound.text
+        return await turn.park("approve", "May I?", nobody) if turn.inbound.text == "1" else turn.inbound.text
 
     house = House(tmp_path, act)
     async with house.open() as lanes:
@@ -260,7 +264,7 @@ async def test_a_parked_turn_can_be_stopped(tmp_path: Path) -> None:
 
     async def act(turn: Turn) -> str:
         begun.set()
-        return await turn.park("approve")
+        return await turn.park("approve", "May I?", nobody)
 
     house = House(tmp_path, act)
     async with house.open() as lanes:

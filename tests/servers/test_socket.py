@@ -116,8 +116,8 @@ async def test_who_comes_in_the_middle_of_an_answer_gets_all_of_it_once(
         client = await opening
         live = await until(client, TurnFinished)
         await attaching.__aexit__(None, None, None)
-    assert client.attached.partial == "A ra"
-    assert client.attached.partial + streamed(live) == "A rather long answer"
+    assert client.attached.now.text == "A ra"
+    assert client.attached.now.text + streamed(live) == "A rather long answer"
     assert rows(client.attached.history) + rows(live) == [1, 2]
 
 

@@ -21,6 +21,7 @@ CONVERSATION: list[Message] = [
 
 async def store(database: Database, messages: list[Message], session: str = "s", turn: str = "t") -> list[int]:
     rows = []
+    await database.write(Transcripts(database).ensure_session(session, 99.0))
     for number, message in enumerate(messages):
         origin = Origin(session, turn, f"step {number}", 100.0 + number, "telegram:1", "<context/>")
         rows.append((await database.write(*rows_of(message, origin)))[0].lastrowid)
@@ -82,3 +83,19 @@ async def test_sessions_do_not_see_each_other(database: Database) -> None:
     transcripts = Transcripts(database)
     assert [item.message for item in (await transcripts.context("a"))[1]] == [UserMessage("mine")]
     assert {info.key for info in await transcripts.sessions()} == {"a", "b"}
+
+
+async def test_sessions_are_listed_latest_first_with_their_size_and_last_words(database: Database) -> None:
+    await store(database, [UserMessage("old")], session="a")
+    await store(database, [UserMessage("hello " * 40), AssistantMessage("hi"), UserMessage("bye")], session="b")
+    found = await Transcripts(database).sessions()
+    assert [(info.key, info.messages, info.last_at, info.title) for info in found] == [
+        ("b", 3, 102.0, "bye"),
+        ("a", 1, 100.0, "old"),
+    ]
+
+
+async def test_older_rows_are_found_before_a_row(database: Database) -> None:
+    rows = await store(database, [UserMessage(str(number)) for number in range(10)])
+    older = await Transcripts(database).history("s", 0, 3, before=rows[5])
+    assert [row.row for row in older] == rows[2:5]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,17 @@ from goclaw.blobs import open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import Actor, Address, Delivery, Receipt, ToolFinished, ToolStarted, TurnEvent
+from goclaw.events import (
+    Actor,
+    Address,
+    Delivery,
+    Question,
+    Receipt,
+    Todo,
+    ToolFinished,
+    ToolStarted,
+    TurnEvent,
+)
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
@@ -95,12 +105,26 @@ class Bench:
     dispatcher: Dispatcher
     approves: bool = True
     asked: list[str] = field(default_factory=list)
+    todos: list[Todo] = field(default_factory=list)
+    begun: int = 0
+    """How often a call was about to run."""
     seen: list[TurnEvent] = field(default_factory=list)
 
     async def call(self, of: Tool | str, given: Any = None, actor: Actor = ANNA) -> ToolResult:
         name = of if isinstance(of, str) else of.spec.name
         call = ToolCall("c1", name, {} if given is None else given)
-        scope = CallScope(actor, "s", Address("memory", "c"), self._deliver, self.seen.append, self._approve, "t1")
+        scope = CallScope(
+            actor=actor,
+            session="s",
+            address=Address("memory", "c"),
+            deliver=self._deliver,
+            emit=self.seen.append,
+            approve=self._approve,
+            ask=self._ask,
+            keep_todos=self._keep_todos,
+            begin=self._begin,
+            turn="t1",
+        )
         return await self.dispatcher.call(call, scope)
 
     async def error(self, of: Tool | str, given: Any = None, actor: Actor = ANNA) -> str:
@@ -114,9 +138,19 @@ class Bench:
     async def _deliver(self, delivery: Delivery) -> Receipt:
         raise DeliveryError("bot was blocked by the user", permanent=True)
 
-    async def _approve(self, call: ToolCall, reason: str) -> bool:
+    async def _approve(self, call: ToolCall, reason: str, step: str) -> bool:
         self.asked.append(reason)
         return self.approves
+
+    async def _ask(self, question: Question, step: str) -> str | None:
+        self.asked.append(f"{step} {question.text}")
+        return "blue"
+
+    async def _keep_todos(self, todos: Sequence[Todo]) -> None:
+        self.todos = list(todos)
+
+    async def _begin(self) -> None:
+        self.begun += 1
 
 
 @asynccontextmanager

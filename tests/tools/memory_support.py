@@ -1,6 +1,6 @@
 """A real surrounding for one tool call: workspace, blobs and memory on disk, deliveries kept in a list."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.errors import SandboxUnavailable
-from goclaw.events import Actor, Address, Decision, Delivery, Receipt
+from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
 from goclaw.sandbox.base import Command, Policy, Process, Sandbox
@@ -44,6 +44,11 @@ class Surroundings:
     sandbox: Sandbox = field(default_factory=NoSandbox)
     delivered: list[Delivery] = field(default_factory=list)
     receipt: Receipt = field(default_factory=lambda: Receipt("789"))
+    questions: list[Question] = field(default_factory=list)
+    """What `ask` was asked."""
+    answers: list[str | None] = field(default_factory=list)
+    """What `ask` answers, in order."""
+    todos: list[Todo] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What `authorize` was asked."""
     allow: Callable[[str, str], bool] = lambda action, target: True
@@ -54,6 +59,13 @@ class Surroundings:
     async def deliver(self, delivery: Delivery) -> Receipt:
         self.delivered.append(delivery)
         return self.receipt
+
+    async def ask(self, question: Question) -> str | None:
+        self.questions.append(question)
+        return self.answers.pop(0)
+
+    async def keep_todos(self, todos: Sequence[Todo]) -> None:
+        self.todos = list(todos)
 
     def authorize(self, action: str, target: str) -> Decision:
         self.asked.append((action, target))
@@ -70,6 +82,8 @@ class Surroundings:
             environment=self,
             workspace=self.the_workspace,
             deliver=self.deliver,
+            ask=self.ask,
+            keep_todos=self.keep_todos,
             authorize=self.authorize,
             turn="telegram:77",
         )

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from goclaw.bus import Bus
-from goclaw.clock import SteppedClock
+from goclaw.clock import RealClock, SteppedClock
 from goclaw.events import (
     LOCAL,
     Acceptance,
@@ -23,7 +24,11 @@ from goclaw.events import (
     Inbound,
     MessageStored,
     Outcome,
+    Question,
+    SessionInfo,
+    SessionNow,
     TextStreamed,
+    Todo,
     TurnEvent,
     TurnFinished,
     TurnStarted,
@@ -45,10 +50,17 @@ class FakeGateway:
     """Keeps rows, takes every message, answers nothing by itself."""
 
     def __init__(self) -> None:
-        self.bus = Bus()
+        self.bus = Bus(RealClock())
         self.rows: list[MessageStored] = []
         self.heard: list[Inbound] = []
         """What was accepted, each once."""
+        self.questions: list[Question] = []
+        self.todos: tuple[Todo, ...] = ()
+        self.known_sessions: list[SessionInfo] = []
+        self.workspace: list[str] = []
+        """Paths that `@` finds."""
+        self.decided: list[tuple[str, str]] = []
+        """Answers to questions, by their id."""
         self.numbers = {"model": "scripted:model", "tokens": 12_345, "context_window": 200_000}
 
     # What the server asks
@@ -70,17 +82,26 @@ class FakeGateway:
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self.bus.subscribe(session)
 
-    async def history(self, session: str, after: int = 0, limit: int = 200) -> Sequence[MessageStored]:
-        return [row for row in self.rows if row.row > after][-limit:]
+    async def history(
+        self, session: str, after: int = 0, limit: int = 200, before: int | None = None
+    ) -> Sequence[MessageStored]:
+        return [row for row in self.rows if row.row > after and (before is None or row.row < before)][-limit:]
 
-    def partial(self, session: str) -> str:
-        return self.bus.partial(session)
+    async def now(self, session: str) -> SessionNow:
+        return replace(self.bus.now(session), questions=tuple(self.questions), todos=self.todos)
+
+    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+        return self.known_sessions
+
+    async def files(self, actor: Actor, begun: str) -> Sequence[str]:
+        return [path for path in self.workspace if begun in path]
 
     async def status(self, session: str) -> Mapping[str, Any]:
         return self.numbers
 
-    async def decide(self, actor: Actor, approval: str, allow: bool) -> str:
-        return ""
+    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+        self.decided.append((question, answer))
+        return "Allowed." if answer == "allow" else "Denied."
 
     # What tests say for the agent
 

@@ -1,0 +1,56 @@
+"""Small values that outlive a restart: of a session (its model, its todos), and of the daemon itself."""
+
+from typing import Any
+
+import orjson
+from sqlalchemy import bindparam, delete, select
+from sqlalchemy.dialects import sqlite
+
+from goclaw.store.database import Database, Statement
+from goclaw.store.tables import daemon_facts, session_settings
+
+_setting = sqlite.insert(session_settings).values(
+    session=bindparam("session"), name=bindparam("name"), value=bindparam("value")
+)
+_SET = Statement(
+    _setting.on_conflict_do_update(index_elements=["session", "name"], set_={"value": _setting.excluded.value})
+)
+_UNSET = Statement(
+    delete(session_settings).where(
+        session_settings.c.session == bindparam("of"), session_settings.c.name == bindparam("named")
+    )
+)
+_ALL = Statement(
+    select(session_settings.c.name, session_settings.c.value).where(session_settings.c.session == bindparam("session"))
+)
+_fact = sqlite.insert(daemon_facts).values(name=bindparam("name"), value=bindparam("value"))
+_LEARN = Statement(_fact.on_conflict_do_update(index_elements=["name"], set_={"value": _fact.excluded.value}))
+_FACT = Statement(select(daemon_facts.c.value).where(daemon_facts.c.name == bindparam("name")))
+
+
+class Settings:
+    """Values by name, as JSON."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of_session(self, session: str) -> dict[str, Any]:
+        """Everything that is set for a session."""
+        rows = await self._database.read(_ALL(session=session))
+        return {row["name"]: orjson.loads(row["value"]) for row in rows}
+
+    async def set(self, session: str, name: str, value: Any) -> None:
+        """Keep a value for a session; None forgets it."""
+        if value is None:
+            await self._database.write(_UNSET(of=session, named=name))
+        else:
+            await self._database.write(_SET(session=session, name=name, value=orjson.dumps(value).decode()))
+
+    async def fact(self, name: str) -> Any:
+        """What the daemon remembers under `name`; None for nothing."""
+        rows = await self._database.read(_FACT(name=name))
+        return orjson.loads(rows[0]["value"]) if rows else None
+
+    async def learn(self, name: str, value: Any) -> None:
+        """Remember a value over restarts."""
+        await self._database.write(_LEARN(name=name, value=orjson.dumps(value).decode()))

@@ -1,0 +1,96 @@
+"""What models were asked and what it cost: a row per answer, written with the step that it belongs to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sqlalchemy import bindparam, func, select
+
+from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.tables import usage
+
+Purpose = Literal["answer", "summary", "checkpoint", "flush"]
+
+_INSERT = insert_into(usage, *(column.name for column in usage.columns if column.name != "id"))
+_SUMS = (
+    func.count().label("requests"),
+    func.coalesce(func.sum(usage.c.input), 0).label("input"),
+    func.coalesce(func.sum(usage.c.output), 0).label("output"),
+    func.coalesce(func.sum(usage.c.cache_read), 0).label("cache_read"),
+    func.coalesce(func.sum(usage.c.cost), 0.0).label("cost"),
+    func.coalesce(func.sum(usage.c.cost.is_(None)), 0).label("unpriced"),
+)
+_OF_SESSION = Statement(select(*_SUMS).where(usage.c.session == bindparam("session")))
+_SINCE = Statement(
+    select(usage.c.model, *_SUMS)
+    .where(usage.c.created_at >= bindparam("since"))
+    .group_by(usage.c.model)
+    .order_by(func.count().desc())
+)
+_OF_SESSION_SINCE = Statement(
+    select(usage.c.model, *_SUMS)
+    .where(usage.c.session == bindparam("session"), usage.c.created_at >= bindparam("since"))
+    .group_by(usage.c.model)
+    .order_by(func.count().desc())
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Sums over several answers. Tokens; `cost` in US dollars, of the answers whose price is known."""
+
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+    """Answers whose price is unknown."""
+    model: str = ""
+    """Whose sums these are; empty: of all models."""
+
+
+class Spending:
+    """Keeps and sums up what was spent."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @staticmethod
+    def row(
+        session: str,
+        turn: str,
+        purpose: Purpose,
+        model: str,
+        *,
+        tokens: tuple[int, int, int, int],
+        cost: float | None,
+        at: float,
+    ) -> Bound:
+        """The INSERT for one answer. `tokens`: input, output, read from and written to the cache."""
+        given, output, cache_read, cache_write = tokens
+        return _INSERT(
+            session=session,
+            turn=turn,
+            purpose=purpose,
+            model=model,
+            input=given,
+            output=output,
+            cache_read=cache_read,
+            cache_write=cache_write,
+            cost=cost,
+            created_at=at,
+        )
+
+    async def keep(self, *rows: Bound) -> None:
+        """Write rows that belong to no step of a turn: summaries and checkpoints."""
+        await self._database.write(*rows)
+
+    async def of_session(self, session: str) -> Spent:
+        """All that a session ever spent."""
+        return Spent(*(await self._database.read(_OF_SESSION(session=session)))[0])
+
+    async def by_model(self, since: float = 0.0, session: str | None = None) -> Sequence[Spent]:
+        """Sums per model since a moment, of one session or of all."""
+        statement = _SINCE(since=since) if session is None else _OF_SESSION_SINCE(session=session, since=since)
+        return [replace(Spent(*tuple(row)[1:]), model=row[0]) for row in await self._database.read(statement)]
