@@ -119,7 +119,7 @@ async def test_nobody_s_answer_is_no(tmp_path: Path) -> None:
     async with world.running() as core:
         assert await asked(core) == question
         while not world.clock.sleepers:
-            await asyncio.sleep(0)
+            await core.messages()
         world.clock.advance(2)
         await core.settled()
         assert trail.times == 0 and "denied" in (await results(core))[0]
@@ -219,7 +219,7 @@ async def test_waiting_for_a_person_costs_the_turn_no_time(tmp_path: Path) -> No
         async with asyncio.timeout(PATIENCE):
             until = asyncio.get_running_loop().time() + 0.2
             while asyncio.get_running_loop().time() < until:
-                await asyncio.sleep(0)
+                await core.messages()
         assert core.engine.running("memory:here")
         await core.say("this one")
         await core.settled()
