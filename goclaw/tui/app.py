@@ -5,7 +5,6 @@ from outside, and only where there is a terminal; Textual is imported here and i
 """
 
 import asyncio
-import gc
 import os
 import time
 from dataclasses import dataclass
@@ -18,24 +17,21 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Static
 
+from goclaw.clock import RealClock
 from goclaw.errors import StateError
-from goclaw.events import AcceptKind, MessageStored, StreamRestarted, ThinkingStreamed, TurnFinished, TurnStarted
-from goclaw.messages import AssistantMessage
-from goclaw.tui.client import Received
+from goclaw.tui import clipboard, colourless
+from goclaw.tui.incoming import FIRST_ROWS, Incoming, Parts
 from goclaw.tui.link import Link
 from goclaw.tui.recall import FILE, Recall
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
-from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.follow import FollowedScroll
 from goclaw.tui.widgets.log_view import LogView
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.status_bar import StatusBar
-from goclaw.wire import MAX_FRAME, Accepted, Attached, Refused, Status
+from goclaw.wire import MAX_FRAME
 
 LEAVE = ("/quit", "/exit")
-FIRST_ROWS = 30
-"""Rows that are shown at first; more come when somebody scrolls up."""
 OLDER_ROWS = 40
 LAYOUTS = ("-split", "-chat", "-log")
 ASK_SECONDS = 3.0
@@ -65,9 +61,10 @@ class Farewell:
 
 
 class Terminal(App[Farewell]):
-    """The program. Implements `link.Watcher`."""
+    """The program: what stands where, and what the person does. `Incoming` shows what comes from the daemon."""
 
-    CSS = """
+    CSS = (
+        """
     Screen { layout: vertical; }
     #panes { height: 1fr; }
     Conversation { width: 3fr; scrollbar-background: $background; scrollbar-color: $surface-lighten-2; }
@@ -78,6 +75,8 @@ class Terminal(App[Farewell]):
     #jump { display: none; height: 1; background: $accent; color: $text; text-align: center; }
     #jump.-shown { display: block; }
     """
+        + colourless.CSS
+    )
     TITLE = "GoClaw"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -92,17 +91,17 @@ class Terminal(App[Farewell]):
     ]
 
     def __init__(self, place: Place, session: str) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True if colourless.is_wanted() else None)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
         self._recall = Recall(place.state_dir / FILE)
-        self._link = Link(place.socket, session, self, FIRST_ROWS)
+        self._link = Link(place.socket, session, FIRST_ROWS)
         self._conversation = Conversation()
         self._completion = Completion()
         self._prompt = Prompt(self._recall, self._completion)
         self._bar = StatusBar(session)
         self._log_view = LogView(place.log)
-        self._greeted = False
-        self._running_since: float | None = None
+        parts = Parts(self._conversation, self._completion, self._prompt, self._bar)
+        self._incoming = Incoming(self._link, parts, RealClock())
         self._asked_at = float("-inf")
         self._layout = 0
 
@@ -127,7 +126,7 @@ class Terminal(App[Farewell]):
         self._prompt.focus()
         self._load_recall()
         self._attend()
-        self.set_interval(1.0, self._tick)
+        self.set_interval(1.0, self._incoming.tick)
 
     @work
     async def _load_recall(self) -> None:
@@ -135,73 +134,7 @@ class Terminal(App[Farewell]):
 
     @work
     async def _attend(self) -> None:
-        await self._link.run()
-
-    # What comes from the daemon
-
-    async def attached(self, attached: Attached, *, resumed: bool) -> None:
-        """The connection stands."""
-        self._bar.connection("connected")
-        self._completion.know(attached.commands)
-        full = len(attached.history) >= FIRST_ROWS
-        await self._conversation.attached(attached.history, attached.partial, resumed=resumed, more=full)
-        if not self._greeted:
-            self._greeted = True
-            await self._conversation.note(Note(attached.greeting))
-        if attached.history or attached.partial:
-            self._set_running(bool(attached.partial) or _is_unanswered(attached.history[-1]))
-            self._say_doing(thinking=False)
-        self._link.ask_status()
-        _collect_garbage_again()
-
-    async def received(self, received: Received) -> None:
-        """Something came."""
-        match received:
-            case Accepted():
-                await self._accepted(received)
-            case Status():
-                self._bar.numbers(received.numbers)
-            case Refused():
-                await self._refused(received.reason)
-            case _:
-                await self._conversation.show(received)
-                if isinstance(received, TurnStarted):
-                    self._set_running(True)
-                elif isinstance(received, TurnFinished):
-                    self._set_running(False)
-                self._say_doing(thinking=isinstance(received, ThinkingStreamed))
-                if isinstance(received, MessageStored | TurnFinished | StreamRestarted):
-                    self._link.ask_status()
-
-    async def lost(self, reason: str) -> None:
-        """The connection broke; the link goes on trying."""
-        _collect_garbage_again()
-        self._bar.connection("reconnecting" if self._greeted else "no daemon")
-        self._prompt.border_subtitle = f"{len(self._link.unsent())} not sent yet" if self._link.unsent() else ""
-
-    async def _accepted(self, accepted: Accepted) -> None:
-        turn, acceptance = f"socket:{accepted.id}", accepted.acceptance
-        self._prompt.border_subtitle = ""
-        match acceptance.kind:
-            case AcceptKind.REPLY:
-                await self._conversation.settle(turn, Note(acceptance.text, "reply"))
-                self._link.ask_status()
-            case AcceptKind.IGNORED:
-                await self._conversation.settle(turn, Note("You may not write to this session.", "error"))
-            case AcceptKind.DUPLICATE if acceptance.turn != turn:
-                await self._conversation.settle(turn, Note("Done; the answer was lost in the break."))
-            case _:
-                pass  # it becomes a row
-
-    async def _refused(self, reason: str) -> None:
-        given_up = self._link.refused()
-        if given_up is None:
-            await self._conversation.note(Note(reason, "error"))
-            return
-        turn, text = given_up
-        await self._conversation.settle(turn, Note(f"Not taken: {reason}", "error"))
-        if not self._prompt.text:
-            self._prompt.put(text)
+        await self._link.run(self._incoming)
 
     # What comes from the person
 
@@ -259,8 +192,7 @@ class Terminal(App[Farewell]):
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
-            self.notify("Copied.", timeout=1)
-        elif self._running_since is not None and self._link.connected:
+        elif self._incoming.running and self._link.connected:
             self.action_stop()
         elif self._prompt.text:
             self._recall.add(self._prompt.take())
@@ -272,9 +204,26 @@ class Terminal(App[Farewell]):
             lost = f" {unsent} message(s) were not sent." if unsent else ""
             self.notify(f"Ctrl+C again leaves; the daemon goes on.{lost}", timeout=ASK_SECONDS)
 
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy to the clipboard of the terminal that the person sits at, and say whether it was done."""
+        if not clipboard.fits(text):
+            most = clipboard.LONGEST_COPY // 1000
+            self.notify(f"Not copied: terminals take {most} kB at most. Select less.", severity="error")
+            return
+        self.notify("Copied.", timeout=1)
+        if clipboard.in_tmux():
+            self._copy_through_tmux(text)
+        else:
+            super().copy_to_clipboard(text)
+
+    @work(group="copy")
+    async def _copy_through_tmux(self, text: str) -> None:
+        if not await clipboard.copy_through_tmux(text):
+            super().copy_to_clipboard(text)
+
     def action_stop(self) -> None:
         """Stop the turn, if one runs."""
-        if self._running_since is not None and self._link.connected:
+        if self._incoming.running and self._link.connected:
             self._link.submit("/stop")
 
     def action_layout(self) -> None:
@@ -316,37 +265,6 @@ class Terminal(App[Farewell]):
 
     def _leave(self) -> None:
         self.exit(Farewell(self._link.connected, tuple(self._link.unsent())))
-
-    # Time
-
-    def _set_running(self, running: bool) -> None:
-        if running != (self._running_since is not None):
-            self._running_since = time.monotonic() if running else None
-            self._tick()
-
-    def _say_doing(self, *, thinking: bool) -> None:
-        """What the turn is at, above the input."""
-        doing = "thinking" if thinking else "working"
-        title = f"{doing} · Esc stops" if self._running_since is not None else ""
-        if self._prompt.border_title != title:
-            self._prompt.border_title = title
-
-    def _tick(self) -> None:
-        since = self._running_since
-        self._bar.elapsed(None if since is None else time.monotonic() - since)
-        self._conversation.tick()
-
-
-def _collect_garbage_again() -> None:
-    """After a start without (see `cli.home`)."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-
-
-def _is_unanswered(row: MessageStored) -> bool:
-    """Whether a turn is under way after this last row."""
-    return not isinstance(row.message, AssistantMessage) or bool(row.message.calls)
 
 
 async def open_terminal(place: Place, session: str, *, mouse: bool = True) -> Farewell:

@@ -40,10 +40,9 @@ class Watcher(Protocol):
 class Link:
     """Attaches, listens and sends. `run` does the work; the other methods may be called at any time."""
 
-    def __init__(self, socket: Path, session: str, watcher: Watcher, limit: int) -> None:
+    def __init__(self, socket: Path, session: str, limit: int) -> None:
         self._socket = socket
         self._session = session
-        self._watcher = watcher
         self._limit = limit
         self._last_row = 0
         self._waiting: dict[str, str] = {}
@@ -75,16 +74,16 @@ class Link:
         message_id = next(iter(self._waiting))
         return turn_of(message_id), self._waiting.pop(message_id)
 
-    async def run(self) -> None:
-        """Stay attached until cancelled."""
+    async def run(self, watcher: Watcher) -> None:
+        """Stay attached until cancelled, and tell `watcher` everything."""
         while True:
             try:
-                await self._attend()
+                await self._attend(watcher)
                 reason = "the daemon ended"
             except StateError as error:
                 reason = str(error)
             self.connected = False
-            await self._watcher.lost(reason)
+            await watcher.lost(reason)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def older(self, limit: int) -> list[MessageStored]:
@@ -96,7 +95,7 @@ class Link:
         async with attach(self._socket, self._session, limit=limit) as client:
             return client.attached.history
 
-    async def _attend(self) -> None:
+    async def _attend(self, watcher: Watcher) -> None:
         limit = MISSED_ROWS if self._last_row else self._limit
         async with attach(self._socket, self._session, after=self._last_row, limit=limit) as client:
             history = client.attached.history
@@ -106,14 +105,14 @@ class Link:
             for message_id in self._waiting:
                 self._outgoing.put_nowait(message_id)
             self.connected = True
-            await self._watcher.attached(client.attached, resumed=resumed)
+            await watcher.attached(client.attached, resumed=resumed)
             async with background(self._send(client), "sending"):
                 async for received in client.received():
                     if isinstance(received, MessageStored):
                         self._saw([received])
                     elif isinstance(received, Accepted):
                         self._waiting.pop(received.id, None)
-                    await self._watcher.received(received)
+                    await watcher.received(received)
 
     def _saw(self, rows: list[MessageStored]) -> None:
         self._last_row = max([self._last_row, *(row.row for row in rows)])

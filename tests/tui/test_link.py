@@ -45,8 +45,8 @@ class Notes:
 
 async def test_rows_come_once_through_any_number_of_breaks(tmp_path: Path) -> None:
     stage, notes = Stage(tmp_path), Notes()
-    link = Link(stage.place.socket, SESSION, notes, limit=10)
-    async with background(link.run(), "link"):
+    link = Link(stage.place.socket, SESSION, limit=10)
+    async with background(link.run(notes), "link"):
         for run in range(3):
             stage.gateway.store("t", UserMessage("while nobody listened"))
             async with stage.daemon() as daemon:
@@ -59,10 +59,10 @@ async def test_rows_come_once_through_any_number_of_breaks(tmp_path: Path) -> No
 
 async def test_what_was_not_acknowledged_is_sent_again_in_order_and_taken_once(tmp_path: Path) -> None:
     stage, notes = Stage(tmp_path), Notes()
-    link = Link(stage.place.socket, SESSION, notes, limit=10)
+    link = Link(stage.place.socket, SESSION, limit=10)
     turns = [link.submit("one"), link.submit("two")]
     assert link.unsent() == ["one", "two"]
-    async with background(link.run(), "link"):
+    async with background(link.run(notes), "link"):
         async with stage.daemon() as daemon:
             await notes.until(accepted=2)
             assert [heard.id for heard in daemon.heard] == turns
@@ -70,7 +70,7 @@ async def test_what_was_not_acknowledged_is_sent_again_in_order_and_taken_once(t
 
 
 async def test_what_the_daemon_refuses_is_given_back(tmp_path: Path) -> None:
-    link = Link(tmp_path / "s", SESSION, Notes(), limit=10)
+    link = Link(tmp_path / "s", SESSION, limit=10)
     turn = link.submit("too many")
     assert link.refused() == (turn, "too many")
     assert link.refused() is None

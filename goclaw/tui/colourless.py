@@ -1,0 +1,29 @@
+"""How the client looks where the person wants no colours (NO_COLOR, https://no-color.org).
+
+Textual's own answer to NO_COLOR is shades of grey, which are colours to a terminal. With `ansi_color` it sends none;
+what colours said until then is said here by bold, dim and reversed letters and by the strength of lines.
+"""
+
+import os
+
+CSS = """
+Screen:nocolor > .screen--selection { text-style: reverse; }
+Note.-notice:nocolor { text-style: dim; }
+Note.-error:nocolor { text-style: bold; border-left: heavy $error; }
+Said.-waiting:nocolor { text-style: dim; border-left: solid $accent; }
+ToolCard:nocolor { text-style: dim; }
+ToolCard.-failed:nocolor { text-style: bold; border-left: heavy $error; }
+Prompt:nocolor:focus { border: heavy $accent; }
+Prompt:nocolor .text-area--placeholder { text-style: dim; }
+LogView:nocolor:focus { border-left: heavy $accent; }
+OptionList:nocolor > .option-list--option-highlighted { text-style: reverse; }
+#jump:nocolor { text-style: reverse; }
+StatusBar:nocolor { text-style: reverse; }
+Toast:nocolor { border: solid $accent; padding: 0 1; }
+Toast.-error:nocolor { border: heavy $error; text-style: bold; }
+"""
+
+
+def is_wanted() -> bool:
+    """Whether NO_COLOR is set, and not to nothing."""
+    return bool(os.environ.get("NO_COLOR"))
