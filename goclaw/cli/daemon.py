@@ -1,6 +1,7 @@
 """The daemon in this process, until somebody ends it."""
 
 import asyncio
+import faulthandler
 import gc
 import os
 import signal
@@ -9,13 +10,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from goclaw.app import open_app
+from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
+from goclaw.health.vitals import open_vitals
 from goclaw.logs import open_logs
 
 
 def run_daemon(work: Coroutine[Any, Any, None]) -> None:
     """Run the daemon's own loop: uvloop where there is one."""
+    # Should the interpreter itself break, or a service manager's watchdog send SIGABRT: every thread's last place.
+    faulthandler.enable()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(work)
 
@@ -35,7 +40,12 @@ async def serve(config: Config) -> None:
 
 
 async def _serve(config: Config) -> None:
-    async with _stop_signals() as stopping, open_app(config) as app:
+    clock = RealClock()
+    async with (
+        _stop_signals() as stopping,
+        open_vitals(clock) as vitals,
+        open_app(config, clock, vitals=vitals.lines) as app,
+    ):
         print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
         with suppress(ConfigError):
             await app.models.agent()
@@ -43,7 +53,9 @@ async def _serve(config: Config) -> None:
         # What is there now stays to the end: the collector need never look at it again.
         gc.freeze()
         gc.enable()
+        await vitals.ready()
         await stopping.wait()
+        await vitals.stopping()
         print("Stopping; what is unfinished goes on at the next start.", flush=True)
 
 

@@ -1,0 +1,103 @@
+"""What the state folder takes on the disk and what is free beside it, for `/status`, `goclaw status` and doctor."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+
+KEEP_SECONDS = 60.0
+"""How long a measurement is good for: `/status` must stay fast in a folder with many pictures."""
+LOW_BYTES = 500_000_000
+"""Less than this is a warning: a day of logs, pictures and conversations of a busy bot fits in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """Bytes."""
+
+    database: int
+    """With its log and the memory index."""
+    media: int
+    """Pictures and long outputs."""
+    logs: int
+    free: int
+    """What a plain user can still write."""
+
+    def text(self) -> str:
+        """`12 MB database, 40 MB media, 3 MB logs; 87 GB free`, with a warning where that is little."""
+        line = (
+            f"{amount(self.database)} database, {amount(self.media)} media, {amount(self.logs)} logs; "
+            f"{amount(self.free)} free"
+        )
+        return f"{line}. {self.warning}" if self.warning else line
+
+    @property
+    def warning(self) -> str:
+        """What is wrong and what helps; empty when nothing is."""
+        if self.free >= max(LOW_BYTES, self.database):
+            return ""
+        needed = "a backup or an upgrade needs room for a copy of the database" if self.free < self.database else ""
+        reason = needed or "without room nothing that is said can be kept"
+        return f"Low disk space: {reason}. Free some, or move the state folder"
+
+    def numbers(self) -> dict[str, int | bool]:
+        """The same for machines."""
+        return {**asdict(self), "low": bool(self.warning)}
+
+
+class DiskGauge:
+    """Measures when asked, in a thread, at most once a minute."""
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._measured: DiskUse | None = None
+        self._at = 0.0
+        self._measuring = asyncio.Lock()
+
+    async def use(self) -> DiskUse:
+        """What is used and free now, or was within the last minute."""
+        async with self._measuring:
+            if self._measured is None or self._clock.monotonic() - self._at >= KEEP_SECONDS:
+                self._measured = await asyncio.to_thread(measure, self._config)
+                self._at = self._clock.monotonic()
+        return self._measured
+
+
+def measure(config: Config) -> DiskUse:
+    """Look now. Files that come and go meanwhile are no trouble; what does not exist yet takes nothing."""
+    state = config.state_dir
+    databases = (config.database_path, state / "memory.db")
+    return DiskUse(
+        database=sum(_size(path.with_name(path.name + ending)) for path in databases for ending in ("", "-wal")),
+        media=sum(_sizes(state / "blobs")),
+        logs=sum(_sizes(state / "logs")),
+        free=shutil.disk_usage(_existing(state)).free,
+    )
+
+
+def amount(count: int) -> str:
+    """Bytes in words: `0 MB`, `4.2 MB`, `87 GB`. A million bytes are a MB, as on the box of a disk."""
+    value, unit = (count / 1e9, "GB") if count >= 995e6 else (count / 1e6, "MB")
+    return f"{value:.1f} {unit}" if 0.05 <= value < 9.95 else f"{value:,.0f} {unit}"
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for place, _, files in os.walk(folder):
+        yield from (_size(Path(place, name)) for name in files)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())

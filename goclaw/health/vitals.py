@@ -1,0 +1,76 @@
+"""The daemon's vital signs, for as long as it runs: heartbeat, watchdog, and a dump of all tasks on SIGUSR2."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+
+from goclaw.clock import Clock
+from goclaw.health.heartbeat import RECENT_SECONDS, Heartbeat, listening
+from goclaw.health.stacks import task_stacks
+from goclaw.health.systemd import Notifier
+from goclaw.supervise import background
+
+log = logging.getLogger(__name__)
+
+
+class Vitals:
+    """Made by `open_vitals`."""
+
+    def __init__(self, heartbeat: Heartbeat, notifier: Notifier) -> None:
+        self._heartbeat = heartbeat
+        self._notifier = notifier
+        self._phase = "Starting"
+
+    async def ready(self) -> None:
+        """From now on the daemon answers: tell the service manager."""
+        self._phase = "Running"
+        await self._notifier.tell(READY=1, STATUS=self.status())
+
+    async def stopping(self) -> None:
+        """The daemon winds down: tell the service manager."""
+        self._phase = "Stopping"
+        await self._notifier.tell(STOPPING=1, STATUS=self.status())
+
+    def status(self) -> str:
+        """One line, for `systemctl status`."""
+        return f"{self._phase}; event loop {self._delay()}"
+
+    def lines(self) -> Mapping[str, str]:
+        """For `/status` and `goclaw status`: name and text."""
+        return {"Event loop": self._delay()}
+
+    def _delay(self) -> str:
+        return f"late by {1000 * self._heartbeat.worst():,.0f} ms at worst in the last {RECENT_SECONDS / 60:g} min"
+
+
+@asynccontextmanager
+async def open_vitals(clock: Clock, environ: MutableMapping[str, str] = os.environ) -> AsyncIterator[Vitals]:
+    """Watch the running loop while the block runs. `environ` tells of a service manager; it loses those variables."""
+    heartbeat, notifier = Heartbeat(clock), Notifier.of(environ, clock)
+    vitals = Vitals(heartbeat, notifier)
+    with listening(heartbeat), _dump_on_signal():
+        async with (
+            background(heartbeat.beat(), "heartbeat"),
+            background(notifier.feed_watchdog(vitals.status), "watchdog of the service manager"),
+        ):
+            yield vitals
+
+
+@contextmanager
+def _dump_on_signal() -> Iterator[None]:
+    """SIGUSR2 writes where all tasks stand into the log. A loop that is stuck hears nothing: see `heartbeat`."""
+    loop = asyncio.get_running_loop()
+
+    def dump() -> None:
+        tasks = asyncio.all_tasks(loop)
+        # Louder than it is, so that it is there whatever the level: somebody asked for it.
+        log.warning("%d tasks, asked for with SIGUSR2", len(tasks), extra={"stack": task_stacks(tasks)})
+
+    loop.add_signal_handler(signal.SIGUSR2, dump)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGUSR2)

@@ -1,0 +1,163 @@
+"""A daemon that can be watched: by a service manager, by its log, by whoever asks where it stands."""
+
+import asyncio
+import json
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.daemon import ROOT, START_SECONDS, Installation
+from tests.acceptance.model import EchoModel
+from tests.acceptance.waiting import eventually
+from tests.fake_telegram.server import FakeTelegram
+
+pytestmark = [pytest.mark.slow]
+
+ANN = 5
+STALL = """
+import pathlib, threading
+from goclaw.commands.base import Command, CommandContext, Reply
+
+async def _stall(context: CommandContext) -> Reply:
+    while not pathlib.Path(context.arguments).exists():
+        threading.Event().wait(0.05)
+    return Reply("going on")
+
+COMMAND = Command("stall", "Hold everything up until a file exists", _stall)
+"""
+
+
+@pytest.fixture
+async def bare(folder: Path) -> AsyncIterator[Installation]:
+    """No configuration at all."""
+    made = Installation(folder)
+    yield made
+    if made.process is not None:
+        await made.kill()
+
+
+@pytest.fixture
+def manager(folder: Path) -> Iterator[socket.socket]:
+    """A service manager's socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(folder / "notify"))
+        listening.setblocking(False)
+        yield listening
+
+
+@pytest.fixture
+def stalling(folder: Path) -> Path:
+    """A plugin as others install them: its command blocks the event loop, which no code of ours does."""
+    packages = folder / "packages"
+    described = packages / "stalling-1.0.dist-info"
+    described.mkdir(parents=True)
+    (packages / "stalling.py").write_text(STALL)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: stalling\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[goclaw.plugins]\ncommands.stall = stalling:COMMAND\n")
+    return packages
+
+
+def log_of(home: Installation) -> list[dict[str, Any]]:
+    """The records of the log, oldest first."""
+    path = home.state / "logs" / "goclaw.log"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def logged(home: Installation, text: str) -> list[dict[str, Any]]:
+    return [record for record in log_of(home) if text in record["event"]]
+
+
+async def hear(manager: socket.socket, beginning: str) -> None:
+    """Wait for a message that begins like this."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(START_SECONDS):
+        while not (await loop.sock_recv(manager, 4096)).decode().startswith(beginning):
+            pass
+
+
+async def test_a_service_manager_hears_when_it_answers_that_it_lives_and_when_it_ends(
+    bare: Installation, manager: socket.socket, folder: Path
+) -> None:
+    bare.environment = {"NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": "400000"}
+    await bare.spawn()
+    await hear(manager, "READY=1\nSTATUS=Running; event loop")
+    assert "GoClaw is running." in bare.output and (bare.state / "goclaw.sock").exists()
+    for _ in range(3):
+        await hear(manager, "WATCHDOG=1\nSTATUS=Running")
+    stopping = asyncio.create_task(bare.stop())
+    await hear(manager, "STOPPING=1\nSTATUS=Stopping")
+    assert await stopping == 0
+
+
+async def test_a_stuck_event_loop_is_shown_in_the_log_and_in_the_status(
+    bare: Installation, stalling: Path, folder: Path
+) -> None:
+    bare.environment = {"PYTHONPATH": f"{ROOT}:{stalling}"}
+    await bare.start()
+    held_up = asyncio.create_task(bare.run("send", f"/stall {folder / 'gate'}"))
+    (stuck,) = await eventually(lambda: logged(bare, "the event loop has been stuck"), START_SECONDS)
+    assert stuck["level"] == "error"
+    assert "stalling.py" in stuck["stack"] and "in _stall" in stuck["stack"]
+    (folder / "gate").touch()
+    assert (await held_up).out == "going on\n"
+    await eventually(lambda: logged(bare, "the event loop goes on after"))
+    assert len(logged(bare, "the event loop has been stuck")) == 1, "once per incident"
+    details = json.loads((await bare.run("status", "--json")).out)["details"]
+    late = int(details["Event loop"].split(" ms")[0].rpartition(" ")[2].replace(",", ""))
+    assert late >= 4000
+
+
+async def test_sigusr2_writes_every_task_into_the_log_and_the_daemon_goes_on(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    gate = model.gate("m1")
+    await telegram.world.say("m1 plain", user=ANN)
+    await gate.reached.wait()
+    assert home.process is not None
+    home.process.send_signal(signal.SIGUSR2)
+    (dump,) = await eventually(lambda: logged(home, "asked for with SIGUSR2"))
+    assert "lane telegram:5" in dump["stack"] and "turn telegram:" in dump["stack"], "what runs, by name"
+    assert "in _stream" in dump["stack"], "and where it waits: for the model"
+    gate.opened.set()
+    assert (await telegram.wait_sent(ANN))[0].text == "answer m1 (end)"
+
+
+async def test_the_log_tells_a_turns_story_with_its_ids_and_without_its_words(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    home.environment = {"TELEGRAM_BOT_TOKEN": telegram.token}
+    await home.start(telegram)
+    await telegram.world.say("m1 exec canary-in-a-message", user=ANN)
+    await telegram.wait_sent(ANN)
+    await eventually(lambda: logged(home, "delivered to telegram"))
+    story = [record for record in log_of(home) if record.get("turn")]
+    assert len({record["turn"] for record in story}) == 1 and story[0]["turn"].startswith("telegram:")
+    assert {record["session"] for record in story} == {"telegram:5"}
+    events = [record["event"] for record in story]
+    beginnings = ["turn started", "model openai-chat:echo answered in", "tool exec finished in"]
+    beginnings += ["model openai-chat:echo answered in", "turn answered in", "delivered to telegram"]
+    assert [event[: len(begin)] for event, begin in zip(events, beginnings, strict=True)] == beginnings
+    tool = next(record for record in story if record["event"].startswith("tool exec"))
+    assert tool["tool"] == "exec" and tool["call"]
+    everything = (home.state / "logs" / "goclaw.log").read_text() + home.output
+    assert "canary-in-a-message" not in everything and "answer m1" not in everything
+    assert telegram.token not in everything and "sk-none" not in everything
+
+
+async def test_a_turn_that_failed_says_why_in_the_log(home: Installation, telegram: FakeTelegram) -> None:
+    """The person reads it, and so does the operator, who sees no chat."""
+    home.config["models"] = {"agent": "openai-chat:echo"}
+    home.config["providers"] = {"openai-chat": {"base_url": "http://127.0.0.1:9", "api_key": "sk-none"}}
+    home.write_config()
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=ANN)
+    (sent,) = await telegram.wait_sent(ANN)
+    (end,) = await eventually(lambda: logged(home, "turn failed in"))
+    assert end["level"] == "warning" and end["session"] == "telegram:5"
+    assert sent.text.split()[0] in end["event"]

@@ -1,0 +1,51 @@
+"""The vital signs together: what the manager hears of a life, and SIGUSR2."""
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+
+from goclaw.clock import RealClock
+from goclaw.health.vitals import open_vitals
+from tests.health.records import Records
+
+PATIENCE = 20.0
+
+
+async def test_a_manager_hears_of_the_whole_life(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "notify"))
+        listening.setblocking(False)
+        loop, environ = asyncio.get_running_loop(), {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "100"}
+        heard: list[str] = []
+        async with asyncio.timeout(PATIENCE), open_vitals(RealClock(), environ) as vitals:
+            await vitals.ready()
+            while not any(message.startswith("READY=1\nSTATUS=Running") for message in heard):
+                heard.append((await loop.sock_recv(listening, 4096)).decode())
+            await vitals.stopping()
+            while not any(message.startswith("STOPPING=1\nSTATUS=Stopping") for message in heard):
+                heard.append((await loop.sock_recv(listening, 4096)).decode())
+            while not heard[-1].startswith("WATCHDOG=1\nSTATUS=Stopping"):
+                heard.append((await loop.sock_recv(listening, 4096)).decode())
+
+
+async def test_the_status_has_the_worst_delay() -> None:
+    async with open_vitals(RealClock(), {}) as vitals:
+        assert list(vitals.lines()) == ["Event loop"]
+        assert "ms at worst" in vitals.lines()["Event loop"]
+
+
+async def test_sigusr2_writes_where_all_tasks_stand(records: Records) -> None:
+    before = signal.getsignal(signal.SIGUSR2)
+    gate = asyncio.Event()
+    async with open_vitals(RealClock(), {}):
+        waiting = asyncio.create_task(gate.wait(), name="somebody who waits")
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        record = await asyncio.to_thread(records.wait_for, "SIGUSR2")
+        gate.set()
+        await waiting
+    assert "1 task: somebody who waits:\n" in record.__dict__["stack"]
+    assert "heartbeat" in record.__dict__["stack"]
+    assert signal.getsignal(signal.SIGUSR2) == before
