@@ -1,6 +1,7 @@
 """The daemon's log as it grows: JSON lines of the file, read in the same uid, as lines for people."""
 
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +13,11 @@ from goclaw.tui.text import one_line, printable
 
 TAIL_BYTES = 64 << 10
 """What is read of an old log at first, and at most at a time."""
-USUAL = ("event", "level", "logger", "timestamp", "exception")
+IDS = ("turn", "session", "tool", "call", "delivery")
+"""Whose work a record is about; the last two only repeat what the first ones and the text say."""
+USUAL = ("event", "level", "logger", "timestamp", "exception", "stack", *IDS)
+SHORT_ID = 6
+"""The last characters of a turn's id: enough to tell the turns of an hour apart. `goclaw logs --turn` takes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,9 @@ class LogLine:
     level: str
     text: str
     details: str
-    """`name=value` of everything else that was recorded."""
+    """Short ids, then `name=value` of everything else that was recorded."""
+    trace: str = ""
+    """The traceback, or where threads and tasks stood; many lines."""
 
 
 class LogTail:
@@ -73,20 +80,37 @@ class LogTail:
 
 def parse(line: bytes) -> LogLine | None:
     """A line of the file; None for what is no record."""
+    record = record_of(line)
+    return None if record is None else shown(record)
+
+
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """What was recorded; None for what is no record."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(record, dict):
-        return None
-    details = "  ".join(f"{name}={_value(value)}" for name, value in record.items() if name not in USUAL)
-    last = str(record.get("exception", "")).strip().splitlines()[-1:]
+    return record if isinstance(record, dict) else None
+
+
+def shown(record: Mapping[str, Any]) -> LogLine:
+    """A record for people."""
+    exception = str(record.get("exception", "")).strip()
+    details = [f"{name}={_value(value)}" for name, value in record.items() if name not in USUAL]
     return LogLine(
         _time(record.get("timestamp")),
         str(record.get("level", "info")),
         printable(str(record.get("event", ""))),
-        one_line("  ".join([details, *last]).strip(), 300),
+        one_line("  ".join([*_ids(record), *details, *exception.splitlines()[-1:]]), 300),
+        printable(str(record.get("stack", "")).strip() or exception),
     )
+
+
+def _ids(record: Mapping[str, Any]) -> Iterator[str]:
+    turn, session, tool = (str(record.get(name, "")) for name in IDS[:3])
+    if turn:
+        yield f"#{turn.rpartition(':')[2][-SHORT_ID:]}"
+    yield from filter(None, (session, tool))
 
 
 def _value(value: Any) -> str:

@@ -52,11 +52,23 @@ def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
 
 
 def test_a_record_is_shown_with_its_details_and_the_last_line_of_its_traceback() -> None:
-    record = parse(line("turn failed", logger="goclaw.x", turn="t:1", count=2, exception="Traceback …\nValueError: no"))
+    record = parse(line("turn failed", logger="goclaw.x", count=2, exception="Traceback …\nValueError: no"))
     assert record is not None
     assert (record.level, record.text) == ("info", "turn failed")
-    assert record.details == "turn=t:1 count=2 ValueError: no"
+    assert record.details == "count=2 ValueError: no"
+    assert record.trace == "Traceback …\nValueError: no"
     assert len(record.time) == len("12:00:00")
+
+
+def test_the_ids_of_a_turn_are_short_and_come_first() -> None:
+    ids = {"turn": "socket:0a1b2c3d4e5f60718293", "session": "tui:ann", "call": "toolu_0123456789", "tool": "exec"}
+    record = parse(line("tool exec finished in 0.4 s", code=0, **ids, delivery="socket:0a1b:deliver:1"))
+    assert record is not None and record.details == "#718293 tui:ann exec code=0"
+
+
+def test_a_dump_of_stacks_is_kept_out_of_the_details() -> None:
+    record = parse(line("12 tasks, asked for with SIGUSR2", stack="1 task: lane\n  File \x1b[31m…\n"))
+    assert record is not None and (record.details, record.trace) == ("", "1 task: lane\n  File …")
 
 
 def test_what_is_no_record_is_passed_over_and_nothing_steers_the_terminal() -> None:
