@@ -45,7 +45,7 @@ from goclaw.supervise import background, keep_running
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.users import Users, open_users, tool_warnings
-from goclaw.workspace import Workspace
+from goclaw.workspace import Completion, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -255,13 +255,12 @@ def _details(app: App, session: str) -> Mapping[str, str]:
     return lines
 
 
-async def _files(app: App, actor: Actor, begun: str) -> Sequence[str]:
-    """Paths of the actor's workspace, for completion."""
-    workspace = await app.ground.environment.workspace(actor)
-    return await workspace.matching(begun)
-
-
 def _gateway(app: App) -> Gateway:
+    completion = Completion(app.ground.clock)
+
+    async def files(actor: Actor, begun: str) -> Sequence[str]:
+        return await completion.matching(await app.ground.environment.workspace(actor), begun)
+
     ports = CommandPorts(
         sessions=app.sessions,
         engine=app.engine,
@@ -282,7 +281,7 @@ def _gateway(app: App) -> Gateway:
             command_ports=ports,
             database=app.ground.database,
             engine=app.engine,
-            files=lambda actor, begun: _files(app, actor, begun),
+            files=files,
             journal=app.journal,
             limits=app.ground.config.limits,
             outbox=app.outbox,
@@ -301,6 +300,7 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
     known = [*catalog.TOOLS, *third_party("tools")]
     for warning in tool_warnings(ground.config.users_path, ground.users.all(), known):
         log.warning("%s", warning)
+    await app.sessions.compactor.restore()
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up %d turns and %d deliveries from before", turns, deliveries)
@@ -313,6 +313,8 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
         work = keep_running(name, partial(channel.run, gateway), ground.clock)
         await stack.enter_async_context(background(work, f"channel {name}"))
     await stack.enter_async_context(background(app.models.resolve(), "looking for models"))
+    debts = keep_running("owed summaries", app.sessions.debts.run, ground.clock)
+    await stack.enter_async_context(background(debts, "owed summaries"))
     await stack.enter_async_context(background(_prune(app), "pruning"))
 
 

@@ -96,13 +96,28 @@ class CompactionSettings(Section):
     max_messages: int = Field(500, ge=0, description="Compact past this many messages; 0: no limit.")
     min_messages: int = Field(20, ge=2, description="Messages kept at least.")
     keep_percent: int = Field(20, ge=1, le=90, description="Share of the messages that is kept.")
+    prefer_checkpoint: bool = Field(True, description="Take a checkpoint for the summary when it covers half.")
     timeout_seconds: float = Field(120, gt=0, description="How long a summary may take while a turn waits for it.")
+    full_timeout_seconds: float = Field(600, gt=0, description="How long one may take that nobody waits for.")
+    failure_threshold: int = Field(3, ge=1, description="Failures in a row after which `models.summary` is left alone.")
+    reset_minutes: float = Field(30, gt=0, description="For how long it is left alone.")
+    retry_interval_seconds: float = Field(60, gt=0, description="How often summaries that are owed are tried again.")
 
 
 class CheckpointSettings(Section):
-    """Checkpoints of long conversations (used by compaction). Checked, but none are made yet."""
+    """Checkpoints of long conversations, made in the background and used by compaction."""
 
-    enabled: bool = Field(True, description="Whether checkpoints are made. Without effect yet.")
+    enabled: bool = Field(True, description="Whether checkpoints are made.")
+    main_model: bool = Field(False, description="Whether the main model makes them when no other can: it costs money.")
+    min_tokens: int = Field(5_000, ge=0, description="None below this size of the context.")
+    every_turns: int = Field(10, ge=1, description="One after so many messages of people, besides 25, 50 and 75 %.")
+
+
+class FlushSettings(Section):
+    """What matters is written to `memory/` when the context is at 50 and at 75 %, silently."""
+
+    enabled: bool = Field(True, description="Whether it is done.")
+    main_model: bool = Field(False, description="Whether the main model does it when no other can: it costs money.")
 
 
 class MemorySettings(Section):
@@ -111,6 +126,9 @@ class MemorySettings(Section):
     enabled: bool = Field(True, description="Whether memory is indexed and searched.")
     paths: Names = Field((), description="More files and folders to search, relative to the workspace.")
     max_results: int = Field(6, ge=1, le=50, description="Hits that a search returns.")
+    flush: FlushSettings = Field(
+        default_factory=FlushSettings, description="Notes that are taken before a context is compacted."
+    )
 
 
 class ExecSettings(Section):
@@ -187,7 +205,7 @@ class Config(Section):
     providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
     compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
     checkpoint: CheckpointSettings = Field(
-        default_factory=CheckpointSettings, description="Checkpoints. Without effect yet."
+        default_factory=CheckpointSettings, description="Checkpoints."
     )
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")

@@ -1,38 +1,69 @@
 """How well summaries go: after a few failures in a row the summary chain is left alone for a while.
 
-The numbers are those of `/status` (goclaw-facts, "Compaction"): three failures, thirty minutes.
+Then one trial is let through: it works and all is well again, or the chain is left alone for as long once more. The
+numbers are those of `/status` (goclaw-facts, "Compaction"): three failures, thirty minutes.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from goclaw.clock import Clock
 
 FAILURE_THRESHOLD = 3
-RESET_MINUTES = 30
+RESET_MINUTES = 30.0
 
 
 @dataclass(slots=True)
 class CompactionHealth:
-    """Counts failures of the summary chain."""
+    """Counts failures of the summary chain, over restarts (`state`, `restore`)."""
 
     clock: Clock
+    threshold: int = FAILURE_THRESHOLD
+    reset_minutes: float = RESET_MINUTES
     failures: int = 0
-    last_attempt: float | None = field(default=None)
+    last_attempt: float | None = None
     """Seconds since the epoch; None: never."""
+    reason: str = ""
+    """Why the latest attempt failed, for people; empty: it did not."""
+    _trial: bool = False
 
     @property
     def degraded(self) -> bool:
         """The summary chain is passed over."""
-        return self.failures >= FAILURE_THRESHOLD and self.reset_in > 0
+        return self.failures >= self.threshold and self.reset_in > 0
 
     @property
     def reset_in(self) -> float:
         """Seconds until the summary chain is tried again."""
-        if self.last_attempt is None or self.failures < FAILURE_THRESHOLD:
+        if self.last_attempt is None or self.failures < self.threshold:
             return 0.0
-        return max(0.0, self.last_attempt + RESET_MINUTES * 60 - self.clock.now())
+        span = self.reset_minutes * 60
+        # A clock that was set back must not lock the chain out for longer than it ever would be.
+        return min(span, max(0.0, self.last_attempt + span - self.clock.now()))
 
-    def record(self, *, worked: bool) -> None:
+    def admit(self) -> bool:
+        """Whether the chain may be asked now; after a rest only one trial at a time. `release` ends an attempt."""
+        if self.degraded or (self.failures >= self.threshold and self._trial):
+            return False
+        self._trial = self.failures >= self.threshold
+        return True
+
+    def release(self) -> None:
+        """An attempt that was admitted is over, recorded or not."""
+        self._trial = False
+
+    def record(self, *, worked: bool, reason: str = "") -> None:
         """Count one attempt of the summary chain."""
         self.last_attempt = self.clock.now()
-        self.failures = 0 if worked else min(self.failures + 1, FAILURE_THRESHOLD)
+        self.failures = 0 if worked else min(self.failures + 1, self.threshold)
+        self.reason = "" if worked else reason
+
+    def state(self) -> dict[str, Any]:
+        """What outlives a restart, as JSON data."""
+        return {"failures": self.failures, "last_attempt": self.last_attempt, "reason": self.reason}
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Go on where an earlier run was."""
+        if state:
+            self.failures = min(int(state["failures"]), self.threshold)
+            self.last_attempt, self.reason = state["last_attempt"], state["reason"]

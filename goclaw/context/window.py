@@ -38,6 +38,8 @@ class Window:
     """What a session's next request is built from."""
 
     summary: str = ""
+    owed: bool = False
+    """The summary is a stub: what it stands for is still to be summarised."""
     entries: list[Entry] = field(default_factory=list)
     _counted: int = 0
     """Tokens that the provider counted for the first `_counted_entries` entries, its answer included."""
@@ -46,17 +48,23 @@ class Window:
     @classmethod
     def of(cls, compaction: StoredCompaction | None, stored: Sequence[StoredMessage]) -> "Window":
         """The window as the store has it."""
-        return cls(compaction.summary if compaction else "", [shown(message) for message in stored])
+        entries = [shown(message) for message in stored]
+        return cls(compaction.summary, compaction.retry_owed, entries) if compaction else cls(entries=entries)
 
     def append(self, entry: Entry) -> None:
         """Add what was just stored, unless a window that was loaded meanwhile has it."""
         if not any(known.row == entry.row for known in self.entries[-LOOK_BACK:]):
             self.entries.append(entry)
 
-    def keep_from(self, row: int, summary: str = "") -> None:
+    def keep_from(self, row: int, summary: str = "", *, owed: bool = False) -> None:
         """Drop every entry before `row`; `summary` stands for them from now on."""
         self.entries = [entry for entry in self.entries if entry.row >= row]
-        self.summary = summary
+        self.summary, self.owed = summary, owed
+        self._counted = self._counted_entries = 0
+
+    def swap_summary(self, summary: str) -> None:
+        """Put the real summary in the place of a stub."""
+        self.summary, self.owed = summary, False
         self._counted = self._counted_entries = 0
 
     def holds(self, row: int) -> bool:

@@ -15,6 +15,7 @@ from goclaw.bus import Bus
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.context.compaction import Ready
 from goclaw.context.tokens import estimate_text
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
@@ -34,6 +35,8 @@ from goclaw.events import (
 from goclaw.llm.base import Finished
 from goclaw.llm.open import cost
 from goclaw.messages import Image
+from goclaw.sessions.compacting import Compactor, CompactorPorts
+from goclaw.sessions.debts import Debts
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import Questions, TurnQuestions
 from goclaw.sessions.state import Contexts, Session
@@ -41,7 +44,7 @@ from goclaw.sessions.status import SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
 from goclaw.store.database import Bound
 from goclaw.store.settings import Settings
-from goclaw.store.spending import Spending
+from goclaw.store.spending import Purpose, Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.toolkit.dispatcher import CallScope, Dispatcher
@@ -79,9 +82,19 @@ class Sessions:
     def __init__(self, ports: SessionPorts) -> None:
         self._ports = ports
         self.models = ports.models
-        self.contexts = Contexts(
-            ports.transcripts, ports.settings, ports.models, ports.config.compaction, ports.clock, ports.bus.publish
+        self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
+        compaction = CompactorPorts(
+            clock=ports.clock,
+            models=ports.models,
+            publish=ports.bus.publish,
+            settings=ports.config.compaction,
+            spent=self._book_summary,
+            stored=ports.settings,
+            transcripts=ports.transcripts,
+            checkpoint=_no_checkpoint,
         )
+        self.compactor = Compactor(compaction)
+        self.debts = Debts(self.contexts, self.compactor, compaction)
         self.questions = ports.questions
         self.settings = ports.settings
         self.spending = ports.spending
@@ -129,7 +142,7 @@ class Sessions:
             compactions=await self._ports.transcripts.compactions(key),
             compacting=session.compacting,
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
-            pending_retries=0,
+            pending_retries=await self.debts.count(),
             model=models.main or models.sentence,
             details=details,
         )
@@ -181,7 +194,7 @@ class Sessions:
 
         async def make_room(too_long: bool) -> None:
             model = await ports.models.agent()
-            await self.contexts.make_room(session, model.context_window, too_long=too_long)
+            await self.compactor.make_room(session, model.context_window, too_long=too_long)
 
         return TurnPorts(
             transcripts=ports.transcripts,
@@ -191,7 +204,7 @@ class Sessions:
             fetch=self._fetch,
             opening=lambda: self._opening(inbound.actor, session),
             make_room=make_room,
-            spent=lambda turn_id, done: self._spent(session.key, turn_id, done),
+            spent=lambda turn_id, done: self._spent(session.key, turn_id, "answer", done),
             scope=CallScope(
                 actor=inbound.actor,
                 session=inbound.session,
@@ -205,12 +218,15 @@ class Sessions:
             ),
         )
 
-    def _spent(self, session: str, turn: str, done: Finished) -> Bound:
+    async def _book_summary(self, session: str, done: Finished) -> None:
+        await self.spending.keep(self._spent(session, "", "summary", done))
+
+    def _spent(self, session: str, turn: str, purpose: Purpose, done: Finished) -> Bound:
         usage, now = done.usage, self._ports.clock.now()
         return Spending.row(
             session,
             turn,
-            "answer",
+            purpose,
             done.spec,
             tokens=(usage.input, usage.output, usage.cache_read, usage.cache_write),
             cost=cost(done.spec, usage, self._ports.config, now),
@@ -225,7 +241,7 @@ class Sessions:
 
     async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         try:
-            return Outcome.ANSWERED, await self.contexts.compact(session, turn.inbound.text, forced=True)
+            return Outcome.ANSWERED, await self.compactor.compact(session, turn.inbound.text, forced=True)
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise
@@ -235,7 +251,7 @@ class Sessions:
         """A /compact that came after the last request of a turn."""
         request, session.compact_request = session.compact_request, None
         if request is not None:
-            await request.report(await self.contexts.compact(session, request.instructions, forced=True))
+            await request.report(await self.compactor.compact(session, request.instructions, forced=True))
 
     def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
         self._ports.bus.publish(TurnFinished(turn.id, turn.inbound.session, outcome, text))
@@ -260,3 +276,7 @@ def _taken_for_stop(turn: Turn) -> bool:
         return False
     task.uncancel()
     return True
+
+
+async def _no_checkpoint(session: str) -> Ready | None:
+    return None

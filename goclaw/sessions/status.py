@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goclaw.clock import Clock
-from goclaw.context.health import FAILURE_THRESHOLD, CompactionHealth
+from goclaw.context.health import CompactionHealth
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class SessionStatus:
             lines = ["  Ollama: not configured", "  Mode: main model only"]
         elif health.degraded:
             return [
-                f"  Ollama: degraded ({health.failures}/{FAILURE_THRESHOLD} failures)",
+                f"  Ollama: degraded ({health.failures}/{health.threshold} failures)",
                 "  Mode: fallback to main model",
                 f"  Reset in: {_minutes(health.reset_in)}",
                 *self._progress(),
             ]
         else:
-            lines = [f"  Ollama: healthy ({health.failures}/{FAILURE_THRESHOLD} failures)", "  Mode: normal"]
+            lines = [f"  Ollama: healthy ({health.failures}/{health.threshold} failures)", "  Mode: normal"]
         ago = "never" if health.last_attempt is None else f"{_minutes(clock.now() - health.last_attempt)} ago"
         return [*lines, f"  Last attempt: {ago}", f"  Pending retries: {self.pending_retries}", *self._progress()]
 

@@ -34,7 +34,11 @@ _LAST_ROW = Statement(
 )
 _ROWS_FROM = Statement(
     select(messages)
-    .where(messages.c.session == bindparam("session"), messages.c.id >= bindparam("first"))
+    .where(
+        messages.c.session == bindparam("session"),
+        messages.c.id >= bindparam("first"),
+        messages.c.id < bindparam("before"),
+    )
     .order_by(messages.c.id)
 )
 _TAIL = Statement(
@@ -55,7 +59,34 @@ _LAST_COMPACTION = Statement(
     .order_by(compactions.c.id.desc())
     .limit(1)
 )
-_COMPACTIONS = Statement(select(func.count()).where(compactions.c.session == bindparam("session")))
+_LAST_REAL = Statement(
+    select(compactions)
+    .where(
+        compactions.c.session == bindparam("session"),
+        compactions.c.first_kept > bindparam("start"),
+        compactions.c.first_kept <= bindparam("before"),
+        compactions.c.retry_owed.is_(False),
+    )
+    .order_by(compactions.c.id.desc())
+    .limit(1)
+)
+_later = compactions.alias()
+_OWED = Statement(
+    select(compactions)
+    .join(sessions, sessions.c.key == compactions.c.session)
+    .where(
+        compactions.c.retry_owed.is_(True),
+        compactions.c.first_kept > sessions.c.context_start,
+        ~select(_later.c.id)
+        .where(_later.c.session == compactions.c.session, _later.c.id > compactions.c.id)
+        .exists(),
+    )
+    .order_by(compactions.c.id)
+)
+_COMPACTIONS = Statement(
+    # A summary that was owed and came later is no compaction of its own.
+    select(func.count()).where(compactions.c.session == bindparam("session"), compactions.c.pays.is_(None))
+)
 _of_it = messages.c.session == sessions.c.key
 _last = messages.alias()
 _last_at = (
@@ -123,6 +154,10 @@ class StoredCompaction:
     tokens_after: int
     at: float
     retry_owed: bool = False
+    id: int = 0
+    """The row; 0 while it is not stored."""
+    pays: int | None = None
+    """The compaction whose stub this summary replaces."""
 
 
 def rows_of(message: Message, origin: Origin) -> list[Bound]:
@@ -211,6 +246,20 @@ def _message(row: sqlite3.Row) -> Message:
             return ToolResult(row["call_id"], row["name"], row["text"], bool(row["is_error"]))
 
 
+def _compaction(row: sqlite3.Row) -> StoredCompaction:
+    return StoredCompaction(
+        row["summary"],
+        row["source"],
+        row["first_kept"],
+        row["tokens_before"],
+        row["tokens_after"],
+        row["created_at"],
+        bool(row["retry_owed"]),
+        row["id"],
+        row["pays"],
+    )
+
+
 class Transcripts:
     """Questions about conversations, and the two changes that are not steps of a turn: `/clear` and a compaction."""
 
@@ -226,7 +275,7 @@ class Transcripts:
         start = await self._context_start(session)
         compaction = await self.last_compaction(session, start)
         first = compaction.first_kept if compaction else start + 1
-        rows = await self._database.read(_ROWS_FROM(session=session, first=first))
+        rows = await self._database.read(_ROWS_FROM(session=session, first=first, before=LAST_ROW))
         return compaction, messages_of(rows)
 
     async def history(self, session: str, after: int, limit: int, before: int | None = None) -> list[MessageStored]:
@@ -249,18 +298,22 @@ class Transcripts:
     async def last_compaction(self, session: str, start: int) -> StoredCompaction | None:
         """The latest compaction whose kept part begins after row `start`."""
         rows = await self._database.read(_LAST_COMPACTION(session=session, start=start))
-        if not rows:
-            return None
-        row = rows[0]
-        return StoredCompaction(
-            row["summary"],
-            row["source"],
-            row["first_kept"],
-            row["tokens_before"],
-            row["tokens_after"],
-            row["created_at"],
-            bool(row["retry_owed"]),
-        )
+        return _compaction(rows[0]) if rows else None
+
+    async def originals(self, session: str, before: int) -> tuple[str, list[StoredMessage]]:
+        """What stands before row `before` in the context: the latest real summary, and the messages after it.
+
+        A stub counts for nothing here: the messages that it stands for are given themselves.
+        """
+        start = await self._context_start(session)
+        real = await self._database.read(_LAST_REAL(session=session, start=start, before=before))
+        summary, first = (real[0]["summary"], real[0]["first_kept"]) if real else ("", start + 1)
+        rows = await self._database.read(_ROWS_FROM(session=session, first=first, before=before))
+        return summary, messages_of(rows)
+
+    async def owed(self) -> list[tuple[str, StoredCompaction]]:
+        """The sessions whose context begins with a stub, with that compaction; the longest owed first."""
+        return [(row["session"], _compaction(row)) for row in await self._database.read(_OWED())]
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """All sessions, the latest first."""
@@ -288,6 +341,7 @@ class Transcripts:
                 tokens_before=compaction.tokens_before,
                 tokens_after=compaction.tokens_after,
                 retry_owed=compaction.retry_owed,
+                pays=compaction.pays,
             )
         )
 

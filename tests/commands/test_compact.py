@@ -51,7 +51,8 @@ async def test_it_says_how_much_there_was_and_who_wrote_the_summary(
         after = int((await core.gateway.status("memory:here"))["tokens"])
     text = world.texts()[-1]
     assert text.startswith(f"Compaction completed!\n  Tokens before: {before:,}\n  Summary source: {source}\n\n")
-    assert text.endswith(f"Tokens after: {after:,}")
+    assert f"\n\nTokens after: {after:,} ({max(0, before - after):,} freed)" in text
+    assert ("A summary is written as soon as a model can" in text) == (source == "emergency truncation")
 
 
 async def test_the_next_request_has_the_summary_and_the_tail_and_the_store_has_all(tmp_path: Path) -> None:

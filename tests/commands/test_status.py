@@ -61,7 +61,7 @@ async def test_when_ollama_is_degraded(tmp_path: Path) -> None:
             await core.say(f"question {number}")
             await core.settled()
         for _ in range(3):
-            await core.sessions.contexts.compact(await core.sessions.contexts.session("memory:here"), forced=True)
+            await core.sessions.compactor.compact(await core.sessions.contexts.session("memory:here"), forced=True)
             world.script.add(Answer("x"), Answer("x"), Answer("x"))
             for _ in range(3):
                 await core.say("more")

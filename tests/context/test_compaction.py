@@ -8,11 +8,23 @@ from hypothesis import strategies as st
 
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import CompactionSettings
-from goclaw.context.compaction import Source, Summarizer, compact, is_due, split_at
+from goclaw.context.compaction import (
+    Basis,
+    CompactionPorts,
+    Job,
+    Ready,
+    Source,
+    Summarizer,
+    SummaryPorts,
+    compact,
+    is_due,
+    split_at,
+)
 from goclaw.context.repair import repaired
 from goclaw.context.tokens import estimate
 from goclaw.context.window import Entry, Window
 from goclaw.errors import ModelErrorKind
+from goclaw.llm.base import Finished
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction
@@ -37,23 +49,32 @@ class Desk:
     window: Window
     kept: list[StoredCompaction] = field(default_factory=list)
     clock: SteppedClock = field(default_factory=SteppedClock)
+    failures: list[tuple[Source, str]] = field(default_factory=list)
+    spent: list[str] = field(default_factory=list)
+    basis: Basis = field(default_factory=lambda: Basis("", []))
+    """What the store has of messages that a stub stands for."""
 
-    async def compact(self, *models: ScriptedModel, budget: int = 100_000, wish: str = "") -> StoredCompaction | None:
+    async def compact(
+        self, *models: ScriptedModel, budget: int = 100_000, wish: str = "", checkpoint: Ready | None = None
+    ) -> StoredCompaction | None:
         sources = (Source.LLM, Source.FALLBACK)
 
         async def keep(compaction: StoredCompaction) -> None:
             self.kept.append(compaction)
 
+        async def originals(before: int) -> Basis:
+            return self.basis
+
+        async def spend(finished: Finished) -> None:
+            self.spent.append(finished.spec)
+
+        summary = SummaryPorts(self.clock, spend, lambda source, reason: self.failures.append((source, reason)))
         return await compact(
             self.window,
             [Summarizer(source, model) for source, model in zip(sources, models, strict=False)],
             SETTINGS,
-            self.clock,
-            tokens_before=9_000,
-            overhead=100,
-            budget=budget,
-            instructions=wish,
-            keep=keep,
+            Job(tokens_before=9_000, overhead=100, budget=budget, instructions=wish, checkpoint=checkpoint),
+            CompactionPorts(keep, originals, summary),
         )
 
 

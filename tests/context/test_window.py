@@ -71,7 +71,7 @@ def test_the_summary_comes_first() -> None:
 
 
 def test_without_a_count_everything_is_estimated() -> None:
-    window = Window("a summary", entries("one", "two"))
+    window = Window("a summary", entries=entries("one", "two"))
     expected = 100 + estimate_text("a summary") + estimate(UserMessage("one")) + estimate(UserMessage("two"))
     assert window.tokens(overhead=100) == expected
 

@@ -1,0 +1,99 @@
+"""Pays summaries that are owed: a stub in a context is replaced as soon as a model can summarise what it stands for.
+
+What is to be summarised is read from the store, so that it works after a restart and whatever happened meanwhile.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from goclaw.clock import Clock
+from goclaw.config.schema import CompactionSettings
+from goclaw.context.compaction import Basis, Source, summarized
+from goclaw.context.tokens import estimate_text
+from goclaw.errors import StateError
+from goclaw.events import Notice
+from goclaw.sessions.compacting import Compactor, CompactorPorts
+from goclaw.sessions.state import Contexts
+from goclaw.store.transcripts import StoredCompaction
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 3600.0
+"""Seconds: a session whose summary fails again and again is tried once an hour, not once a minute: it costs money."""
+
+
+class Debts:
+    """The background task that pays. One at a time, for all sessions."""
+
+    def __init__(self, contexts: Contexts, compactor: Compactor, ports: CompactorPorts) -> None:
+        self._contexts = contexts
+        self._compactor = compactor
+        self._ports = ports
+        self._clock: Clock = ports.clock
+        self._settings: CompactionSettings = ports.settings
+        self._again: dict[int, tuple[float, float]] = {}
+        """When a compaction's summary is tried again (monotonic), and the pause after that; by row."""
+        self._lock = asyncio.Lock()
+
+    async def count(self) -> int:
+        """How many sessions wait for a summary."""
+        return len(await self._ports.transcripts.owed())
+
+    async def run(self) -> None:
+        """Pay for ever, every `compaction.retry_interval_seconds`."""
+        while True:
+            await self._clock.sleep(self._settings.retry_interval_seconds)
+            try:
+                await self.pay()
+            except StateError as error:
+                log.warning("owed summaries wait: %s", error)
+
+    async def pay(self) -> None:
+        """Try every summary that is owed and due, one after the other."""
+        async with self._lock:
+            owed = await self._ports.transcripts.owed()
+            known = {compaction.id for _, compaction in owed}
+            self._again = {row: when for row, when in self._again.items() if row in known}
+            for session, compaction in owed:
+                at, pause = self._again.get(compaction.id, (0.0, self._settings.retry_interval_seconds))
+                if at <= self._clock.monotonic() and not await self._pay(session, compaction):
+                    self._again[compaction.id] = (self._clock.monotonic() + pause, min(2 * pause, LONGEST_PAUSE))
+
+    async def _pay(self, session: str, owed: StoredCompaction) -> bool:
+        """Write one summary and put it in the stub's place. False: it is still owed."""
+        summary, stored = await self._ports.transcripts.originals(session, owed.first_kept)
+        basis = Basis(summary, [message.message for message in stored])
+        async with self._compactor.attempt(session) as attempt:
+            summarizers = await attempt.summarizers()
+            if not summarizers:
+                return False
+            seconds = self._settings.full_timeout_seconds
+            source, text = await summarized(basis, summarizers, seconds, "", attempt.ports)
+            if source is Source.EMERGENCY:
+                return False
+            attempt.ended(source)
+        paid = replace(
+            owed,
+            summary=text,
+            source=source,
+            retry_owed=False,
+            tokens_after=owed.tokens_after - estimate_text(owed.summary) + estimate_text(text),
+            at=self._clock.now(),
+            id=0,
+            pays=owed.id,
+        )
+        return await self._swap(session, owed, paid)
+
+    async def _swap(self, key: str, owed: StoredCompaction, paid: StoredCompaction) -> bool:
+        """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
+        session = await self._contexts.session(key)
+        async with session.lock:
+            if not any(compaction.id == owed.id for _, compaction in await self._ports.transcripts.owed()):
+                return True
+            await self._ports.transcripts.add_compaction(key, paid)
+            if session.window.owed and session.window.holds(paid.first_kept):
+                session.window.swap_summary(paid.summary)
+        log.info("the summary that %s waited for is there, from %s", key, paid.source)
+        self._ports.publish(Notice(key, f"The summary that was owed is written now ({paid.source})."))
+        return True
