@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "stop": ("goclaw.cli.stop:app", "End the daemon; what is unfinished goes on at the next start."),
     "restart": ("goclaw.cli.restart:app", "End the daemon and start it anew."),
     "logs": ("goclaw.cli.logs:app", "Show the daemon's log."),
+    "setup": ("goclaw.cli.setup:app", "Connect a model, Telegram and yourself by a few questions."),
     "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),

@@ -1,7 +1,8 @@
 """Texts made from the schema: the example file, the page of documentation, and the configuration in force."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
@@ -16,6 +17,7 @@ _NAMES = {"providers": "anthropic", "options": "ollama:qwen2.5:7b"}
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+_NOTHING: Mapping[tuple[str, ...], Any] = MappingProxyType({})
 _PLAIN = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "Path": "path"}
 
 _INTRODUCTION = f"""\
@@ -68,8 +70,11 @@ def markdown() -> str:
     return "\n".join(lines).replace(f".{ANY_NAME}", ".<name>")
 
 
-def example() -> str:
-    """The file config.yaml.example: every key with its meaning and default, each value behind a `#`."""
+def example(chosen: Mapping[tuple[str, ...], Any] = _NOTHING) -> str:
+    """A configuration file with every key, its meaning and its default, each behind a `#` but for those of `chosen`.
+
+    Without any it is config.yaml.example.
+    """
     lines = [
         "# GoClaw's configuration. Every key is optional; remove the `#` before those that you set.",
         "# The meaning of it all: docs/configuration.md. Check the file with `goclaw config check`.",
@@ -83,7 +88,10 @@ def example() -> str:
         if key.is_section and len(key.path) == 1:
             lines.append("")
         lines.append(f"{indent}# {key.field.description}")
-        line = f"{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_default(key)}"
+        if key.path in chosen:
+            line = f"{key.path[-1]}: {_literal(chosen[key.path])}"
+        else:
+            line = f"{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_default(key)}"
         lines.append(indent + line.rstrip())
     return "\n".join(lines) + "\n"
 

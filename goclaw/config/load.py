@@ -86,11 +86,13 @@ def load_config(
     overrides: Mapping[str, Any] = _NOTHING,
     environ: Mapping[str, str] | None = None,
     container_secrets: Path = CONTAINER_SECRETS,
+    may_be_missing: bool = False,
 ) -> Loaded:
     """Read and check the whole configuration, and make its secrets known to `redact`.
 
     `path` (else `GOCLAW_CONFIG`, else `config.yaml` in the state folder, which may be missing) is the file,
-    `overrides` are dotted keys with their values, `environ` stands in for the process's environment.
+    `overrides` are dotted keys with their values, `environ` stands in for the process's environment. With
+    `may_be_missing` a named file need not be there either: it is about to be made.
 
     Raises:
         ConfigError: with one line for each problem, in `problems`; no line holds a secret.
@@ -99,6 +101,8 @@ def load_config(
     above = [environment_layer(environ), override_layer(overrides)]
     path = path or _named_file(environ)
     file = _default_file(above) if path is None else _expanded(path)
+    if may_be_missing and file and not os.path.lexists(file):
+        file = None
     below = [file_layer(file)] if file else []
     state_dir = _state_dir([*below, *above])
     secrets = [secrets_layer(state_dir / "secrets", ours=True), secrets_layer(container_secrets, ours=False)]

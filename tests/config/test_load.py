@@ -415,3 +415,13 @@ def test_a_model_without_provider_or_name_is_refused_at_its_place(tmp_path: Path
     file.write_text(f'models:\n  agent: ["{spec}"]\n')
     with pytest.raises(ConfigError, match=r"config\.yaml:2:11: models\.agent\[0\]: should be `provider:name`"):
         load_config(file, environ={"GOCLAW_STATE_DIR": str(tmp_path / "state")})
+
+
+def test_a_named_file_that_is_about_to_be_made_may_be_missing(tmp_path: Path) -> None:
+    environ = {"GOCLAW_STATE_DIR": str(tmp_path / "state")}
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "config.yaml").write_text("http: {port: 1}\n")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "new.yaml", environ=environ)
+    loaded = load_config(tmp_path / "new.yaml", environ=environ, may_be_missing=True)
+    assert loaded.path is None and loaded.config.http.port == 8137, "another file does not take its place"

@@ -1,0 +1,109 @@
+"""Questions on standard output, answers from standard input, a line each: from a person, a pipe or nobody.
+
+Own reading instead of `typer.prompt`: that asks for hidden answers at the terminal even when they are piped, and an
+answer cannot be waited for beside something else.
+"""
+
+import asyncio
+import os
+import termios
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from goclaw.redact import mask, printable
+
+STDIN = 0
+CHUNK = 4096
+LONGEST_ANSWER = 64_000
+"""Bytes of a line that are read: beyond that it is the wrong file."""
+
+EventT = TypeVar("EventT")
+
+
+class Dialogue:
+    """Asks at the descriptor `source`. From its end on every question is skipped; with `silent` from the beginning."""
+
+    def __init__(self, source: int = STDIN, *, silent: bool = False) -> None:
+        self._source = source
+        self._read = b""
+        self._ended = self.silent = silent
+
+    def say(self, text: str = "", *, end: str = "\n") -> None:
+        """Print; no secret, and nothing that a terminal would obey."""
+        print(printable(mask(text)), end=end, flush=True)
+
+    async def ask(self, question: str) -> str:
+        """One line, without the spaces around it; empty when it was skipped."""
+        if self._ended:
+            return ""
+        self.say(f"{question} ", end="")
+        return await self._answer()
+
+    async def ask_hidden(self, question: str) -> str:
+        """The same for a secret: a terminal does not show it."""
+        with self._unseen():
+            return await self.ask(question)
+
+    async def ask_beside(self, question: str, event: Coroutine[Any, Any, EventT]) -> EventT | str:
+        """What `event` brings, or the answer if that is there first; the other one is given up.
+
+        Raises:
+            Exception: whatever `event` raises.
+        """
+        happening = asyncio.create_task(event)
+        answering = asyncio.create_task(self.ask(question))
+        try:
+            await asyncio.wait([happening, answering], return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            self.say()
+            return happening.result()
+        finally:
+            for task in (happening, answering):
+                task.cancel()
+            await asyncio.wait([happening, answering])
+
+    async def _answer(self) -> str:
+        line = await self._line()
+        if not os.isatty(self._source):
+            self.say()  # nobody's Enter ended the line of the question
+        return line.decode(errors="replace").strip()
+
+    async def _line(self) -> bytes:
+        while b"\n" not in self._read and len(self._read) < LONGEST_ANSWER and not self._ended:
+            await readable(self._source)
+            more = os.read(self._source, CHUNK)
+            self._ended = not more
+            self._read += more
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """Switch the terminal's echo off, and on again whatever happens."""
+        if self._ended or not os.isatty(self._source):
+            yield
+            return
+        before = termios.tcgetattr(self._source)
+        unseen = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+        termios.tcsetattr(self._source, termios.TCSADRAIN, unseen)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(self._source, termios.TCSADRAIN, before)
+            print(flush=True)  # the Enter was not shown either
+
+
+async def readable(source: int) -> None:
+    """Return when something can be read from the descriptor, or it has ended."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    try:
+        loop.add_reader(source, ready.set)
+    except PermissionError:
+        return  # a file: always ready, so that epoll refuses it
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(source)

@@ -1,0 +1,155 @@
+"""The model that answers: chosen, given its key, and asked one word over GoClaw's own wires."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import SecretStr
+
+from goclaw.cli.setup_steps.answers import ModelChoice, Scene, ask_secret
+from goclaw.config.schema import Config, ProviderSettings
+from goclaw.errors import GoclawError, ModelError, ModelErrorKind
+from goclaw.llm.base import ModelPorts, Request, TextDelta
+from goclaw.llm.found import BEST, Candidate, Found, key_known, key_variable, look_around
+from goclaw.llm.open import ollama_finder, open_model
+from goclaw.messages import UserMessage
+from goclaw.redact import printable
+
+TRY_SECONDS = 120.0
+"""How long a first answer may take: a local model has to be loaded into memory."""
+MAX_OUTPUT = 1_024
+"""Tokens. One word takes one, but some models think before it."""
+QUESTION = Request("You answer with one word.", [UserMessage("Say: ready")], max_output=MAX_OUTPUT)
+LONGEST_SHOWN = 40
+"""Characters of the answer that are shown."""
+
+
+async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoice | None:
+    """The model that shall answer, tried out; None when the person skipped it.
+
+    With a `spec` nothing is asked, except for a key that is neither given nor known.
+
+    Raises:
+        GoclawError: the model of `spec` does not answer; the message says why.
+    """
+    if scene.dialogue.silent and not spec:
+        return None
+    scene.dialogue.say("\n1. The model")
+    if spec:
+        given = ModelChoice(spec, key or await _ask_key(scene, spec, only_if_unknown=True))
+        await _try(scene, given)
+        return given
+    candidates = await _show_found(scene)
+    now = scene.loaded.config.models.agent
+    skipping = f"keep {now[0]}" if now else "GoClaw chooses"
+    while typed := await scene.dialogue.ask(f"   Number or `provider:name` [Enter: {skipping}]:"):
+        try:
+            choice = await _settled(scene, candidates.get(typed, typed))
+            if choice:
+                return choice
+        except GoclawError as error:
+            scene.dialogue.say(f"   ✗ {error}")
+    return None
+
+
+async def _settled(scene: Scene, spec: str) -> ModelChoice | None:
+    """`spec` with a key that works, asked for anew as long as it is wrong; None when the person gives up."""
+    choice = ModelChoice(spec, await _ask_key(scene, spec))
+    while True:
+        try:
+            await _try(scene, choice)
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.AUTH or key_variable(choice.provider) is None:
+                raise
+            scene.dialogue.say(f"   ✗ {error}")
+            key = await ask_secret(scene.dialogue, "   Another key (hidden) [Enter: another model]:")
+            if not key:
+                return None
+            choice = ModelChoice(spec, key)
+        else:
+            return choice
+
+
+async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) -> str:
+    """A key for the provider of `spec`; empty where none is needed, or the known one shall do."""
+    provider = spec.partition(":")[0]
+    variable = key_variable(provider) if ":" in spec else None
+    if variable is None:
+        return ""
+    known = key_known(scene.loaded.config, provider)
+    if known and only_if_unknown:
+        return ""
+    origin = scene.loaded.origin(("providers", provider, "api_key"))
+    place = f"env {variable}" if origin == "default" else origin
+    skipping = f"the one in {place}" if known else "none"
+    return await ask_secret(scene.dialogue, f"   Key for {provider} (hidden) [Enter: {skipping}]:")
+
+
+async def _show_found(scene: Scene) -> Mapping[str, str]:
+    """Show what could answer; returns the models by the numbers that they are shown with."""
+    config = scene.loaded.config
+    found = await look_around(config, ollama_finder(config, _ports(scene)))
+    menu = menu_of(found)
+    for number, each in enumerate(menu, 1):
+        scene.dialogue.say(f"   {number}  {each.spec} ({each.reason})")
+    for line in hints(found):
+        scene.dialogue.say(f"   {line}")
+    return {str(number): each.spec for number, each in enumerate(menu, 1)}
+
+
+def menu_of(found: Found) -> Sequence[Candidate]:
+    """What was found, the best first, then what only lacks a key."""
+    known = {each.spec for each in found.candidates}
+    return [*found.candidates, *(Candidate(spec, "needs a key") for spec in BEST.values() if spec not in known)]
+
+
+def hints(found: Found) -> Iterator[str]:
+    """What else was found, for people."""
+    for provider in found.keyed:
+        yield f"There is a key for {provider}: `{provider}:<model>` works, too."
+    if found.ollama and not found.ollama.with_tools():
+        yield f"Ollama answers at {found.ollama.base_url}, but has no model for tools: `ollama pull qwen3`."
+
+
+async def _try(scene: Scene, choice: ModelChoice) -> None:
+    """Ask the model one word and show the answer. Raises GoclawError when there is none."""
+    scene.dialogue.say(f"   Asking {choice.spec} …")
+    said = await first_words(choice.spec, with_key(scene.loaded.config, choice), _ports(scene))
+    scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {said}' if said else ''}")
+
+
+async def first_words(spec: str, config: Config, ports: ModelPorts) -> str:
+    """What a model answers to one tiny request, on one line; may be empty when it only thought.
+
+    Raises:
+        ModelError: it does not answer.
+        ConfigError: there is no such provider, or it lacks a key.
+    """
+    model = open_model(spec, config, ports)
+    text = ""
+    try:
+        async with asyncio.timeout(TRY_SECONDS), model.stream(QUESTION) as events:
+            async for event in events:
+                text += event.text if isinstance(event, TextDelta) else ""
+    except TimeoutError:
+        raise ModelError(
+            ModelErrorKind.TIMEOUT, f"{spec}: no answer within {TRY_SECONDS:g} s; try again", spec=spec
+        ) from None
+    line = " ".join(printable(text).split())
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
+
+
+def with_key(config: Config, choice: ModelChoice) -> Config:
+    """The configuration as it will be with the choice's key."""
+    if not choice.key:
+        return config
+    settings = config.providers.get(choice.provider, ProviderSettings())
+    settings = settings.model_copy(update={"api_key": SecretStr(choice.key)})
+    return config.model_copy(update={"providers": {**config.providers, choice.provider: settings}})
+
+
+def _ports(scene: Scene) -> ModelPorts:
+    return ModelPorts(scene.http, _no_image, scene.clock)
+
+
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")

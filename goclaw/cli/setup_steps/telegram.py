@@ -1,0 +1,154 @@
+"""The bot, tried out, and its owner, met: whoever sends it the code that this terminal shows."""
+
+import asyncio
+import secrets
+
+from pydantic import SecretStr
+
+from goclaw import catalog
+from goclaw.access import ADMIN
+from goclaw.channels.base import Account, AccountPart
+from goclaw.cli.setup_steps.answers import BotChoice, Owner, Scene, ask_secret
+from goclaw.config.schema import Config
+from goclaw.errors import ChannelError, ConfigError, GoclawError
+from goclaw.plugins import load
+from goclaw.state import running_pid
+from goclaw.users import Users, key_problem
+
+CODE_DIGITS = 8
+"""Of the code: enough that the 100 messages which can wait for a bot do not guess it, short enough to type."""
+CODE_SECONDS = 300.0
+"""How long the code can be sent."""
+
+
+async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
+    """The bot that people write to, tried out with getMe; None when the person skipped it.
+
+    With a `token` nothing is asked.
+
+    Raises:
+        GoclawError: the given `token` does not do; the message says why.
+    """
+    if scene.dialogue.silent and not token:
+        return None
+    scene.dialogue.say("\n2. Telegram")
+    if token:
+        return await _try(scene, token)
+    known = scene.loaded.config.telegram.token
+    if known:
+        scene.dialogue.say(f"   There is a token already ({scene.loaded.origin(('telegram', 'token'))}).")
+        question = "   Another token (hidden) [Enter: keep it]:"
+    else:
+        scene.dialogue.say("   @BotFather in Telegram makes a bot (/newbot) and gives you its token.")
+        question = "   Token (hidden) [Enter: without Telegram]:"
+    while typed := await ask_secret(scene.dialogue, question):
+        try:
+            return await _try(scene, typed)
+        except GoclawError as error:
+            scene.dialogue.say(f"   ✗ {error}")
+    return await _kept(scene) if known else None
+
+
+async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_SECONDS) -> Owner | None:
+    """Whoever sends the bot a code that only this terminal shows, or whose id is typed; None when it was skipped."""
+    if scene.dialogue.silent or bot is None or _has_admin(scene):
+        return None
+    scene.dialogue.say("\n3. You")
+    pid = running_pid(scene.loaded.config)
+    known = scene.loaded.config.telegram.token
+    if pid and known and bot.token in ("", known.get_secret_value()):
+        # Two readers of one bot would take turns being thrown out by Telegram.
+        scene.dialogue.say(
+            f"   GoClaw runs (pid {pid}) and reads this bot's messages: `goclaw stop`, then `goclaw setup` again. Or\n"
+            "   write to the bot, and `goclaw logs` shows your id."
+        )
+        return await _typed_owner(scene)
+    try:
+        return await _meet(scene, bot, seconds)
+    except ChannelError as error:
+        scene.dialogue.say(f"   ✗ {error}")
+        return await _typed_owner(scene)
+
+
+def owner_of(number: str) -> Owner:
+    """The person with this numeric id.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    key = f"telegram:{number}"
+    if problem := key_problem(key):
+        raise ConfigError(f"{number}: {problem}")
+    return Owner(key)
+
+
+async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> Owner | None:
+    account = _account(scene, bot.token)
+    code = "".join(secrets.choice("0123456789") for _ in range(CODE_DIGITS))
+    scene.dialogue.say(
+        "   The bot answers only people who are listed. To be its admin, send it\n"
+        f"   this code in a private chat (https://t.me/{bot.name[1:]}):\n\n       {code}\n"
+    )
+    question = f"   Waiting {seconds / 60:g} minutes. Or type your numeric Telegram id [Enter: skip]:"
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                met = await scene.dialogue.ask_beside(question, account.meet(code))
+                if not isinstance(met, str):
+                    scene.dialogue.say(f"   ✓ {met.name or 'Somebody'} ({met.key}) sent it.")
+                    return Owner(met.key, met.name)
+                if not met:
+                    return None
+                try:
+                    return owner_of(met)
+                except ConfigError as error:
+                    scene.dialogue.say(f"   ✗ {error}")
+    except TimeoutError:
+        scene.dialogue.say(f"\n   ✗ Nobody sent {code} in time. `goclaw setup` tries again, whenever you like.")
+        return None
+
+
+async def _typed_owner(scene: Scene) -> Owner | None:
+    while typed := await scene.dialogue.ask("   Your numeric Telegram id [Enter: skip]:"):
+        try:
+            return owner_of(typed)
+        except ConfigError as error:
+            scene.dialogue.say(f"   ✗ {error}")
+    return None
+
+
+async def _kept(scene: Scene) -> BotChoice | None:
+    """The bot of the token that is configured; None when it does not answer."""
+    try:
+        return await _try(scene, "")
+    except GoclawError as error:
+        scene.dialogue.say(f"   ✗ {error}")
+        return None
+
+
+async def _try(scene: Scene, token: str) -> BotChoice:
+    """The bot that Telegram knows by `token`, or by the configured one. Raises GoclawError when there is none."""
+    name = await _account(scene, token).name()
+    scene.dialogue.say(f"   ✓ {name} answers")
+    return BotChoice(name, token)
+
+
+def _account(scene: Scene, token: str) -> Account:
+    part = load(catalog.ACCOUNTS["telegram"], AccountPart)
+    config = scene.loaded.config
+    return part.open(with_token(config, token) if token else config, scene.http, scene.clock)
+
+
+def with_token(config: Config, token: str) -> Config:
+    """The configuration as it will be with this token."""
+    telegram = config.telegram.model_copy(update={"token": SecretStr(token)})
+    return config.model_copy(update={"telegram": telegram})
+
+
+def _has_admin(scene: Scene) -> bool:
+    """Say who has the role already, if somebody of Telegram has."""
+    for user in Users.read(scene.loaded.config.users_path).all():
+        if user.key.startswith("telegram:") and ADMIN in user.roles:
+            scene.dialogue.say(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
+            return True
+    return False

@@ -1,0 +1,212 @@
+"""Puts the answers into files, all of them or none. A file that exists is left as it is, to the byte."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goclaw.access import ADMIN
+from goclaw.cli.setup_steps.answers import Answers, ModelChoice
+from goclaw.config.document import example
+from goclaw.config.files import lies_inside, shown_path
+from goclaw.config.load import Loaded
+from goclaw.config.sources import SECRET_FILES
+from goclaw.errors import ConfigError, StateError
+from goclaw.state import make_private
+from goclaw.users import Users, add_user
+
+AGENT = ("models", "agent")
+TOKEN = ("telegram", "token")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this installation keeps what is written."""
+
+    config: Path
+    secrets: Path
+    users: Path
+    state: Path
+
+    @classmethod
+    def of(cls, loaded: Loaded, config: Path | None) -> "Place":
+        """The places of a configuration; `config` is its file, where one was named."""
+        state = loaded.config.state_dir
+        path = (config or state / "config.yaml").expanduser().absolute()
+        return cls(path, state / "secrets", loaded.config.users_path, state)
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of the answers, in lines for people."""
+
+    written: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    """Files that existed: what they lack, and how to add it."""
+
+
+def check(place: Place, loaded: Loaded) -> None:
+    """Find out before the first question whether the answers could be kept.
+
+    Raises:
+        StateError: a folder cannot be written to.
+        ConfigError: the configuration would lie in the workspace, where the agent could change it.
+    """
+    for path in (place.secrets / "x", *(() if os.path.lexists(place.config) else (place.config,))):
+        folder = next(parent for parent in path.parents if parent.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise StateError(f"{shown_path(path.parent)}: cannot be written to; is it the right folder?")
+    if lies_inside(place.config, loaded.config.workspace_path):
+        raise ConfigError(f"{shown_path(place.config)}: would lie inside the workspace; choose another place")
+
+
+def write(answers: Answers, place: Place, loaded: Loaded) -> Report:
+    """Write what does not exist yet.
+
+    Raises:
+        StateError, ConfigError: something cannot be written; then nothing was.
+    """
+    report = Report()
+    files = dict(_files(answers, place))
+    fresh = {path: text for path, text in files.items() if not os.path.lexists(path)}
+    new_owner = answers.owner is not None and Users.read(place.users).get(answers.owner.key) is None
+    _keep_private(place.state)
+    with new_files(fresh):
+        if answers.owner and new_owner:
+            add_user(place.users, answers.owner.key, name=answers.owner.name, roles=[ADMIN])
+    report.written += [shown_path(path) for path in fresh]
+    for path in files.keys() - fresh.keys() - {place.config}:
+        report.left += _existing_secret(path, files[path])
+    if place.config in files.keys() - fresh.keys():
+        report.left += additions(answers, loaded, place)
+    if answers.owner and new_owner:
+        report.written.append(f"{shown_path(place.users)}: {answers.owner.key}, {ADMIN}")
+    elif answers.owner:
+        report.left += _existing_user(answers.owner.key, place)
+    return report
+
+
+def secret_name(path: tuple[str, ...]) -> str:
+    """The file in the secrets folder for the key at `path`.
+
+    >>> secret_name(("providers", "anthropic", "api_key")), secret_name(("providers", "z-ai", "api_key"))
+    ('anthropic_api_key', 'providers__z_ai__api_key')
+    """
+    short = next((name for name, known in SECRET_FILES.items() if known == path), "")
+    return short or "__".join(part.replace("-", "_") for part in path)
+
+
+def key_of(model: ModelChoice) -> tuple[str, ...]:
+    """Where the key of a model's provider is in the configuration."""
+    return ("providers", model.provider, "api_key")
+
+
+def additions(answers: Answers, loaded: Loaded, place: Place) -> list[str]:
+    """The lines that an existing configuration lacks, and where in it they belong."""
+    if answers.model is None or loaded.config.models.agent == (answers.model.spec,):
+        return []
+    shown = shown_path(place.config)
+    line = f'agent: ["{answers.model.spec}"]'
+    if loaded.origin(AGENT).startswith(f"{shown}:"):
+        return [f"{loaded.origin(AGENT)} has another model; for the new one this line belongs there:", f"  {line}"]
+    if loaded.origin(AGENT[:1]).startswith(f"{shown}:"):
+        return [f"{shown} exists and stays as it is. Below `models:` ({loaded.origin(AGENT[:1])}) add:", f"  {line}"]
+    return [f"{shown} exists and stays as it is. Add to it:", "models:", f"  {line}"]
+
+
+def caveats(answers: Answers, place: Place, after: Loaded) -> Iterator[str]:
+    """Why what was answered is not in force all the same, one line each: something stronger than our files, mostly."""
+    answered: list[tuple[str, ...]] = [AGENT] if answers.model else []
+    if answers.model and answers.model.key:
+        answered.append(key_of(answers.model))
+    if answers.bot and answers.bot.token:
+        answered.append(TOKEN)
+    for path in answered:
+        origin = after.origin(path)
+        secret = shown_path(place.secrets / secret_name(path))
+        ours = (secret, f"{shown_path(place.config)}:", "default", "command line")
+        if not origin.startswith(ours):
+            yield f"{'.'.join(path)} is set by {origin}, too, which goes before what you answered here"
+    if answers.bot and after.config.telegram.enabled is False:
+        yield f"telegram.enabled is false ({after.origin(('telegram', 'enabled'))}), so that Telegram stays off"
+    if answers.bot and not any(user.key.startswith("telegram:") for user in Users.read(place.users).all()):
+        yield "the bot answers nobody until somebody is listed: `goclaw users add telegram:<numeric id> --role admin`"
+
+
+@contextmanager
+def new_files(files: Mapping[Path, str]) -> Iterator[None]:
+    """Make files of mode 0600, each at once and none over another; unmade when the block fails.
+
+    Raises:
+        StateError: one of them cannot be made; then none is.
+    """
+    with ExitStack() as undo:
+        for path, text in files.items():
+            try:
+                _make_folders(path.parent, undo)
+                _make(path, text, undo)
+            except OSError as error:
+                why = "is there already" if error.errno == errno.EEXIST else error.strerror
+                raise StateError(f"{shown_path(path)}: cannot be written: {why}; nothing was changed") from None
+        yield
+        undo.pop_all()
+
+
+def _make(path: Path, text: str, undo: ExitStack) -> None:
+    # Files of tempfile have mode 0600.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, because a renamed file would take the place of one that appeared meanwhile.
+        os.link(temporary, path)
+        undo.callback(path.unlink)
+    finally:
+        temporary.unlink()
+
+
+def _make_folders(folder: Path, undo: ExitStack) -> None:
+    """Make what is missing, private."""
+    for missing in [each for each in (*reversed(folder.parents), folder) if not each.exists()]:
+        missing.mkdir(mode=0o700)
+        undo.callback(missing.rmdir)
+
+
+def _keep_private(state: Path) -> None:
+    """A state folder that somebody made by hand is closed to others, as the daemon would."""
+    if state.exists():
+        try:
+            make_private(state)
+        except OSError as error:
+            raise StateError(f"{shown_path(state)}: cannot be used as state folder: {error.strerror}") from None
+
+
+def _files(answers: Answers, place: Place) -> Iterator[tuple[Path, str]]:
+    """What the answers would be in files. Without anything to say in it, config.yaml is left for another time."""
+    if answers.model:
+        yield place.config, example({AGENT: (answers.model.spec,)})
+    if answers.model and answers.model.key:
+        yield place.secrets / secret_name(key_of(answers.model)), f"{answers.model.key}\n"
+    if answers.bot and answers.bot.token:
+        yield place.secrets / secret_name(TOKEN), f"{answers.bot.token}\n"
+
+
+def _existing_secret(path: Path, text: str) -> Sequence[str]:
+    if path.is_file() and path.read_text(errors="replace").strip() == text.strip():
+        return []
+    shown = shown_path(path)
+    return [f"{shown} exists and stays as it is. For the new one: `rm {shown}`, then `goclaw setup` again."]
+
+
+def _existing_user(key: str, place: Place) -> Sequence[str]:
+    user = Users.read(place.users).get(key)
+    if user and ADMIN in user.roles:
+        return []
+    shown = shown_path(place.users)
+    return [f'{shown} lists {key} already and stays as it is. For all rights, its entry needs: "roles": ["{ADMIN}"]']
