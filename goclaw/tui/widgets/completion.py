@@ -22,6 +22,7 @@ class Completion(OptionList, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self._commands: Sequence[CommandInfo] = ()
+        self._offered_for: str | None = None
         self._closed_at: str | None = None
         """A text for which somebody closed the list."""
 
@@ -38,9 +39,13 @@ class Completion(OptionList, can_focus=False):
     def know(self, commands: Sequence[CommandInfo]) -> None:
         """The commands that may be used."""
         self._commands = sorted(commands, key=lambda command: command.name)
+        self._offered_for = None
 
     def offer(self, text: str) -> None:
-        """Open for a begun command, close for everything else."""
+        """Open for a begun command, close for everything else; told the same text again, stay as it is."""
+        if text == self._offered_for:
+            return
+        self._offered_for = text
         begun = _BEGUN.fullmatch(text)
         found = self._matching(begun[1].lower()) if begun and text != self._closed_at else []
         if not begun:

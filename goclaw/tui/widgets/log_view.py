@@ -23,7 +23,7 @@ class LogView(RichLog):
     DEFAULT_CSS = """
     LogView {
         background: $surface; border-left: solid $surface-lighten-2; padding: 0 1;
-        overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
+        overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
     }
     LogView:focus { border-left: solid $accent; background-tint: $foreground 0%; }
     """

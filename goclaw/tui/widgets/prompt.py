@@ -82,6 +82,8 @@ class Prompt(TextArea):
 
     def _own(self, key: str) -> bool:
         """Do what a key means here; False leaves it to the text area and to the program."""
+        # Keys of a burst (a slow line, a script) come before the news of what they changed.
+        self._completion.offer(self.text)
         if self._completion.is_open and self._complete(key):
             return True
         match key:
