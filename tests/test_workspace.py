@@ -335,3 +335,58 @@ def test_this_machine_is_asked_for_openat2(tmp_path: Path) -> None:
         assert has_openat2(folder) in (True, False)
     finally:
         os.close(folder)
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [
+        ("@notes.md", "notes.md"),
+        ("@a/notes.md", "a/notes.md"),
+        ("@./notes.md", "notes.md"),
+        ("@/notes.md", "notes.md"),
+        ("@{root}/notes.md", "notes.md"),
+        ('@"my notes.md"', "my notes.md"),
+        ("@'my notes.md'", "my notes.md"),
+        ("@@notes.md", "@notes.md"),
+    ],
+)
+async def test_a_path_with_the_mark_that_people_put_before_it_is_that_path(
+    named: str, meant: str, workspace: Workspace
+) -> None:
+    named = named.format(root=workspace.root)
+
+    written = await workspace.write_bytes(named, b"one")
+
+    assert written.path == meant and written.created
+    assert (workspace.root / meant).read_bytes() == b"one"
+    assert await workspace.read_bytes(named) == b"one"
+    assert (await workspace.stat(named)).path == meant
+
+
+async def test_what_is_really_called_so_comes_before_the_mark(workspace: Workspace) -> None:
+    (workspace.root / "@types").mkdir()
+    (workspace.root / "types").mkdir()
+    (workspace.root / "types" / "a").write_text("other")
+
+    await workspace.write_bytes("@types/a", b"scoped")
+    (workspace.root / "@link").symlink_to("../outside/file")
+
+    assert (workspace.root / "@types" / "a").read_bytes() == b"scoped"
+    assert (workspace.root / "types" / "a").read_text() == "other"
+    with pytest.raises(ToolError, match="path traversal detected: @link"):
+        await workspace.read_bytes("@link")
+
+
+async def test_the_mark_alone_is_the_workspace(workspace: Workspace) -> None:
+    assert await workspace.folder("@") == workspace.root / "."
+    with pytest.raises(ToolError, match="is a directory: @"):
+        await workspace.write_bytes("@", b"")
+
+
+@pytest.mark.promise("P-paths-inside")
+@pytest.mark.parametrize("path", ["@../outside/file", "@a/../../outside/file", '@"../outside/file"'])
+async def test_the_mark_leads_nowhere_outside(path: str, workspace: Workspace) -> None:
+    for attempt in (workspace.read_bytes(path), workspace.write_bytes(path, b"x"), workspace.stat(path)):
+        with pytest.raises(ToolError, match="path traversal detected"):
+            await attempt
+    assert (workspace.root.parent / "outside" / "file").read_text() == SECRET

@@ -1,9 +1,10 @@
 """The agent's folder: every file access goes through a descriptor of it and cannot leave it.
 
-Above: tools, memory, context. Below: errors only. The state folder is a different place (`blobs`, `store`).
+Above: tools, memory, context. Below: errors and the clock. The state folder is a different place (`blobs`, `store`).
 """
 
+from goclaw.workspace.completion import Completion
 from goclaw.workspace.globs import Entry
 from goclaw.workspace.workspace import Opened, Stat, Version, Workspace, Written
 
-__all__ = ["Entry", "Opened", "Stat", "Version", "Workspace", "Written"]
+__all__ = ["Completion", "Entry", "Opened", "Stat", "Version", "Workspace", "Written"]

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 
 from goclaw.workspace.beneath import open_beneath
 
@@ -41,7 +42,7 @@ def _match(root: int, below: str, parts: list[str], by_walk: bool, depth: int) -
     if part == "**":
         # Zero folders first, then each folder with the same pattern again.
         yield from _match(root, below, rest or ["*"], by_walk, depth)
-    for name, is_folder, found in _listing(root, below, by_walk):
+    for name, is_folder, found in names_in(root, below, by_walk=by_walk):
         path = f"{below}/{name}" if below else name
         if part == "**":
             if is_folder and not name.startswith("."):
@@ -58,15 +59,20 @@ def _fits(name: str, part: str) -> bool:
     return fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
 
 
-def _listing(root: int, below: str, by_walk: bool) -> list[tuple[str, bool, os.stat_result | None]]:
-    """Names of a folder in order; whether each is a folder; its stat when it is a regular file."""
+def names_in(
+    root: int, below: str, *, by_walk: bool, most: int | None = None
+) -> list[tuple[str, bool, os.stat_result | None]]:
+    """Names in a folder (at most so many, in order); whether each is a folder; its stat when it is a regular file.
+
+    Links and special files are passed over; a folder that is gone or cannot be read has no names.
+    """
     try:
         folder = open_beneath(root, below or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, by_walk=by_walk)
     except OSError:
         return []  # gone, forbidden or no folder: nothing to list
     try:
         with os.scandir(folder) as entries:
-            found = [described for entry in entries if (described := _describe(entry)) is not None]
+            found = [described for entry in islice(entries, most) if (described := _describe(entry)) is not None]
     finally:
         os.close(folder)
     return sorted(found, key=lambda item: item[0])

@@ -29,6 +29,20 @@ def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_relative(spelling, roots, path) for spelling in spellings))
 
 
+def without_mark(path: str, roots: tuple[str, ...]) -> str:
+    """What `@path` names, as people write a file's name into a message: the path, from the workspace on.
+
+    `@"a path"` has white space in it; `@` alone is the workspace (tool-system contract: "a leading @ expands to the
+    current working directory").
+    """
+    inside = path.removeprefix("@")
+    if len(inside) > 1 and inside[0] == inside[-1] and inside[0] in "\"'":
+        inside = inside[1:-1]
+    if not any(inside == root or inside.startswith(f"{root.rstrip('/')}/") for root in roots):
+        inside = inside.lstrip("/")
+    return inside or "."
+
+
 def _relative(path: str, roots: tuple[str, ...], shown: str) -> str:
     if path.startswith("/"):
         path = _below(os.path.normpath(path), roots, shown)

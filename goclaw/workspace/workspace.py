@@ -1,6 +1,7 @@
 """The workspace: regular files below one folder, read, written and listed without a way out."""
 
 import asyncio
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,8 @@ from goclaw.errors import StateError, ToolError
 from goclaw.workspace.atomic import replace
 from goclaw.workspace.beneath import has_openat2, open_beneath
 from goclaw.workspace.globs import Entry, matches
-from goclaw.workspace.paths import clean
+from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
+from goclaw.workspace.paths import clean, without_mark
 from goclaw.workspace.words import in_words
 
 ResultT = TypeVar("ResultT")
@@ -77,9 +79,9 @@ class Workspace:
     `denied` are paths of the daemon's own files. They are looked up at every use and compared by device and inode, so
     that a hard link or another name of such a file does not help.
 
-    All methods take a path as a model writes it: relative, or absolute below the workspace. All raise `ToolError` with
-    one line in words: `file not found: …`, `permission denied: …`, `path traversal detected: …`, `is a directory: …`,
-    `not a regular file: …`. The work is done in a thread.
+    All methods take a path as a model writes it: relative, absolute below the workspace, or with the `@` that people
+    put before a file's name. All raise `ToolError` with one line in words: `file not found: …`, `permission denied: …`,
+    `path traversal detected: …`, `is a directory: …`, `not a regular file: …`. The work is done in a thread.
     """
 
     def __init__(self, root: Path, denied: Iterable[Path] = ()) -> None:
@@ -138,11 +140,13 @@ class Workspace:
         """
         return await asyncio.to_thread(self._walk, tuple(patterns), limit)
 
-    async def matching(self, begun: str, limit: int = 50) -> list[str]:
-        """Paths of regular files that contain what somebody began to type, for completion; the nearest first."""
-        said = begun.casefold()
-        found = [entry.path for entry in await self.walk(("**",)) if said in entry.path.casefold()]
-        return sorted(found, key=lambda path: (said not in PurePosixPath(path).name.casefold(), len(path), path))[:limit]
+    async def paths(self, limit: int = MOST_PATHS) -> list[str]:
+        """Files and folders (with a `/` at the end) that a person may want to name; see `listing`."""
+        return await asyncio.to_thread(self._paths, limit)
+
+    async def paths_in(self, folder: str, limit: int = MOST_PATHS) -> list[str]:
+        """What lies in one folder, ignored or not; nothing when there is no such folder."""
+        return await asyncio.to_thread(self._paths_in, folder, limit)
 
     async def folder(self, path: str) -> Path:
         """The absolute path of an existing folder, for running something in it."""
@@ -168,13 +172,27 @@ class Workspace:
     @contextmanager
     def _descriptor(self, path: str, flags: int) -> Iterator[tuple[int, str]]:
         """A descriptor and the relative path that it was found under."""
-        names = clean(path, self._roots)
+        names = self._names(path)
         with in_words(path):
             found, name = self._first_of(names, flags)
         try:
             yield found, name
         finally:
             os.close(found)
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        """The relative paths that may be meant; `@path` is `path` unless something here is really called so."""
+        names = clean(path, self._roots)
+        if names[0].startswith("@") and not self._has(names[0].partition("/")[0]):
+            return clean(without_mark(path, self._roots), self._roots)
+        return names
+
+    def _has(self, name: str) -> bool:
+        try:
+            os.close(open_beneath(self._folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=self._by_walk))
+        except OSError as error:
+            return error.errno == errno.ELOOP
+        return True
 
     def _first_of(self, names: tuple[str, ...], flags: int) -> tuple[int, str]:
         for name in names[:-1]:
@@ -226,6 +244,13 @@ class Workspace:
             found.update((entry.path, entry) for entry in islice(allowed, limit))
         return list(found.values())[:limit]
 
+    def _paths(self, limit: int) -> list[str]:
+        return listing(self._folder, self._denied_inodes(), by_walk=self._by_walk, most=limit)
+
+    def _paths_in(self, folder: str, limit: int) -> list[str]:
+        below = clean(folder, self._roots)[0]
+        return listing_of(self._folder, below, self._denied_inodes(), by_walk=self._by_walk, most=limit)
+
     def _write(self, path: str, data: bytes, unless_changed: Version | None) -> Written:
         name, old = self._target(path)
         if unless_changed is not None and (old is None or _version(old) != unless_changed):
@@ -242,7 +267,7 @@ class Workspace:
 
     def _target(self, path: str) -> tuple[str, os.stat_result | None]:
         """Where a write to `path` goes, links followed, and what is there now."""
-        names = clean(path, self._roots)
+        names = self._names(path)
         with in_words(path):
             try:
                 # Opened for writing so that the file's own permission decides, although the write replaces it.

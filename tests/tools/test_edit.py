@@ -93,3 +93,11 @@ async def test_a_large_change_is_shown_in_part(around: Surroundings) -> None:
 
     assert len(preview) < 8000
     assert "(80 more lines)" in preview
+
+
+async def test_the_mark_that_a_person_puts_before_a_path_is_understood(around: Surroundings) -> None:
+    around.write("a.md", "one")
+
+    await around.call(edit, {"path": "@a.md", "old_string": "one", "new_string": "two"})
+
+    assert (around.the_workspace.root / "a.md").read_text() == "two"

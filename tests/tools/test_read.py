@@ -112,3 +112,11 @@ async def test_wrong_arguments_are_named_in_one_line(
     with pytest.raises(InvalidInput) as caught:
         await around.call(read, given)
     assert str(caught.value) == words
+
+
+async def test_the_mark_that_a_person_puts_before_a_path_is_understood(around: Surroundings) -> None:
+    around.write("my notes.md", "hello")
+
+    assert await around.call(read, {"path": '@"my notes.md"'}) == "     1\thello"
+    with pytest.raises(ToolError, match="file not found: @nothing"):
+        await around.call(read, {"path": "@nothing"})

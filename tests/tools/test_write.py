@@ -35,3 +35,9 @@ async def test_a_bad_path_is_an_error_and_nothing_is_written(path: str, around: 
 async def test_half_a_character_is_named(around: Surroundings) -> None:
     with pytest.raises(InvalidInput, match=r'^field "content": expected Unicode text, got half a character'):
         await around.call(write, {"path": "a", "content": "\ud83d"})
+
+
+async def test_the_mark_that_a_person_puts_before_a_path_is_no_part_of_the_name(around: Surroundings) -> None:
+    await around.call(write, {"path": "@docs/a.md", "content": "x"})
+
+    assert (around.the_workspace.root / "docs/a.md").read_text() == "x"
