@@ -9,7 +9,6 @@ and `tool`, the outbox `delivery`. Every record made on that way carries them, w
 
 import logging
 import os
-import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -39,21 +38,18 @@ def log_path(config: Config) -> Path:
 
 
 @contextmanager
-def open_logs(config: Config, terminal: TextIO | None = None) -> Iterator[None]:
-    """Send every library's logs to `terminal` (standard error unless given) and to the file until the block ends.
+def open_logs(config: Config, terminal: TextIO | None) -> Iterator[None]:
+    """Send every library's logs to the file, and to `terminal` if there is one, until the block ends.
 
     What was logged inside is written when the block has ended. The state folder is made if it is missing.
     """
     path = log_path(config)
     make_private(config.state_dir)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    stream = terminal or sys.stderr
     file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
     file.setFormatter(_formatter(structlog.processors.JSONRenderer(ensure_ascii=False)))
-    console = logging.StreamHandler(stream)
-    console.setFormatter(_formatter(_terminal_renderer(colors=stream.isatty())))
     queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
-    listener = QueueListener(queue, file, console)
+    listener = QueueListener(queue, file, *_to_people(terminal))
     with closing(file):
         listener.start()
         try:
@@ -80,6 +76,13 @@ def _root_handler(handler: logging.Handler, level: str) -> Iterator[None]:
         logging.captureWarnings(False)
         root.handlers[:] = before
         root.setLevel(level_before)
+
+
+def _to_people(terminal: TextIO | None) -> Iterator[logging.Handler]:
+    if terminal is not None:
+        console = logging.StreamHandler(terminal)
+        console.setFormatter(_formatter(_terminal_renderer(colors=terminal.isatty())))
+        yield console
 
 
 class _Handover(QueueHandler):

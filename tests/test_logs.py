@@ -111,6 +111,13 @@ def test_files_are_private_and_rotated(config: Config, monkeypatch: pytest.Monke
     assert lines(config)[-1]["event"] == "line 199"
 
 
+def test_without_a_terminal_only_the_file_is_written(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_logs(config, None):
+        logging.getLogger("x").warning("seen")
+    assert lines(config)[0]["event"] == "seen"
+    assert capsys.readouterr() == ("", "")
+
+
 def test_the_former_handlers_are_back_afterwards(config: Config) -> None:
     before = logging.getLogger().handlers[:]
     with open_logs(config, StringIO()):

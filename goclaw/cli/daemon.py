@@ -5,11 +5,14 @@ import faulthandler
 import gc
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from goclaw.app import open_app
+from goclaw.cli.process import is_in_background
+from goclaw.cli.started import Started, remember
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
@@ -33,13 +36,16 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def serve(config: Config) -> None:
-    """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that."""
-    with open_logs(config):
-        await _serve(config)
+async def serve(config: Config, told: Started | None = None) -> None:
+    """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
+
+    What it was `told` is remembered for `goclaw restart`.
+    """
+    with open_logs(config, None if is_in_background(config) else sys.stderr):
+        await _serve(config, told)
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, told: Started | None) -> None:
     clock = RealClock()
     async with (
         _stop_signals() as stopping,
@@ -47,6 +53,8 @@ async def _serve(config: Config) -> None:
         open_app(config, clock, vitals=vitals.lines) as app,
     ):
         print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
+        if told:
+            await asyncio.to_thread(remember, config, told)
         with suppress(ConfigError):
             await app.models.agent()
         print(app.models.sentence, flush=True)

@@ -4,7 +4,8 @@ import gc
 
 import typer
 
-from goclaw.cli.common import load
+from goclaw.cli.common import load, options
+from goclaw.cli.started import started
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -12,10 +13,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def gateway(context: typer.Context) -> None:
     """Run the daemon here, until Ctrl-C or SIGTERM."""
-    config = load(context).config
+    loaded = load(context)
     # Nothing that a start makes is garbage; looking for some takes a seventh of it. `serve` switches it on again.
     gc.disable()
     # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
     from goclaw.cli.daemon import run_daemon, serve
 
-    run_daemon(serve(config))
+    run_daemon(serve(loaded.config, started(loaded, options(context))))

@@ -8,8 +8,11 @@ import sys
 import typer
 
 from goclaw.cli.common import load, options
-from goclaw.cli.frame import say
-from goclaw.cli.process import listens, start_in_background
+from goclaw.cli.frame import Options, say
+from goclaw.cli.process import listens
+from goclaw.cli.start import bring_up
+from goclaw.cli.started import started
+from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.tui.plain import converse
 from goclaw.users import login_name
@@ -20,14 +23,14 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def home(context: typer.Context) -> None:
     """Start the daemon if none runs, then talk to the agent in this terminal."""
-    config = load(context).config
+    loaded, given = load(context), options(context)
     if not sys.stdin.isatty():
-        _run_here(config)
+        _run_here(loaded, given)
         return
-    if not listens(config):
+    if not listens(loaded.config):
         say("starting the daemon …")
-        asyncio.run(start_in_background(config, options(context).config))
-    talk_here(config)
+        bring_up(loaded, given)
+    talk_here(loaded.config)
 
 
 def talk_here(config: Config, session: str = "", *, plain: bool = False, mouse: bool = True) -> None:
@@ -77,7 +80,7 @@ def _open_terminal(config: Config, session: str, *, mouse: bool) -> None:
     say(goodbye(session, runs=farewell.connected))
 
 
-def _run_here(config: Config) -> None:
+def _run_here(loaded: Loaded, given: Options) -> None:
     from goclaw.cli.daemon import run_daemon, serve
 
-    run_daemon(serve(config))
+    run_daemon(serve(loaded.config, started(loaded, given)))

@@ -8,8 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+from goclaw.cli.frame import Options
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
+from goclaw.health.systemd import VARIABLES
 from goclaw.state import make_private, running_pid
 
 START_SECONDS = 20.0
@@ -17,32 +19,65 @@ START_SECONDS = 20.0
 STOP_SECONDS = 40.0
 """How long it may take to end: the grace time for turns and deliveries, generously."""
 LOOK_SECONDS = 0.05
+LAST_WORDS = 5
+"""Lines that are shown of a daemon that did not start."""
 
 
-async def start_in_background(config: Config, config_path: Path | None) -> None:
-    """Start a detached daemon and wait until it listens.
+async def start_in_background(config: Config, given: Options) -> None:
+    """Start a detached daemon with the same options and wait until one listens.
 
     Raises:
         StateError: it ended, or does not listen in time; the message has its last words.
     """
-    output = config.state_dir / "logs" / "daemon.out"
+    output = output_path(config)
     make_private(config.state_dir)
     output.parent.mkdir(exist_ok=True, mode=0o700)
-    arguments = [sys.executable, "-m", "goclaw", *(["--config", str(config_path)] if config_path else []), "gateway"]
-    process = _spawn(arguments, output)
+    process = _spawn([*_program(given), "gateway"], output)
     deadline = time.monotonic() + START_SECONDS
     while not listens(config):
-        if process.poll() is not None or time.monotonic() > deadline:
-            last = output.read_text(errors="replace").strip().splitlines()[-5:]
+        # Another that was started at the same moment may have been first: then that one is waited for.
+        ended = process.poll() is not None and running_pid(config) is None
+        if ended or time.monotonic() > deadline:
+            last = output.read_text(errors="replace").strip().splitlines()[-LAST_WORDS:]
             raise StateError("\n".join(["the daemon did not start:", *last]))
         await asyncio.sleep(LOOK_SECONDS)
 
 
+def _program(given: Options) -> list[str]:
+    # -P: the folder where somebody happens to stand may be the agent's, and holds no module of ours.
+    config = ["--config", str(given.config.absolute())] if given.config else []
+    overrides = [word for name, value in given.overrides.items() for word in ("--set", f"{name}={value}")]
+    return [sys.executable, "-P", "-m", "goclaw", *config, *overrides]
+
+
 def _spawn(arguments: list[str], output: Path) -> "subprocess.Popen[bytes]":
-    with output.open("wb") as file:
+    # A service manager that started our terminal wants to hear of that, not of the daemon.
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
         return subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
         )
+    finally:
+        os.close(file)
+
+
+def output_path(config: Config) -> Path:
+    """What a daemon in the background prints. Nobody rotates it: it is for the few words of its start and end."""
+    return config.state_dir / "logs" / "daemon.out"
+
+
+def is_in_background(config: Config) -> bool:
+    """Whether what this process prints goes to `output_path`."""
+    try:
+        return os.path.samestat(os.fstat(sys.stderr.fileno()), output_path(config).stat())
+    except (OSError, ValueError):
+        return False
 
 
 def listens(config: Config) -> bool:
@@ -57,7 +92,7 @@ async def stop(config: Config) -> int | None:
         StateError: it did not end in time.
     """
     pid = running_pid(config)
-    if pid is None:
+    if not pid:
         return None
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
