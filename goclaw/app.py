@@ -33,6 +33,7 @@ from goclaw.plugins import load, third_party
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.servers.socket import open_socket
+from goclaw.sessions.greeting import greeting
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
@@ -306,7 +307,12 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
         log.info("taking up %d turns and %d deliveries from before", turns, deliveries)
     gateway = _gateway(app)
     await stack.enter_async_context(
-        open_socket(ground.config.socket_path, gateway, ground.clock, greeting=lambda: app.models.sentence)
+        open_socket(
+            ground.config.socket_path,
+            gateway,
+            ground.clock,
+            greeting=partial(greeting, app.models, ground.config, ground.users, ground.environment.sandbox),
+        )
     )
     stack.push_async_callback(_wind_down, app)
     for name, channel in app.channels.items():

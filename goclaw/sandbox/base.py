@@ -8,6 +8,9 @@ from typing import Literal, Protocol
 
 Network = Literal["none", "host"]
 
+NONE = "none"
+"""The tier where nothing can contain commands."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -66,7 +69,7 @@ class Sandbox(Protocol):
 
     @property
     def tier(self) -> str:
-        """`bubblewrap`, `broker` or `off`, as `/status` and doctor show it."""
+        """`bubblewrap`, `broker` or `off`, as `/status` and doctor show it; see `select` for what is before those."""
         ...
 
     def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:

@@ -14,10 +14,10 @@ from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.plugins import load
-from goclaw.sandbox.base import Command, Policy, Process, Sandbox, Tier
+from goclaw.sandbox.base import NONE, Command, Policy, Process, Sandbox, Tier
 from goclaw.sandbox.canary import Proof, prove
 
-OFF = "off"
+OFF, UNPROVEN = "off", "unproven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,18 @@ class SelectedSandbox:
         self._settings = settings
         self._clock = clock
         self._tier: Sandbox | None = None
+        self._found_nothing = False
         self._looking = asyncio.Lock()
         self._stack = AsyncExitStack()
 
     @property
     def tier(self) -> str:
-        """`bubblewrap`, `broker` or `off`; `unproven` until a canary ran, and while nothing works here."""
+        """`bubblewrap`, `broker` or `off`; `unproven` until a canary ran, `none` when nothing works here."""
         if self._settings.sandbox == OFF:
             return OFF
-        return self._tier.tier if self._tier else "unproven"
+        if self._tier is None:
+            return NONE if self._found_nothing else UNPROVEN
+        return self._tier.tier
 
     async def ready(self) -> Sandbox:
         """The proven tier.
@@ -81,6 +84,7 @@ class SelectedSandbox:
                     continue
                 self._stack.push_async_exit(attempt.pop_all())
                 return sandbox
+        self._found_nothing = True
         raise SandboxUnavailable(
             "exec is disabled: nothing on this machine can contain commands. " + " ".join(refusals)
             + " `goclaw doctor` shows the details; only `tools.exec.sandbox: off` runs commands without containment."

@@ -42,6 +42,11 @@ class Models:
         return ""
 
     @property
+    def failed(self) -> bool:
+        """No model could be opened; `sentence` says why."""
+        return self._agent.done() and self._agent.exception() is not None
+
+    @property
     def is_demo(self) -> bool:
         """No AI is connected."""
         return self.main == DEMO

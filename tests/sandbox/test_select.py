@@ -76,7 +76,7 @@ async def test_without_containment_nothing_runs(tier: str, tmp_path: Path, monke
             await run(sandbox, tmp_path)
         with pytest.raises(SandboxUnavailable) as caught:
             await run(sandbox, tmp_path)
-        assert sandbox.tier == "unproven"
+        assert sandbox.tier == "none"
 
     assert not (tmp_path / "ran").exists()
     told = "install it" if tier == "MISSING" else "a hidden file could be read"
