@@ -283,6 +283,7 @@ def _gateway(app: App) -> Gateway:
             database=app.ground.database,
             engine=app.engine,
             files=files,
+        readable=lambda actor: gateway.sessions(actor),
             journal=app.journal,
             limits=app.ground.config.limits,
             outbox=app.outbox,

@@ -43,6 +43,7 @@ COMMANDS = {
     "stop": "goclaw.commands.stop:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",
     "deny": "goclaw.commands.deny:COMMAND",
+    "sessions": "goclaw.commands.sessions:COMMAND",
     "whoami": "goclaw.commands.whoami:COMMAND",
     "tool": "goclaw.commands.tool:COMMAND",
     "help": "goclaw.commands.help:COMMAND",

@@ -68,3 +68,11 @@ class SteppedClock:
     def sleepers(self) -> int:
         """How many callers are waiting."""
         return len(self._sleepers)
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was, as people say it: `just now`, `3 min ago`, `2 h ago`, `5 days ago`."""
+    for size, unit in ((86_400, "day"), (3_600, "h"), (60, "min")):
+        if (number := int(seconds // size)) > 0:
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''} ago"
+    return "just now"

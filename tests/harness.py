@@ -197,6 +197,7 @@ def gateway_of(
     gateway = Gateway(
         GatewayPorts(
             access=access,
+        readable=lambda actor: gateway.sessions(actor),
             bus=bus,
             clock=world.clock,
             commands={name: load(path, Command) for name, path in catalog.COMMANDS.items()},

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from goclaw.clock import Clock
 from goclaw.engine.base import Engine
-from goclaw.events import Actor, CommandInfo, Inbound
+from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
 from goclaw.sessions.service import Sessions
 
 
@@ -24,6 +24,8 @@ class CommandPorts:
     """Send a later answer to where a command came from."""
     rights: Callable[[Actor], str]
     """What an actor may do, in words."""
+    readable: Callable[[Actor], Awaitable[Sequence[SessionInfo]]]
+    """The sessions that an actor may read, the latest first."""
 
 
 @dataclass(frozen=True, slots=True)
