@@ -270,6 +270,7 @@ def _gateway(app: App) -> Gateway:
         details=lambda session: _details(app, session),
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: _rights(app, actor),
+        readable=lambda actor: gateway.sessions(actor),
     )
     gateway = Gateway(
         GatewayPorts(
@@ -283,7 +284,6 @@ def _gateway(app: App) -> Gateway:
             database=app.ground.database,
             engine=app.engine,
             files=files,
-        readable=lambda actor: gateway.sessions(actor),
             journal=app.journal,
             limits=app.ground.config.limits,
             outbox=app.outbox,

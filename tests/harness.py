@@ -193,11 +193,11 @@ def gateway_of(
         details=details,
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: f"Role: {'admin' if access.is_admin(actor) else 'user'}",
+        readable=lambda actor: gateway.sessions(actor),
     )
     gateway = Gateway(
         GatewayPorts(
             access=access,
-        readable=lambda actor: gateway.sessions(actor),
             bus=bus,
             clock=world.clock,
             commands={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
