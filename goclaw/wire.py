@@ -120,7 +120,7 @@ class Attached:
     now: SessionNow
     commands: list[CommandInfo]
     greeting: str
-    """Which model answers and how to change it."""
+    """Which model answers, what is missing, and what adds it: at most four lines."""
     type: Literal["attached"] = "attached"
 
 

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.config.schema import Config
 from goclaw.net import LOOPBACK_ONLY
+from goclaw.state import open_state
 from tests.acceptance.daemon import ROOT, Installation
 from tests.acceptance.model import EchoModel, echo_model
 from tests.acceptance.waiting import eventually
@@ -204,6 +206,14 @@ async def test_enter_skips_every_question(home: Installation) -> None:
 async def test_the_end_of_the_input_skips_every_question(home: Installation) -> None:
     done = await home.run("setup")
     assert done.code == 0 and files(home) == set()
+
+
+async def test_a_daemon_that_runs_has_to_be_restarted(home: Installation) -> None:
+    with open_state(Config(state_dir=home.state)):
+        async with wizard(home) as asked:
+            asked.type("openai-chat:echo", KEY, "")
+            assert await asked.end() == 0
+    assert asked.said.endswith("Next: `goclaw restart`\n")
 
 
 async def test_options_answer_and_nothing_is_asked(home: Installation, telegram: FakeTelegram) -> None:

@@ -1,7 +1,7 @@
 """The model that answers: chosen, given its key, and asked one word over GoClaw's own wires."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import SecretStr
 
@@ -38,12 +38,13 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
         given = ModelChoice(spec, key or await _ask_key(scene, spec, only_if_unknown=True))
         await _try(scene, given)
         return given
-    candidates = await _show_found(scene)
+    found = await _look_around(scene)
     now = scene.loaded.config.models.agent
-    skipping = f"keep {now[0]}" if now else "GoClaw chooses"
+    skipping = f"keep {now[0]}" if now else "GoClaw chooses" if found.candidates else "none for now"
+    numbered = {str(number): each.spec for number, each in enumerate(menu_of(found), 1)}
     while typed := await scene.dialogue.ask(f"   Number or `provider:name` [Enter: {skipping}]:"):
         try:
-            choice = await _settled(scene, candidates.get(typed, typed))
+            choice = await _settled(scene, numbered.get(typed, typed))
             if choice:
                 return choice
         except GoclawError as error:
@@ -84,16 +85,15 @@ async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) ->
     return await ask_secret(scene.dialogue, f"   Key for {provider} (hidden) [Enter: {skipping}]:")
 
 
-async def _show_found(scene: Scene) -> Mapping[str, str]:
-    """Show what could answer; returns the models by the numbers that they are shown with."""
+async def _look_around(scene: Scene) -> Found:
+    """What could answer; said, too."""
     config = scene.loaded.config
     found = await look_around(config, ollama_finder(config, _ports(scene)))
-    menu = menu_of(found)
-    for number, each in enumerate(menu, 1):
+    for number, each in enumerate(menu_of(found), 1):
         scene.dialogue.say(f"   {number}  {each.spec} ({each.reason})")
     for line in hints(found):
         scene.dialogue.say(f"   {line}")
-    return {str(number): each.spec for number, each in enumerate(menu, 1)}
+    return found
 
 
 def menu_of(found: Found) -> Sequence[Candidate]:

@@ -56,7 +56,8 @@ def check(place: Place, loaded: Loaded) -> None:
         ConfigError: the configuration would lie in the workspace, where the agent could change it.
     """
     for path in (place.secrets / "x", *(() if os.path.lexists(place.config) else (place.config,))):
-        folder = next(parent for parent in path.parents if parent.exists())
+        # `Path.exists` raises where a folder on the way may not be looked into.
+        folder = next(parent for parent in path.parents if os.path.exists(parent))  # noqa: PTH110 - see above
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             raise StateError(f"{shown_path(path.parent)}: cannot be written to; is it the right folder?")
     if lies_inside(place.config, loaded.config.workspace_path):

@@ -36,7 +36,8 @@ async def test_a_number_and_a_key_that_works_are_a_choice(tmp_path: Path) -> Non
         provider.will(ANSWER)
         with dialogue("2", KEY) as heard:
             assert await chosen(tmp_path, heard, provider) == ModelChoice(BEST_OPENAI, KEY)
-    assert f"1  {BEST_ANTHROPIC} (needs a key)" in heard.text and f"✓ {BEST_OPENAI} answers: " in heard.text
+    assert f"1  {BEST_ANTHROPIC} (needs a key)" in heard.text and "[Enter: none for now]" in heard.text
+    assert f"✓ {BEST_OPENAI} answers: " in heard.text
     assert provider.received[0].headers["Authorization"] == f"Bearer {KEY}"
     assert provider.received[0].body["messages"][-1]["content"] == "Say: ready"
     assert KEY not in heard.text
