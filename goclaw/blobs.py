@@ -9,7 +9,8 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -60,6 +61,8 @@ class Blobs:
         self._media = folder / "media"
         self._spills = folder / "spills"
         self._clock = clock
+        self._changing = threading.Lock()
+        """What is being put must not be removed at the same moment."""
 
     async def put(self, data: bytes, mime: str) -> str:
         """Keep `data` and return its key, the SHA-256 in hex. The same bytes twice are one file, kept anew."""
@@ -112,14 +115,40 @@ class Blobs:
         media = await asyncio.to_thread(self._sweep, self._media, ttl)
         return media + await asyncio.to_thread(self._sweep, self._spills, ttl if spill_ttl is None else spill_ttl)
 
+    async def old_media(self, until: float) -> set[str]:
+        """Keys of what was last put before a moment."""
+        return await asyncio.to_thread(self._old_media, until)
+
+    async def remove_media(self, keys: Iterable[str], until: float) -> set[str]:
+        """Remove media, but for those that somebody has put (again) since a moment; returns these."""
+        return await asyncio.to_thread(lambda: {key for key in keys if not self._remove_media(key, until)})
+
+    async def remove_outputs(self, outputs: Iterable[tuple[str, str]]) -> None:
+        """Remove long outputs, by their id and the key of the actor they belong to; those of others stay."""
+        paths = [self._spill_path(bare, owner) for bare, owner in outputs if _SPILL_ID.fullmatch(bare)]
+        await asyncio.to_thread(_unlink, paths)
+
     def _put(self, data: bytes, mime: str) -> str:
         key = hashlib.sha256(data).hexdigest()
         path = self._media / key
-        # The type first: a key is never seen without it.
-        _write_whole(path.with_suffix(".type"), mime.encode())
-        _write_whole(path, data)
-        self._stamp(path.with_suffix(".type"), path)
+        with self._changing:
+            # The type first: a key is never seen without it.
+            _write_whole(path.with_suffix(".type"), mime.encode())
+            _write_whole(path, data)
+            self._stamp(path.with_suffix(".type"), path)
         return key
+
+    def _old_media(self, until: float) -> set[str]:
+        found = (path for path in self._media.iterdir() if _KEY.fullmatch(path.name))
+        return {path.name for path in found if path.stat().st_mtime < until}
+
+    def _remove_media(self, key: str, until: float) -> bool:
+        path = self._media_path(key)
+        with self._changing:
+            if path.exists() and path.stat().st_mtime >= until:
+                return False
+            _unlink([path, path.with_suffix(".type")])
+        return True
 
     def _get(self, key: str) -> bytes:
         try:
@@ -190,6 +219,11 @@ def _make_private(folder: Path) -> None:
     for path in (folder, folder / "media", folder / "spills"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
+
+
+def _unlink(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _create(path: Path) -> BinaryIO:

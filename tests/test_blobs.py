@@ -144,3 +144,25 @@ async def test_a_folder_that_cannot_be_made_is_an_error_in_words() -> None:
     with pytest.raises(StateError, match="cannot be used"):
         async with open_blobs(Path("/usr/blobs")):
             pass
+
+
+async def test_media_are_removed_by_key_unless_somebody_has_put_them_again(
+    blobs: Blobs, clock: SteppedClock, tmp_path: Path
+) -> None:
+    old, again = await blobs.put(b"old", "image/png"), await blobs.put(b"again", "image/png")
+    clock.advance(10)
+    moment = clock.now()
+    assert await blobs.old_media(moment) == {old, again}
+    await blobs.put(b"again", "image/png")
+    assert await blobs.remove_media([old, again, "0" * 64], moment) == {again}
+    assert await blobs.get(again) == b"again"
+    assert {path.name for path in files(tmp_path / "blobs" / "media")} == {again, f"{again}.type"}
+
+
+async def test_outputs_are_removed_for_their_owner_only(blobs: Blobs) -> None:
+    mine, other = await spill(blobs, b"mine"), await spill(blobs, b"other", BEN)
+    ids = [name.removeprefix("output:") for name in (mine, other)]
+    await blobs.remove_outputs([*((each, ANNA) for each in ids), ("../../x", ANNA), ("f" * 16, ANNA)])
+    assert await whole(blobs, other, BEN) == b"other"
+    with pytest.raises(ToolError, match="no such output"):
+        await whole(blobs, mine, ANNA)

@@ -141,6 +141,14 @@ class Database:
                 else:
                     transaction.done.set_result(outcome)
 
+    async def rewrite(self) -> bool:
+        """Write the file anew and empty its log: nothing that was deleted can be read in them afterwards.
+
+        Writes wait meanwhile (some seconds per gigabyte). False: somebody reads an old view of it (a backup), or the
+        disk is too full; the log says which.
+        """
+        return await self._writer.run(_rewrite)
+
     async def drain(self) -> None:
         """Wait until everything handed in so far is committed."""
         await self.write()
@@ -160,6 +168,19 @@ def _commit(connection: sqlite3.Connection, group: Sequence[_Transaction]) -> li
         log.error("the database refused a write: %s", error)
         return [StateError(f"the database cannot be written: {error}") for _ in group]
     return outcomes
+
+
+def _rewrite(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("VACUUM")
+        # Until here the log beside the file holds pages as they were.
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.Error as error:
+        log.warning("the database could not be written anew: %s", error)
+        return False
+    if busy:
+        log.warning("the database is written anew, but its old log stays while somebody reads it (a backup?)")
+    return not busy
 
 
 def _run_one(connection: sqlite3.Connection, transaction: _Transaction) -> list[Result] | Exception:
@@ -182,6 +203,8 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+    # What is deleted is overwritten. FAST would leave whole pages as they were (measured: 0 to 7 % more CPU per turn).
+    connection.execute("PRAGMA secure_delete=ON")
     connection.execute(f"PRAGMA query_only={'ON' if read_only else 'OFF'}")
     return connection
 

@@ -6,7 +6,7 @@ import orjson
 from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import sqlite
 
-from goclaw.store.database import Database, Statement
+from goclaw.store.database import Bound, Database, Statement
 from goclaw.store.tables import daemon_facts, session_settings
 
 _setting = sqlite.insert(session_settings).values(
@@ -53,4 +53,9 @@ class Settings:
 
     async def learn(self, name: str, value: Any) -> None:
         """Remember a value over restarts."""
-        await self._database.write(_LEARN(name=name, value=orjson.dumps(value).decode()))
+        await self._database.write(self.learning(name, value))
+
+    @staticmethod
+    def learning(name: str, value: Any) -> Bound:
+        """The statement of `learn`, for a transaction that does more."""
+        return _LEARN(name=name, value=orjson.dumps(value).decode())

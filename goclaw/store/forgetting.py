@@ -1,0 +1,208 @@
+"""Deletes a conversation for ever: all of it in one transaction. (`retention` deletes old parts.)
+
+Numbers of rows are never used again, although SQLite would do so: a deletion leaves one empty row of no session with
+the highest number. A client that comes back with the last row it saw can so be told that it is gone.
+
+What lies outside the database (pictures, long outputs) cannot be part of a transaction. Its names are written down
+with the deletion as owed, so that a crash in between only delays it. So is the rewriting of the file: SQLite
+overwrites what is deleted (`secure_delete`), but copies that it left when it moved rows between pages are gone only
+when the file was written anew.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import orjson
+from sqlalchemy import and_, bindparam, delete, func, or_, select, update
+
+from goclaw.codec import Codec
+from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.settings import Settings
+from goclaw.store.tables import (
+    checkpoints,
+    compactions,
+    deliveries,
+    inbox,
+    messages,
+    session_settings,
+    sessions,
+    usage,
+)
+
+OWED = "owed deletions"
+"""The daemon's fact that holds an `Owed`."""
+HAS_MEDIA = '"media":"'
+"""Part of the body of a delivery with a file."""
+EVERYTHING = 2**63 - 1
+"""No row has this number."""
+_OUTPUT = re.compile(r"output:([0-9a-f]{16})")
+
+_of_session = messages.c.session == bindparam("of_session")
+_up_to = (_of_session, messages.c.id < bindparam("first_kept"))
+# Ids of deliveries begin with the id of the message that they answer, and ";" is the character after ":".
+_answers = (
+    select(deliveries.c.seq)
+    .join(inbox, and_(deliveries.c.id >= inbox.c.id + ":", deliveries.c.id < inbox.c.id + ";"))
+    .where(inbox.c.session == bindparam("of_session"))
+)
+ended = or_(deliveries.c.state == "sent", deliveries.c.state == "failed")
+"""Of a delivery: nobody will read its body again."""
+
+_MARK = insert_into(messages, "session", "turn", "step", "role", "text", "created_at")
+_FORGET_MESSAGES = Statement(delete(messages).where(*_up_to))
+_FORGET_OLD_MARKS = Statement(
+    delete(messages).where(messages.c.session == "", messages.c.id < select(func.max(messages.c.id)).scalar_subquery())
+)
+FORGET_SUMMARIES = [
+    Statement(delete(table).where(table.c.session == bindparam("of_session"))) for table in (compactions, checkpoints)
+]
+_FORGET_SETTINGS = Statement(delete(session_settings).where(session_settings.c.session == bindparam("of_session")))
+_FORGET_SESSION = Statement(delete(sessions).where(sessions.c.key == bindparam("of_session")))
+_NAMELESS_USAGE = Statement(update(usage).where(usage.c.session == bindparam("of_session")).values(session="", turn=""))
+_EMPTY_INBOX = Statement(
+    update(inbox).where(inbox.c.session == bindparam("of_session"), inbox.c.state == "done").values(body="")
+)
+_EMPTY_ANSWERS = Statement(update(deliveries).where(ended, deliveries.c.seq.in_(_answers)).values(body=""))
+
+_EXTENT = Statement(select(func.count(), func.min(messages.c.created_at)).where(_of_session))
+_UNSENT = Statement(select(func.count()).select_from(deliveries).where(~ended, deliveries.c.seq.in_(_answers)))
+_IMAGES = Statement(select(messages.c.images).where(*_up_to, messages.c.images.is_not(None)))
+_RESULTS = Statement(
+    select(messages.c.text).where(*_up_to, messages.c.role == "tool_result", func.instr(messages.c.text, "output:") > 0)
+)
+_SENDERS = Statement(select(messages.c.sender).where(*_up_to, messages.c.sender != "").distinct())
+_SENT = Statement(
+    select(deliveries.c.body).where(deliveries.c.seq.in_(_answers), func.instr(deliveries.c.body, HAS_MEDIA) > 0)
+)
+_ALL_IMAGES = Statement(select(messages.c.images).where(messages.c.images.is_not(None)))
+_ALL_SENT = Statement(select(deliveries.c.body).where(func.instr(deliveries.c.body, HAS_MEDIA) > 0))
+_OLDEST_OPEN = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.state != "done"))
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What is still to be done after deletions."""
+
+    media: frozenset[str] = frozenset()
+    """Keys of pictures and files that may be referred to by nobody any more."""
+    outputs: frozenset[tuple[str, str]] = frozenset()
+    """Ids of long outputs, each with the key of the actor that it may belong to."""
+    rewrite: bool = False
+    """Write the file anew."""
+
+    def __or__(self, other: "Owed") -> "Owed":
+        return Owed(self.media | other.media, self.outputs | other.outputs, self.rewrite or other.rewrite)
+
+    def __bool__(self) -> bool:
+        return bool(self.media or self.outputs or self.rewrite)
+
+
+_OWED: Codec[Owed] = Codec(Owed)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much of a conversation there is."""
+
+    rows: int
+    first_at: float | None
+
+
+class Forgetting:
+    """The deletions, and what they leave to do. One at a time: what is owed is read, added to and written back."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._settings = Settings(database)
+
+    async def extent(self, session: str) -> Extent:
+        """What a person should know before it is deleted."""
+        row = (await self._database.read(_EXTENT(of_session=session)))[0]
+        return Extent(int(row[0]), row[1])
+
+    async def unsent(self, session: str) -> int:
+        """Answers of the session that have not reached their chat yet."""
+        return int((await self._database.read(_UNSENT(of_session=session)))[0][0])
+
+    async def forget(self, session: str, at: float) -> int:
+        """Delete all that was said in a session, and its settings; its costs stay in the sums, without its name.
+
+        No turn of it may run or wait. Returns the number of rows.
+        """
+        sent = await self._database.read(_SENT(of_session=session))
+        return await self.delete(
+            session,
+            EVERYTHING,
+            at,
+            *(statement(of_session=session) for statement in FORGET_SUMMARIES),
+            _FORGET_SETTINGS(of_session=session),
+            _FORGET_SESSION(of_session=session),
+            _NAMELESS_USAGE(of_session=session),
+            # Their ids stay, so that nothing is taken or sent twice.
+            _EMPTY_ANSWERS(of_session=session),
+            _EMPTY_INBOX(of_session=session),
+            owed=Owed(media_of(row[0] for row in sent), rewrite=True),
+        )
+
+    async def delete(self, session: str, first_kept: int, at: float, *others: Bound, owed: Owed) -> int:
+        """Delete the rows of a session before `first_kept`, together with other statements; returns how many."""
+        debt = await self.owed() | owed | await self._files(session, first_kept)
+        done = await self._database.write(
+            _MARK(session="", turn="", step="", role="user", text="", created_at=at),
+            _FORGET_MESSAGES(of_session=session, first_kept=first_kept),
+            _FORGET_OLD_MARKS(),
+            *others,
+            self._settings.learning(OWED, _OWED.to_data(debt)),
+            durable=True,
+        )
+        return done[1].rowcount
+
+    async def owed(self) -> Owed:
+        """What is still to be done."""
+        kept = await self._settings.fact(OWED)
+        return _OWED.from_data(kept) if kept else Owed()
+
+    async def owe(self, owed: Owed, *others: Bound) -> None:
+        """Replace what is still to be done, together with other statements."""
+        await self._database.write(*others, self._settings.learning(OWED, _OWED.to_data(owed)))
+
+    async def rewrite(self) -> bool:
+        """Write the file anew; False: it could not be done now."""
+        return await self._database.rewrite()
+
+    async def referred_media(self) -> frozenset[str]:
+        """Keys of the pictures and files that any conversation or delivery refers to."""
+        images = await self._database.read(_ALL_IMAGES())
+        sent = await self._database.read(_ALL_SENT())
+        return _pictures(row[0] for row in images) | media_of(row[0] for row in sent)
+
+    async def oldest_open_turn(self) -> float | None:
+        """When the oldest message came in that is not answered yet: its turn may be fetching pictures."""
+        found: float | None = (await self._database.read(_OLDEST_OPEN()))[0][0]
+        return found
+
+    async def _files(self, session: str, first_kept: int) -> Owed:
+        """The files that the rows before `first_kept` refer to."""
+        part = {"of_session": session, "first_kept": first_kept}
+        images = await self._database.read(_IMAGES(**part))
+        results = await self._database.read(_RESULTS(**part))
+        senders = [row[0] for row in await self._database.read(_SENDERS(**part))]
+        ids = await asyncio.to_thread(_outputs, [row[0] for row in results])
+        # Whoever caused an output has it under his own name: an id that somebody else wrote down leads nowhere.
+        outputs = frozenset((found, sender) for found in ids for sender in senders)
+        return Owed(_pictures(row[0] for row in images), outputs)
+
+
+def media_of(bodies: Iterable[str]) -> frozenset[str]:
+    """Keys of the files that deliveries carry, from their bodies."""
+    return frozenset(media for body in bodies if (media := orjson.loads(body).get("media")))
+
+
+def _outputs(texts: Sequence[str]) -> set[str]:
+    return {found for text in texts for found in _OUTPUT.findall(text)}
+
+
+def _pictures(columns: Iterable[str]) -> frozenset[str]:
+    return frozenset(blob for column in columns for blob, _ in orjson.loads(column))
