@@ -19,10 +19,18 @@ ADMIN = "admin"
 """The role in users.json that may see and steer every session."""
 
 Action = Literal[
-    "tool.use", "session.read", "session.write", "command.run", "command.admin", "message.other", "question.answer"
+    "tool.use",
+    "session.read",
+    "session.write",
+    "session.own",
+    "command.run",
+    "command.admin",
+    "message.other",
+    "question.answer",
 ]
-"""With the object of each: a tool's name; a session's key (twice); a command's name (twice); `channel:chat`; the key of
-whoever the question is put to."""
+"""With the object of each: a tool's name; a session's key (three times); a command's name (twice); `channel:chat`; the
+key of whoever the question is put to. `session.own`: do with a session what is for its own user alone, such as having
+it forgotten; in a group that is nobody but an admin."""
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
 _STRICTNESS: tuple[Answer, ...] = ("run", "ask", "refuse")
@@ -128,16 +136,23 @@ def _tool(user: User, _: Actor, name: str) -> Decision:
     return Decision(name in user.allowed_tools, f"users.json {user.key} allowedTools")
 
 
-def _session(user: User, actor: Actor, session: str) -> Decision:
+def _own(user: User, _: Actor, session: str) -> Decision:
     if ADMIN in user.roles:
         return Decision(True, f"users.json {user.key} role {ADMIN}")
     if session == user.session:
         return Decision(True, f"users.json {user.key} session")
     if session == own_session(user.key):
         return Decision(True, f"own session of {user.key}")
+    return Decision(False, f"{session} is not a session of {user.key}")
+
+
+def _session(user: User, actor: Actor, session: str) -> Decision:
+    own = _own(user, actor, session)
+    if own.allowed:
+        return own
     if actor.entry == "telegram" and user.key.startswith("telegram:") and _GROUP.fullmatch(session):
         return Decision(True, f"users.json {user.key}, group of the channel")
-    return Decision(False, f"{session} is not a session of {user.key}")
+    return own
 
 
 def _listed(user: User, _: Actor, __: str) -> Decision:
@@ -158,6 +173,7 @@ _RULES: Mapping[str, Callable[[User, Actor, str], Decision]] = {
     "tool.use": _tool,
     "session.read": _session,
     "session.write": _session,
+    "session.own": _own,
     "command.run": _listed,
     "command.admin": _admin,
     "message.other": _listed,

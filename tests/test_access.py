@@ -99,6 +99,25 @@ def test_a_session_is_for_its_own_user_for_the_group_and_for_admins(
     assert access().authorize(who, action, session).allowed is allowed
 
 
+@pytest.mark.promise("P-sessions-are-private")
+@pytest.mark.parametrize(
+    ("who", "session", "allowed"),
+    [
+        (actor("telegram:1"), "telegram:1", True),
+        (actor("telegram:1"), "telegram:2", False),
+        (actor("telegram:2"), "shared", True),
+        (actor("telegram:1"), "telegram:-100", False),
+        (actor("telegram:1"), "telegram:-100:7", False),
+        (actor("telegram:4"), "telegram:-100", True),
+        (OWNER, "telegram:-100", True),
+        (STRANGER, "telegram:99", False),
+        (actor("telegram:4", behalf=(actor("telegram:1"),)), "telegram:-100", False),
+    ],
+)
+def test_a_group_is_nobodys_own_but_admins_may(who: Actor, session: str, allowed: bool) -> None:
+    assert access().authorize(who, "session.own", session).allowed is allowed
+
+
 @pytest.mark.parametrize(
     ("who", "action", "allowed"),
     [
