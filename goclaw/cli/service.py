@@ -91,8 +91,9 @@ def status() -> None:
         "ActiveState", "SubState", "UnitFileState", "MainPID", "StatusText", "NRestarts", "Result"
     )
     print(f"State: {told['ActiveState']} ({told['SubState']}), pid {told['MainPID']}, result {told['Result']}")
-    print(f"Says: {told['StatusText'] or 'nothing'}")
-    print(f"Restarts by itself so far: {told['NRestarts']}")
+    if told["ActiveState"] == "active":
+        print(f"Says: {told['StatusText'] or 'nothing'}")
+    print(f"Started anew after a failure: {told['NRestarts'] or 0} times")
     print(f"When you log in: {'started' if told['UnitFileState'] == 'enabled' else 'not started'}")
     print(f"When you log out: {'goes on' if systemd.lingers() else 'ends (`loginctl enable-linger`)'}")
     if told["ActiveState"] != "active":

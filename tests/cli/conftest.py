@@ -1,0 +1,24 @@
+"""A person's surroundings for commands that run in this process."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from goclaw.cli.started import CONNECTION, KEYS
+from tests.cli.fake_systemd import FakeSystemd, fake_systemd
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSystemd:
+    """A home, a state folder and a systemd of the test's own, and nothing of this machine's environment."""
+    for name in list(os.environ):
+        if name.startswith("GOCLAW_") or name.endswith(KEYS) or name.lower() in CONNECTION:
+            monkeypatch.delenv(name)
+    for name in ("OLLAMA_HOST", "TELEGRAM_BOT_TOKEN", "LOG_LEVEL", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GOCLAW_STATE_DIR", str(tmp_path / "state"))
+    fake = fake_systemd(tmp_path / "programs")
+    monkeypatch.setenv("PATH", fake.path)
+    return fake
