@@ -57,9 +57,9 @@ async def read_beforehand(keys: Sequence[Key], at: float) -> None:
     environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     try:
         async with asyncio.timeout(READ_SECONDS):
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", __name__, question, env=environment, stdout=asyncio.subprocess.PIPE
-            )
+            # -P: the folder where the daemon was started may be the agent's, and holds no module of ours.
+            command = [sys.executable, "-P", "-m", __name__, question]
+            process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
             answer, _ = await process.communicate()
         rows = [Listed(**row) for row in orjson.loads(answer)]
     except (OSError, TimeoutError, ValueError, TypeError) as error:

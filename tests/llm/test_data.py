@@ -1,6 +1,7 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -92,6 +93,17 @@ print("genai_prices" in sys.modules)
     async with asyncio.timeout(50):
         said = (await process.communicate())[0].decode().splitlines()
     assert said == [str(facts(spec, ModelOptions(), NOW)), "False"]
+
+
+async def test_the_reader_takes_no_module_of_the_folder_where_the_daemon_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That folder may be the workspace, where the agent writes."""
+    (tmp_path / "orjson.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    await prepare(["anthropic:claude-opus-5-5"], NOW)
+    assert not await asyncio.to_thread((tmp_path / "taken").exists)
 
 
 async def test_a_reader_that_cannot_be_started_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
