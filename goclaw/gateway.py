@@ -30,13 +30,16 @@ from goclaw.events import (
     Inbound,
     MessageStored,
     Notice,
+    Outline,
     Question,
     SessionInfo,
     SessionNow,
+    TranscriptRow,
     TurnEvent,
 )
 from goclaw.sessions.questions import chosen
 from goclaw.store.database import Database
+from goclaw.store.reading import TranscriptReader
 from goclaw.store.transcripts import Transcripts
 
 log = logging.getLogger(__name__)
@@ -71,6 +74,7 @@ class Gateway:
 
     def __init__(self, ports: GatewayPorts) -> None:
         self._ports = ports
+        self._reader = TranscriptReader(ports.database)
         self._logged: dict[str, float] = {}
 
     async def accept(self, inbound: Inbound) -> Acceptance:
@@ -119,6 +123,14 @@ class Gateway:
         self, session: str, after: int = 0, limit: int = 200, before: int | None = None
     ) -> Sequence[MessageStored]:
         return await self._ports.transcripts.history(session, after, limit, before)
+
+    async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
+        """The next rows after `after`, oldest first: as many as suit one frame."""
+        return await self._reader.page(session, after)
+
+    async def outline(self, session: str, last: int) -> Outline:
+        """The session beside its rows, and where its last `last` messages begin."""
+        return await self._reader.outline(session, last)
 
     async def now(self, session: str) -> SessionNow:
         return await self._ports.command_ports.sessions.now(session)

@@ -16,6 +16,7 @@ from goclaw.events import (
     CommandInfo,
     MessageStored,
     Notice,
+    Outline,
     QuestionAnswered,
     QuestionAsked,
     SessionForgotten,
@@ -27,6 +28,7 @@ from goclaw.events import (
     TodosChanged,
     ToolFinished,
     ToolStarted,
+    TranscriptRow,
     TurnEvent,
     TurnFinished,
     TurnStarted,
@@ -106,7 +108,23 @@ class AskFiles:
     type: Literal["ask_files"] = "ask_files"
 
 
-ClientFrame = Attach | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles
+@dataclass(frozen=True, slots=True)
+class AskRows:
+    """The next rows of the transcript after `after`, oldest first: as many as suit one frame."""
+
+    after: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
+    type: Literal["ask_rows"] = "ask_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class AskOutline:
+    """The session beside its rows, and where its last `last` messages begin."""
+
+    last: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
+    type: Literal["ask_outline"] = "ask_outline"
+
+
+ClientFrame = Attach | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles | AskRows | AskOutline
 
 # From the daemon
 
@@ -121,6 +139,8 @@ class Attached:
     commands: list[CommandInfo]
     greeting: str
     """Which model answers, what is missing, and what adds it: at most four lines."""
+    anew: bool = False
+    """The row that the client has last is gone (`/forget`, retention): what it shows is, too."""
     type: Literal["attached"] = "attached"
 
 
@@ -168,6 +188,22 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Answer to `AskRows`; empty: there are no more."""
+
+    rows: list[TranscriptRow]
+    type: Literal["rows"] = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineFrame:
+    """Answer to `AskOutline`."""
+
+    outline: Outline
+    type: Literal["outline"] = "outline"
+
+
+@dataclass(frozen=True, slots=True)
 class Happened:
     """Something happened in the session."""
 
@@ -186,7 +222,7 @@ class Refused:
     type: Literal["refused"] = "refused"
 
 
-ServerFrame = Attached | Accepted | Status | Older | Sessions | Files | Happened | Refused
+ServerFrame = Attached | Accepted | Status | Older | Sessions | Files | Rows | OutlineFrame | Happened | Refused
 
 CLIENT_FRAME: Codec[ClientFrame] = Codec(Annotated[ClientFrame, Field(discriminator="type")])
 SERVER_FRAME: Codec[ServerFrame] = Codec(Annotated[ServerFrame, Field(discriminator="type")])

@@ -8,9 +8,11 @@ from goclaw.events import (
     AcceptKind,
     Address,
     CommandInfo,
+    CompactionRecord,
     MessageStored,
     Notice,
     Outcome,
+    Outline,
     Question,
     QuestionAnswered,
     QuestionAsked,
@@ -24,6 +26,7 @@ from goclaw.events import (
     TodosChanged,
     ToolFinished,
     ToolStarted,
+    TranscriptRow,
     TurnEvent,
     TurnFinished,
     TurnStarted,
@@ -35,6 +38,8 @@ from goclaw.wire import (
     Accepted,
     AskFiles,
     AskOlder,
+    AskOutline,
+    AskRows,
     AskSessions,
     AskStatus,
     Attach,
@@ -44,7 +49,9 @@ from goclaw.wire import (
     Files,
     Happened,
     Older,
+    OutlineFrame,
     Refused,
+    Rows,
     Send,
     ServerFrame,
     Sessions,
@@ -57,6 +64,10 @@ ROW = MessageStored("t", "s", 7, UserMessage("hi", (Image("ab" * 32, "image/png"
 QUESTION = Question(
     "ab12", "approval", "tui:me", "May exec run?", "{}", ("allow", "deny"), False, True, 1.0, 2.0, "exec"
 )
+TRANSCRIPT_ROW = TranscriptRow(
+    7, "s", "t", "tool:1:c", "tool_use", "", 1.5, "", "", (), "read", "c", {"path": "a", "deep": [None]}, False
+)
+COMPACTION = CompactionRecord(5, "what was said", "LLM", 900, 90, 2.5)
 EVENTS: list[TurnEvent] = [
     TurnStarted("t", "s", Address("telegram", "5", "7", "8")),
     TextStreamed("t", "s", "zwölf\n\x00"),
@@ -93,6 +104,8 @@ def test_an_event_comes_back_as_it_was(event: TurnEvent) -> None:
         AskOlder(7, 40),
         AskSessions(),
         AskFiles("src/"),
+        AskRows(7),
+        AskOutline(40),
     ],
 )
 def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
@@ -114,6 +127,8 @@ def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
         Older(7, [ROW]),
         Sessions([SessionInfo("tui:me", 5, 1.0, 2.0, "Hello")]),
         Files("sr", ["src/a.py"]),
+        Rows([TRANSCRIPT_ROW]),
+        OutlineFrame(Outline("s", 9, 5, 4, 7, (COMPACTION,), COMPACTION)),
         Refused("attached already", "id"),
     ],
 )

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +27,9 @@ from goclaw.events import (
     GatewayPort,
     Inbound,
     MessageStored,
+    Outline,
     StreamRestarted,
+    TranscriptRow,
     TurnEvent,
 )
 from goclaw.users import login_name
@@ -39,6 +41,8 @@ from goclaw.wire import (
     Accepted,
     AskFiles,
     AskOlder,
+    AskOutline,
+    AskRows,
     AskSessions,
     AskStatus,
     Attach,
@@ -47,7 +51,9 @@ from goclaw.wire import (
     Decide,
     Files,
     Older,
+    OutlineFrame,
     Refused,
+    Rows,
     Send,
     ServerFrame,
     Sessions,
@@ -73,6 +79,14 @@ class SocketGateway(GatewayPort, Protocol):
 
     def session_for(self, actor: Actor, session: str) -> str:
         """Which session `actor` gets for `session`; AccessDenied when it may not read that."""
+        ...
+
+    async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
+        """The next rows after `after`, oldest first: as many as suit one frame."""
+        ...
+
+    async def outline(self, session: str, last: int) -> Outline:
+        """The session beside its rows, and where its last `last` messages begin."""
         ...
 
 
@@ -123,16 +137,21 @@ class SocketServer:
         now = await self._gateway.now(session)
         # Nothing can happen between these two lines: what comes from now on comes as events.
         async with self._gateway.subscribe(session) as events:
-            history = list(await self._gateway.history(session, attach.after, attach.limit))
+            anew = attach.after > 0 and not await self._has(session, attach.after)
+            after = 0 if anew else attach.after
+            history = list(await self._gateway.history(session, after, attach.limit))
             commands = list(self._gateway.commands(actor))
-            await _send(connection, Attached(session, history, now, commands, self._greeting()))
-            last = history[-1].row if history else attach.after
+            await _send(connection, Attached(session, history, now, commands, self._greeting(), anew))
+            last = history[-1].row if history else after
             async with asyncio.TaskGroup() as tasks:
                 showing = tasks.create_task(_show(connection, events, last))
                 while (frame := await _receive(connection)) is not None:
                     # Beside the loop: a command that takes its time must not keep /stop from being heard.
                     tasks.create_task(self._answer(connection, frame, session, actor))
                 showing.cancel()
+
+    async def _has(self, session: str, row: int) -> bool:
+        return bool(await self._gateway.history(session, row - 1, 1, before=row + 1))
 
     async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
         try:
@@ -161,6 +180,12 @@ class SocketServer:
                 return Older(frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before)))
             case AskSessions():
                 return Sessions(list(await self._gateway.sessions(actor)))
+            case AskRows():
+                session = self._gateway.session_for(actor, session)
+                return Rows(list(await self._gateway.transcript(session, frame.after)))
+            case AskOutline():
+                session = self._gateway.session_for(actor, session)
+                return OutlineFrame(await self._gateway.outline(session, frame.last))
             case AskFiles():
                 return Files(frame.begun, list(await self._gateway.files(actor, frame.begun)))
             case AskStatus():

@@ -59,6 +59,11 @@ class Client:
         await self.submit(text)
         return (await self._expect(Accepted)).acceptance
 
+    async def answer(self, frame: ClientFrame, kind: type[FrameT]) -> FrameT:
+        """Send a frame and wait for the answer, a frame of that kind."""
+        await self._send(frame)
+        return await self._expect(kind)
+
     async def status(self) -> dict[str, Any]:
         """The numbers of `/status`, with its text under `text`."""
         await self._send(AskStatus())

@@ -99,7 +99,7 @@ class Link:
         limit = MISSED_ROWS if self._last_row else self._limit
         async with attach(self._socket, self._session, after=self._last_row, limit=limit) as client:
             history = client.attached.history
-            resumed = self._last_row > 0 and len(history) < limit
+            resumed = self._last_row > 0 and len(history) < limit and not client.attached.anew
             self._saw(history)
             self._outgoing = asyncio.Queue()
             for message_id in self._waiting:

@@ -18,6 +18,7 @@ from goclaw.events import (
     AcceptKind,
     MessageStored,
     Notice,
+    Outline,
     StreamRestarted,
     TextStreamed,
     TurnEvent,
@@ -25,9 +26,10 @@ from goclaw.events import (
 )
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.servers.socket import open_socket, owner_key
+from goclaw.store.forgetting import Forgetting
 from goclaw.tui.client import Client, attach
 from goclaw.users import User, login_name
-from goclaw.wire import PATH
+from goclaw.wire import PATH, AskOutline, AskRows, OutlineFrame, Rows
 from tests.harness import PATIENCE, Answer, Core, World
 
 SESSION = "tui:me"
@@ -229,6 +231,36 @@ async def test_stop_is_heard_while_the_answer_streams(tmp_path: Path) -> None:
         await until(client, TextStreamed)
         stopped = await client.send("/stop")
         assert (stopped.kind, stopped.text) == (AcceptKind.REPLY, "Stopped.")
+
+
+@pytest.mark.promise("P-terminal-history")
+async def test_who_comes_back_to_a_forgotten_conversation_is_told_that_it_begins_anew(tmp_path: Path) -> None:
+    async with serving(World(tmp_path, [Answer("one"), Answer("two")])) as (core, path):
+        async with attach(path, SESSION) as client:
+            await client.send("first")
+            seen = rows(await until(client, TurnFinished))
+        async with attach(path, SESSION, after=seen[-1]) as client:
+            assert not client.attached.anew and client.attached.history == []
+        await Forgetting(core.database).forget(SESSION, 1.0)
+        core.sessions.contexts.forget(SESSION)
+        async with attach(path, SESSION, after=seen[-1]) as client:
+            assert client.attached.anew and client.attached.history == []
+            await client.send("second")
+            fresh = rows(await until(client, TurnFinished))
+        assert min(fresh) > max(seen)
+        async with attach(path, SESSION, after=seen[-1]) as client:
+            assert client.attached.anew and rows(client.attached.history) == fresh
+
+
+async def test_a_transcript_is_read_row_by_row_and_in_outline(tmp_path: Path) -> None:
+    async with serving(World(tmp_path, [Answer("one")])) as (_, path), attach(path, SESSION) as client:
+        await client.send("first")
+        await until(client, TurnFinished)
+        read = (await client.answer(AskRows(), Rows)).rows
+        assert [(row.row, row.role, row.text) for row in read] == [(1, "user", "first"), (2, "assistant", "one")]
+        assert (await client.answer(AskRows(2), Rows)).rows == []
+        outline = (await client.answer(AskOutline(1), OutlineFrame)).outline
+        assert outline == Outline(SESSION, rows=2, shown_from=1, begins=2)
 
 
 async def test_a_listed_terminal_user_has_his_own_rights_and_session(tmp_path: Path) -> None:

@@ -24,11 +24,13 @@ from goclaw.events import (
     Inbound,
     MessageStored,
     Outcome,
+    Outline,
     Question,
     SessionInfo,
     SessionNow,
     TextStreamed,
     Todo,
+    TranscriptRow,
     TurnEvent,
     TurnFinished,
     TurnStarted,
@@ -86,6 +88,12 @@ class FakeGateway:
         self, session: str, after: int = 0, limit: int = 200, before: int | None = None
     ) -> Sequence[MessageStored]:
         return [row for row in self.rows if row.row > after and (before is None or row.row < before)][-limit:]
+
+    async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
+        return ()
+
+    async def outline(self, session: str, last: int) -> Outline:
+        return Outline(session, len(self.rows), shown_from=1)
 
     async def now(self, session: str) -> SessionNow:
         return replace(self.bus.now(session), questions=tuple(self.questions), todos=self.todos)
