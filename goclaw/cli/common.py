@@ -3,9 +3,13 @@
 import typer
 
 from goclaw import catalog
+from goclaw.backup import swap
 from goclaw.cli.frame import Options, say
 from goclaw.config.load import Loaded, load_config
+from goclaw.config.schema import Config
+from goclaw.errors import StateError
 from goclaw.plugins import third_party
+from goclaw.state import open_state
 
 
 def options(context: typer.Context) -> Options:
@@ -15,13 +19,17 @@ def options(context: typer.Context) -> Options:
 
 
 def load(context: typer.Context) -> Loaded:
-    """The configuration for this command line; warnings go to standard error.
+    """The configuration for this command line; warnings go to standard error. A restore that was cut is finished first.
 
     Raises:
         ConfigError: it cannot be used.
+        StateError: a restore is going on.
     """
     given = options(context)
     loaded = load_config(given.config, overrides=given.overrides)
+    if swap.pending(loaded.config.state_dir):
+        _finish_restore(loaded.config)
+        loaded = load_config(given.config, overrides=given.overrides)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
     return loaded
@@ -30,3 +38,13 @@ def load(context: typer.Context) -> Loaded:
 def known_tools() -> list[str]:
     """Names of the tools that come with GoClaw or with an installed plugin."""
     return sorted({*catalog.TOOLS, *third_party("tools")})
+
+
+def _finish_restore(config: Config) -> None:
+    with open_state(config):
+        try:
+            swap.finish(config.state_dir)
+        except OSError as error:
+            words = f"{error.filename}: {error.strerror}"
+            raise StateError(f"a restore was cut and cannot be finished: {words}. Mend that and try again") from error
+    say("finished a restore that had been cut")

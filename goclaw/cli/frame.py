@@ -40,6 +40,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
+    "backup": ("goclaw.cli.backup:app", "Keep everything in one new file, while the daemon runs."),
+    "restore": ("goclaw.cli.restore:app", "Get everything back from a backup."),
     "version": ("goclaw.cli.version:app", "Print the version."),
 }
 """Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""

@@ -1,0 +1,66 @@
+"""What an archive says about itself: the hash of every file, and what the names of its members may be."""
+
+import os
+from dataclasses import dataclass, field
+
+from goclaw import __version__
+from goclaw.codec import Codec
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+"""The last member: it is written when all hashes are known."""
+DATABASE, MEDIA, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
+    "goclaw.db",
+    "media",
+    "config.yaml",
+    "users.json",
+    "secrets",
+    "workspace",
+    "workspaces",
+)
+"""Members and folders at the top of an archive. The last holds a folder for each workspace that only a user has."""
+LONGEST_NAME = 4_096
+"""PATH_MAX of Linux."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One file of the archive."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What an archive holds and when it was made."""
+
+    made_at: float
+    schema: int
+    """The version of the database."""
+    format: int = FORMAT
+    goclaw: str = __version__
+    members: dict[str, Member] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    """Symbolic links by name, with what they point to: made last, so that nothing is ever written through one."""
+    own_workspaces: dict[str, str] = field(default_factory=dict)
+    """Folders below `workspaces`, each with the key of the user whose own workspace it is."""
+    config_without: list[str] = field(default_factory=list)
+    """Keys of the configuration whose secrets were left out."""
+
+    def within(self, folder: str) -> list[Member]:
+        """The files below a folder of the archive."""
+        return [member for name, member in self.members.items() if name.startswith(f"{folder}/")]
+
+
+CODEC: Codec[Manifest] = Codec(Manifest)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name leads downwards, step by step, and nowhere else."""
+    return 0 < len(name) <= LONGEST_NAME and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
+def as_text(name: str) -> str:
+    """A file's name for the manifest: bytes that are no UTF-8 are written out."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,124 @@
+"""Closes what a copy of the database had under way, so that a restored daemon does nothing twice.
+
+A turn that was open when the copy was made has been answered since, and a delivery that was pending has arrived: both
+would be done again. So none of it is taken up; the conversations say so in words. And what the replaced database has
+taken in after the copy was made stays taken in: Telegram may send it again, as long as nobody acknowledged it.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import bindparam, delete, func, or_, select, update
+
+from goclaw.agent.prompt import envelope
+from goclaw.codec import Codec
+from goclaw.events import Inbound
+from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.store.database import Bound, Statement, insert_into
+from goclaw.store.tables import deliveries, inbox, messages, sessions, steps
+from goclaw.store.transcripts import Origin, rows_of
+
+_INBOUND: Codec[Inbound] = Codec(Inbound)
+
+_OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
+_HEARD = Statement(
+    select(func.count()).where(messages.c.turn == bindparam("turn"), messages.c.role == bindparam("role"))
+)
+_SESSION = insert_into(sessions, "key", "created_at", "context_start", ignore_conflict=True)
+_END = Statement(update(inbox).where(inbox.c.state != "done").values(state="done", ended_at=bindparam("at")))
+_FORGET_STEPS = Statement(delete(steps))
+_DROP = Statement(
+    update(deliveries)
+    .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
+    .values(state="failed", error=bindparam("reason"))
+)
+_TAKEN = Statement(select(inbox))
+_REMEMBER = insert_into(
+    inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is not taken up."""
+
+    turns: int
+    deliveries: int
+
+
+def moment(at: float) -> str:
+    """A time in words: `2026-11-21 12:50 UTC`."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def settle(path: Path, made_at: float, now: float) -> Settled:
+    """End every open turn and delivery of the database at `path`, which is a copy that was made at `made_at`.
+
+    A message that was not heard yet becomes a part of its conversation, so that nothing said is lost; each of the
+    turns gets a line that says what became of it.
+    """
+    words = f"not taken up: restored from a backup of {moment(made_at)}"
+    with _transaction(path) as connection:
+        turns = _rows(connection, _OPEN())
+        for row in turns:
+            for statement in _last_words(connection, row, f"[{words}]", now):
+                _run(connection, statement)
+        _run(connection, _END(at=now))
+        _run(connection, _FORGET_STEPS())
+        dropped = _run(connection, _DROP(reason=words)).rowcount
+    return Settled(len(turns), dropped)
+
+
+def remember_taken_in(path: Path, replaced: Path, now: float) -> int | None:
+    """Let the database at `path` know, as done, the ids of all messages that the database `replaced` took in.
+
+    Returns how many of those had not been answered yet; None when `replaced` cannot be read.
+    """
+    if not replaced.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(f"{replaced.as_uri()}?mode=ro", uri=True)) as old:
+            old.row_factory = sqlite3.Row
+            taken = _rows(old, _TAKEN())
+    except sqlite3.Error:
+        return None
+    waiting = 0
+    with _transaction(path) as connection:
+        for row in taken:
+            values = {name: row[name] for name in ("id", "session", "kind", "body", "received_at")}
+            new = _run(connection, _REMEMBER(**values, state="done", ended_at=row["ended_at"] or now)).rowcount
+            waiting += new and row["state"] != "done"
+    return waiting
+
+
+def _last_words(connection: sqlite3.Connection, row: sqlite3.Row, words: str, now: float) -> Iterator[Bound]:
+    turn, session = row["id"], row["session"]
+    inbound = _INBOUND.from_json(row["body"])
+    if row["kind"] == "compact":
+        return
+    yield _SESSION(key=session, created_at=now, context_start=0)
+    if not _rows(connection, _HEARD(turn=turn, role="user"))[0][0]:
+        heard = Origin(session, turn, "user", row["received_at"], inbound.actor.key, envelope(inbound))
+        yield from rows_of(UserMessage(inbound.text), heard)
+    yield from rows_of(AssistantMessage(words), Origin(session, turn, "settle", now))
+
+
+@contextmanager
+def _transaction(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
+
+
+def _run(connection: sqlite3.Connection, statement: Bound) -> sqlite3.Cursor:
+    return connection.execute(statement.sql, statement.values)
+
+
+def _rows(connection: sqlite3.Connection, statement: Bound) -> list[sqlite3.Row]:
+    return _run(connection, statement).fetchall()

@@ -1,0 +1,126 @@
+"""Puts new files and folders in the place of old ones: all of them or none, whenever the process is killed.
+
+What is new lies ready beside its place (`<name>.restoring-<time>`); what is old moves aside there
+(`<name>.before-restore-<time>`) and is never deleted. A journal in the state folder decides: until it is there nothing
+has changed, and once it is there whoever comes next finishes the work (`cli.common.load` looks for it, `finish` is
+repeatable). Imports little: every command pays for it.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+JOURNAL = "restore.journal"
+_OURS = re.compile(r".*\.(restoring|before-restore)-\d{8}T\d{6}Z(-wal|-shm)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One place: what is there goes `aside`, `fresh` comes in. Without `fresh` the place stays empty."""
+
+    place: Path
+    aside: Path
+    fresh: Path | None = None
+
+
+def fresh_name(path: Path, stamp: str) -> Path:
+    """Where what will be at `path` lies ready."""
+    return path.with_name(f"{path.name}.restoring-{stamp}")
+
+
+def aside_name(path: Path, stamp: str) -> Path:
+    """Where what is at `path` moves. The log of a database keeps its ending, by which SQLite finds it."""
+    for ending in ("-wal", "-shm"):
+        if path.name.endswith(f".db{ending}"):
+            return path.with_name(f"{path.name.removesuffix(ending)}.before-restore-{stamp}{ending}")
+    return path.with_name(f"{path.name}.before-restore-{stamp}")
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file or folder is one of those that a restore makes."""
+    return _OURS.fullmatch(name) is not None
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What a restore that was killed before its journal has left in a folder; nobody needs it."""
+    return [path for path in folder.iterdir() if is_ours(path.name) and ".restoring-" in path.name]
+
+
+def pending(state_dir: Path) -> bool:
+    """Whether a restore was cut between its decision and its end."""
+    return (state_dir / JOURNAL).exists()
+
+
+def swap(state_dir: Path, moves: Sequence[Move]) -> None:
+    """Decide and do it. Everything `fresh` must be complete; it is brought to the disk first.
+
+    Raises:
+        OSError: before the decision, with nothing changed; or after it (a folder became read-only, say): `finish` goes
+            on where this ended.
+    """
+    os.sync()
+    text = json.dumps([[os.fspath(path) if path else None for path in _paths(move)] for move in moves])
+    unfinished = state_dir / f"{JOURNAL}.tmp"
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(state_dir / JOURNAL)
+    _to_disk([state_dir])
+    finish(state_dir)
+
+
+def finish(state_dir: Path) -> None:
+    """Do what the journal says, as far as it is not done yet, and remove it. Needs the lock of the state folder."""
+    moves = list(_read(state_dir / JOURNAL))
+    for move in moves:
+        _do(move)
+    _to_disk({move.place.parent for move in moves})
+    (state_dir / JOURNAL).unlink()
+    _to_disk([state_dir])
+
+
+def _do(move: Move) -> None:
+    """Each state that a kill can leave leads to the same end."""
+    place, aside, fresh = move.place, move.aside, move.fresh
+    if fresh is not None and not os.path.lexists(fresh):
+        return
+    if os.path.lexists(place) and not os.path.lexists(aside):
+        aside.parent.mkdir(mode=0o700, exist_ok=True)
+        _set_aside(place, aside, keep=fresh is not None)
+    if fresh is not None:
+        fresh.replace(place)
+
+
+def _set_aside(place: Path, aside: Path, *, keep: bool) -> None:
+    if keep and place.is_file():
+        try:
+            # A second name first: so the place of a file is never empty, not even for a moment.
+            aside.hardlink_to(place)
+        except OSError:
+            pass  # a file system without links
+        else:
+            return
+    place.rename(aside)
+
+
+def _paths(move: Move) -> tuple[Path, Path, Path | None]:
+    return move.place, move.aside, move.fresh
+
+
+def _read(journal: Path) -> Iterator[Move]:
+    for place, aside, fresh in json.loads(journal.read_text("utf-8")):
+        yield Move(Path(place), Path(aside), Path(fresh) if fresh else None)
+
+
+def _to_disk(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

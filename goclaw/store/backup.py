@@ -1,0 +1,89 @@
+"""A consistent copy of the database, made beside a daemon that goes on writing, and the questions asked of a copy.
+
+This is the one place where a second process opens the database. It only reads: SQLite keeps a reader's view as it was
+when it began (WAL), the daemon's writes go on meanwhile, and the reader's locks end with its process however that dies.
+All that the daemon notices is a write-ahead log that grows until the copy is done.
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+
+from goclaw.errors import StateError
+from goclaw.store.database import BUSY_MS
+from goclaw.store.migrations import STEPS
+
+NEWEST = 1 + len(STEPS)
+"""The schema that this GoClaw writes."""
+
+
+def copy_database(source: Path, target: Path) -> int:
+    """Copy the database at `source` as it is now to the new file `target` (mode 0600), check it, return its schema.
+
+    The copy is one file without a log beside it, and holds nothing that was deleted from the source.
+
+    Raises:
+        StateError: there is none, it is damaged, of a newer GoClaw, or the disk is full.
+    """
+    if not source.exists():
+        raise StateError(f"{source}: there is no database yet; GoClaw has not run with this state folder")
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(_read_only(source)) as connection:
+            refuse_newer(source, connection.execute("PRAGMA user_version").fetchone()[0])
+            # Not the backup API: that copies pages as they are, with what was deleted still in them.
+            connection.execute("VACUUM INTO ?", (str(target),))
+        return check_database(target)
+    except sqlite3.Error as error:
+        raise StateError(f"{source} cannot be copied: {error}") from error
+
+
+def check_database(path: Path) -> int:
+    """Look at every page and index of a database that nobody else uses; returns its schema.
+
+    Raises:
+        StateError: it is damaged, no database of GoClaw, or of a newer one.
+    """
+    try:
+        with closing(_read_only(path)) as connection:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name IN ('messages', 'inbox')")
+            known = tables.fetchone()[0] == 2
+    except sqlite3.Error as error:
+        raise StateError(f"{path.name} is damaged: {error}") from error
+    refuse_newer(path, version)
+    if found != "ok":
+        raise StateError(f"{path.name} is damaged: {found}")
+    if version < 1 or not known:
+        raise StateError(f"{path.name} is no database of GoClaw")
+    return version
+
+
+def refuse_newer(path: Path, version: int) -> None:
+    """Refuse a schema that this GoClaw does not know.
+
+    Raises:
+        StateError: it is newer.
+    """
+    if version > NEWEST:
+        raise StateError(
+            f"{path.name} has schema {version}, this GoClaw knows up to {NEWEST}: "
+            "it was written by a newer version. Install that version."
+        )
+
+
+def referred_media(path: Path) -> set[str]:
+    """Keys of the pictures that the conversations in a database refer to."""
+    with closing(_read_only(path)) as connection:
+        rows = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL")
+        return {image[0] for row in rows for image in orjson.loads(row[0])}
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+    return connection

@@ -1,0 +1,115 @@
+"""A copy of the database is whole and sound, whatever the daemon does meanwhile."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from goclaw.errors import StateError
+from goclaw.messages import Image, UserMessage
+from goclaw.store.backup import NEWEST, check_database, copy_database, referred_media
+from goclaw.store.database import Bound, Database, open_database
+from goclaw.store.transcripts import Origin, rows_of
+
+
+def said(text: str, session: str = "tui:ann", images: tuple[Image, ...] = ()) -> list[Bound]:
+    return rows_of(UserMessage(text, images), Origin(session, f"turn:{text}", "user", 1.0))
+
+
+def texts(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [row[0] for row in connection.execute("SELECT text FROM messages ORDER BY id")]
+
+
+async def test_what_is_committed_is_in_the_copy_and_half_a_transaction_never_is(tmp_path: Path) -> None:
+    """Every transaction writes two rows; a copy that was made at any moment holds an even number of them."""
+    async with open_database(tmp_path / "goclaw.db") as database:
+        writing = asyncio.create_task(write_pairs(database, 400))
+        copies = []
+        while not writing.done():
+            copies.append(tmp_path / f"copy-{len(copies)}.db")
+            assert await asyncio.to_thread(copy_database, tmp_path / "goclaw.db", copies[-1]) == NEWEST
+        await writing
+    counts = [len(texts(copy)) for copy in copies]
+    assert all(count % 2 == 0 for count in counts), counts
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 2, "nothing was written meanwhile"
+
+
+async def write_pairs(database: Database, pairs: int) -> None:
+    for number in range(pairs):
+        await database.write(*said(f"{number} a"), *said(f"{number} b"), durable=number % 10 == 0)
+
+
+async def test_the_daemon_writes_on_while_a_copy_reads(tmp_path: Path) -> None:
+    async with open_database(tmp_path / "goclaw.db") as database:
+        await database.write(*said("before"))
+        with closing(sqlite3.connect(f"file:{tmp_path / 'goclaw.db'}?mode=ro", uri=True)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM messages").fetchone()[0] == 1
+            async with asyncio.timeout(5):
+                await database.write(*said("meanwhile"), durable=True)
+            assert reader.execute("SELECT count(*) FROM messages").fetchone()[0] == 1
+
+
+async def test_a_copy_is_one_private_file(tmp_path: Path, database: Database) -> None:
+    await database.write(*said("hello"))
+    copy_database(tmp_path / "goclaw.db", tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "copy.db-wal").exists()
+
+
+async def test_what_was_deleted_is_not_in_a_copy(tmp_path: Path, database: Database) -> None:
+    await database.write(*said("the secret of the pyramids " * 100))
+    await database.write(Bound("DELETE FROM messages", {}))
+    copy_database(tmp_path / "goclaw.db", tmp_path / "copy.db")
+    assert b"pyramids" not in (tmp_path / "copy.db").read_bytes()
+
+
+async def test_pictures_of_conversations_are_found(tmp_path: Path, database: Database) -> None:
+    await database.write(*said("look", images=(Image("a" * 64, "image/png"), Image("b" * 64, "image/png"))))
+    await database.write(*said("again", images=(Image("a" * 64, "image/png"),)), *said("nothing to see"))
+    assert referred_media(tmp_path / "goclaw.db") == {"a" * 64, "b" * 64}
+
+
+def test_no_database_is_said_in_words(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="has not run with this state folder"):
+        copy_database(tmp_path / "goclaw.db", tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+async def test_a_damaged_database_is_not_copied_as_if_it_were_sound(tmp_path: Path) -> None:
+    path = tmp_path / "goclaw.db"
+    async with open_database(path) as database:
+        for number in range(300):
+            await database.write(*said(f"{number} " * 200))
+    with path.open("r+b") as file:
+        for page in range(5, 60):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 4096)
+    with pytest.raises(StateError, match=r"cannot be copied|damaged"):
+        copy_database(path, tmp_path / "copy.db")
+
+
+@pytest.mark.promise("P-newer-schema")
+async def test_a_database_of_a_newer_goclaw_is_refused(tmp_path: Path, database: Database) -> None:
+    with closing(sqlite3.connect(tmp_path / "goclaw.db")) as connection:
+        connection.execute(f"PRAGMA user_version={NEWEST + 1}")
+    with pytest.raises(StateError, match="newer version"):
+        copy_database(tmp_path / "goclaw.db", tmp_path / "copy.db")
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all", b"SQLite format 3\0" + b"\xff" * 5000])
+def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "odd.db").write_bytes(content)
+    with pytest.raises(StateError, match=r"odd\.db"):
+        check_database(tmp_path / "odd.db")
+
+
+def test_a_database_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "cookies.db")) as connection:
+        connection.execute("CREATE TABLE cookies (a)")
+    with pytest.raises(StateError, match="no database of GoClaw"):
+        check_database(tmp_path / "cookies.db")
