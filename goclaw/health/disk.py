@@ -82,8 +82,9 @@ def measure(config: Config) -> DiskUse:
 
 
 def amount(count: int) -> str:
-    """Bytes in words: `0 MB`, `4.2 MB`, `87 GB`. A million bytes are a MB, as on the box of a disk."""
-    value, unit = (count / 1e9, "GB") if count >= 995e6 else (count / 1e6, "MB")
+    """Bytes in words: `96 kB`, `4.2 MB`, `87 GB`. A million bytes are a MB, as on the box of a disk."""
+    size, unit = next((found for found in ((1e9, "GB"), (1e6, "MB")) if count >= 0.9995 * found[0]), (1e3, "kB"))
+    value = count / size
     return f"{value:.1f} {unit}" if 0.05 <= value < 9.95 else f"{value:,.0f} {unit}"
 
 
