@@ -33,11 +33,13 @@ from goclaw.plugins import load, third_party
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.servers.socket import open_socket
+from goclaw.sessions.flush import Flush
 from goclaw.sessions.greeting import greeting
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
 from goclaw.state import check_apart, open_state
+from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
@@ -206,6 +208,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     models = Models(config, ground.ports, lambda line: log.warning("%s", line))
     registry = Registry([BuiltIn()], ground.access)
     journal = Journal(ground.database)
+    settings = Settings(ground.database)
     questions = QuestionPorts(ground.access, clock, ground.bus.publish, outbox.promise, journal.answer)
     sessions = Sessions(
         SessionPorts(
@@ -220,13 +223,23 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             environment=ground.environment,
             models=models,
             prompt=Prompt(),
+            checkpoints=CheckpointStore(ground.database),
+            flush=Flush(config.memory.flush, settings, ground.access, ground.environment, partial(_is_alone, ground)),
             questions=Questions(questions),
-            settings=Settings(ground.database),
+            settings=settings,
             spending=Spending(ground.database),
         )
     )
     engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
     return App(ground, channels, models, registry, sessions, journal, engine, outbox)
+
+
+def _is_alone(ground: Ground, actor: Actor) -> bool:
+    """Whether nobody but the actor works in the actor's workspace."""
+    users = ground.users.all()
+    own = ground.users.get(actor.key)
+    mine = own.workspace if own else None
+    return not any(user.key != actor.key and user.workspace == mine for user in users)
 
 
 async def _open_channels(stack: AsyncExitStack, config: Config, ports: ModelPorts) -> dict[str, Channel]:
@@ -322,6 +335,8 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
     await stack.enter_async_context(background(app.models.resolve(), "looking for models"))
     debts = keep_running("owed summaries", app.sessions.debts.run, ground.clock)
     await stack.enter_async_context(background(debts, "owed summaries"))
+    aside = keep_running("checkpoints", app.sessions.aside.run, ground.clock)
+    await stack.enter_async_context(background(aside, "checkpoints"))
     await stack.enter_async_context(background(_prune(app), "pruning"))
 
 

@@ -35,8 +35,10 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import Message
 from goclaw.plugins import load
+from goclaw.sessions.flush import Flush
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
@@ -153,6 +155,8 @@ class World:
                     environment=environment,
                     models=self.models,
                     prompt=Prompt(),
+                    checkpoints=CheckpointStore(database),
+                    flush=Flush(self.config.memory.flush, Settings(database), access, environment, lambda actor: True),
                     questions=Questions(asking),
                     settings=Settings(database),
                     spending=Spending(database),

@@ -63,16 +63,27 @@ async def write_summary(material: Material, model: ChatModel, spent: Spent) -> s
     Raises:
         SummaryFailed: it wrote none that can be used.
     """
+    wish = f"\n\nThe user asks of the summary: {material.wish}" if material.wish else ""
+    piece = await one_piece(material, model, spent)
+    return mask(await ask(model, SYSTEM, f"{piece}\n\nSummarise all of the above.{wish}", spent))
+
+
+async def one_piece(material: Material, model: ChatModel, spent: Spent) -> str:
+    """The material as one text that fits a request to `model`: as it is, or as summaries of its pieces.
+
+    Raises:
+        SummaryFailed: it cannot be made to fit.
+    """
     parts = [f"Summary of what came before:\n{material.before}"] if material.before else []
     texts: Sequence[str] = [*parts, "Conversation:", *material.told]
     for _ in range(MOST_ROUNDS):
         pieces = await asyncio.to_thread(_pieces, texts, _room(model))
+        if len(pieces) == 1:
+            return pieces[0]
         if len(pieces) > MOST_PIECES:
-            raise SummaryFailed(f"the conversation is too long for the window of {model.spec}")
+            break
         texts = await _of_each(pieces, material.wish, model, spent)
-        if len(texts) == 1:
-            return mask(texts[0])
-    raise SummaryFailed(f"{model.spec} did not shorten what it read")
+    raise SummaryFailed(f"the conversation is too long for the window of {model.spec}")
 
 
 def told(message: Message) -> str:
@@ -96,10 +107,8 @@ def _room(model: ChatModel) -> int:
 
 
 async def _of_each(pieces: Sequence[str], wish: str, model: ChatModel, spent: Spent) -> Sequence[str]:
-    """A summary of each piece, marked as part where there are several."""
+    """A summary of each piece, marked as part."""
     wanted = f"\n\nThe user asks of the summary: {wish}" if wish else ""
-    if len(pieces) == 1:
-        return [await ask(model, SYSTEM, f"{pieces[0]}\n\nSummarise all of the above.{wanted}", spent)]
     summaries = []
     for number, piece in enumerate(pieces, 1):
         order = f"This is part {number} of {len(pieces)} of a long conversation. Summarise this part.{wanted}"
@@ -135,8 +144,8 @@ def answer_tokens(model: ChatModel) -> int:
     return min(LONGEST_ANSWER, model.context_window // ANSWER_SHARE)
 
 
-async def ask(model: ChatModel, system: str, question: str, spent: Spent) -> str:
-    """One question to a summariser.
+async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, shortest: int = SHORTEST_SUMMARY) -> str:
+    """One question to a summariser; an answer of fewer than `shortest` characters is none.
 
     Raises:
         SummaryFailed: it failed, refused, was cut, or answered next to nothing.
@@ -156,7 +165,7 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent) -> str
         raise SummaryFailed(f"the summary by {finished.spec} was cut")
     if not text:
         raise SummaryFailed(f"{finished.spec} gave an empty answer")
-    if len(text) < SHORTEST_SUMMARY:
+    if len(text) < shortest:
         raise SummaryFailed(f"the answer of {finished.spec} was too short to be a summary")
     return text
 

@@ -59,6 +59,11 @@ class MemoryPort(Protocol):
         ...
 
 
+def notes_folder(key: str) -> str:
+    """Where the notes for one person lie, relative to the workspace."""
+    return f"{USERS}/{key}"
+
+
 def owner_of(path: str) -> str:
     """Whose file `path` (relative to the workspace) is: an actor's key, or empty for everybody's.
 

@@ -24,6 +24,7 @@ from goclaw.llm.base import Finished
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Session
 from goclaw.store.settings import Settings
+from goclaw.store.spending import Purpose
 from goclaw.store.transcripts import StoredCompaction, Transcripts
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class CompactorPorts:
     models: Models
     publish: Callable[[TurnEvent], None]
     settings: CompactionSettings
-    spent: Callable[[str, Finished], Awaitable[None]]
+    spent: Callable[[str, Purpose, Finished], Awaitable[None]]
     """Books an answer of a summariser to a session."""
     stored: Settings
     transcripts: Transcripts
@@ -145,16 +146,22 @@ class Compactor:
                 attempt.ended(Source(done.source))
             return done
 
-    def attempt(self, session: str) -> "Attempt":
+    @property
+    def full_timeout(self) -> float:
+        """Seconds that an answer may take for which nobody waits."""
+        return self._ports.settings.full_timeout_seconds
+
+    def attempt(self, session: str, purpose: Purpose = "summary") -> "Attempt":
         """One search for a summary: who may be asked, and what the health learns from it."""
-        return Attempt(session, self.health, self._ports)
+        return Attempt(session, purpose, self.health, self._ports)
 
 
 class Attempt:
     """An async context manager around one search for a summary."""
 
-    def __init__(self, session: str, health: CompactionHealth, ports: CompactorPorts) -> None:
+    def __init__(self, session: str, purpose: Purpose, health: CompactionHealth, ports: CompactorPorts) -> None:
         self._session = session
+        self._purpose: Purpose = purpose
         self._health = health
         self._ports = ports
         self._admitted = False
@@ -213,4 +220,4 @@ class Attempt:
         self._ports.publish(Notice(self._session, text))
 
     async def _spent(self, finished: Finished) -> None:
-        await self._ports.spent(self._session, finished)
+        await self._ports.spent(self._session, self._purpose, finished)

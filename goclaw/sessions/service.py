@@ -15,7 +15,6 @@ from goclaw.bus import Bus
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.context.compaction import Ready
 from goclaw.context.tokens import estimate_text
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
@@ -35,13 +34,18 @@ from goclaw.events import (
 from goclaw.llm.base import Finished
 from goclaw.llm.open import cost
 from goclaw.messages import Image
+from goclaw.sessions.aside import Aside, AsidePorts
+from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor, CompactorPorts
 from goclaw.sessions.debts import Debts
+from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import Questions, TurnQuestions
+from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
+from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Bound
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose, Spending
@@ -71,6 +75,8 @@ class SessionPorts:
     environment: ToolEnvironment
     models: Models
     prompt: Prompt
+    checkpoints: CheckpointStore
+    flush: Flush
     questions: Questions
     settings: Settings
     spending: Spending
@@ -83,6 +89,7 @@ class Sessions:
         self._ports = ports
         self.models = ports.models
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
+        checkpoints = Checkpoints(ports.config.checkpoint, ports.checkpoints)
         compaction = CompactorPorts(
             clock=ports.clock,
             models=ports.models,
@@ -91,11 +98,15 @@ class Sessions:
             spent=self._book_summary,
             stored=ports.settings,
             transcripts=ports.transcripts,
-            checkpoint=_no_checkpoint,
+            checkpoint=checkpoints.latest,
         )
         self.compactor = Compactor(compaction)
         self.debts = Debts(self.contexts, self.compactor, compaction)
+        self.aside = Aside(
+            AsidePorts(checkpoints, ports.clock, self.compactor, self.contexts, ports.flush, ports.models)
+        )
         self.questions = ports.questions
+        self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         self.settings = ports.settings
         self.spending = ports.spending
 
@@ -113,6 +124,7 @@ class Sessions:
                 if not _taken_for_stop(turn):
                     raise
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
+        self.aside.turn_ended(inbound.session, inbound.actor)
         return self._finish(turn, outcome, text)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
@@ -144,6 +156,7 @@ class Sessions:
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
             pending_retries=await self.debts.count(),
             model=models.main or models.sentence,
+            queue_mode=await self.queue_modes.of(key),
             details=details,
         )
 
@@ -203,6 +216,7 @@ class Sessions:
             now=ports.clock.now,
             fetch=self._fetch,
             opening=lambda: self._opening(inbound.actor, session),
+            joining=lambda request: self.queue_modes.joining(session, turn, request),
             make_room=make_room,
             spent=lambda turn_id, done: self._spent(session.key, turn_id, "answer", done),
             scope=CallScope(
@@ -218,8 +232,8 @@ class Sessions:
             ),
         )
 
-    async def _book_summary(self, session: str, done: Finished) -> None:
-        await self.spending.keep(self._spent(session, "", "summary", done))
+    async def _book_summary(self, session: str, purpose: Purpose, done: Finished) -> None:
+        await self.spending.keep(self._spent(session, "", purpose, done))
 
     def _spent(self, session: str, turn: str, purpose: Purpose, done: Finished) -> Bound:
         usage, now = done.usage, self._ports.clock.now()
@@ -276,7 +290,3 @@ def _taken_for_stop(turn: Turn) -> bool:
         return False
     task.uncancel()
     return True
-
-
-async def _no_checkpoint(session: str) -> Ready | None:
-    return None

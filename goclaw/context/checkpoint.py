@@ -1,0 +1,74 @@
+"""A checkpoint: what a conversation was about up to a point, made in the background before the context is full."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from goclaw.codec import Codec
+from goclaw.context.summary import SYSTEM, Material, Spent, SummaryFailed, ask, one_piece
+from goclaw.llm.base import ChatModel
+from goclaw.redact import mask
+
+MARKS = (25, 50, 75)
+"""Per cent of the context window at which one is made (goclaw-facts, "Checkpoints")."""
+ORDER = """Write a checkpoint of all of the above. Answer with one JSON object and nothing else:
+{"summary": "what a reader needs to go on, in a few paragraphs", "topics": ["…"], "key_decisions": ["…"],
+"open_questions": ["…"]}"""
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What is kept of one."""
+
+    summary: str
+    topics: tuple[str, ...] = ()
+    key_decisions: tuple[str, ...] = ()
+    open_questions: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """As the summary of a compaction."""
+        lists = (
+            ("Topics", self.topics),
+            ("Decisions", self.key_decisions),
+            ("Open questions", self.open_questions),
+        )
+        blocks = [f"{head}:\n" + "\n".join(f"- {line}" for line in lines) for head, lines in lists if lines]
+        return "\n\n".join([self.summary, *blocks])
+
+
+CHECKPOINT: Codec[Checkpoint] = Codec(Checkpoint)
+
+
+def reached(tokens: int, context_window: int, marks: Sequence[int] = MARKS) -> int:
+    """The highest of `marks` (per cent) that a context of `tokens` has reached; 0: none."""
+    share = 100 * tokens / context_window if context_window else 0
+    return max((mark for mark in marks if share >= mark), default=0)
+
+
+async def write_checkpoint(material: Material, model: ChatModel, spent: Spent) -> Checkpoint:
+    """The checkpoint that `model` writes, secrets masked.
+
+    Raises:
+        SummaryFailed: it wrote none that can be used.
+    """
+    piece = await one_piece(material, model, spent)
+    answer = mask(await ask(model, SYSTEM, f"{piece}\n\n{ORDER}", spent))
+    found = _OBJECT.search(answer)
+    try:
+        given = orjson.loads(found[0]) if found else None
+    except orjson.JSONDecodeError:
+        given = None
+    if not isinstance(given, dict) or not isinstance(given.get("summary"), str) or not given["summary"].strip():
+        raise SummaryFailed(f"the checkpoint by {model.spec} is no JSON object with a summary")
+    lists = (_lines(given.get(name)) for name in ("topics", "key_decisions", "open_questions"))
+    return Checkpoint(given["summary"].strip(), *lists)
+
+
+def _lines(value: object) -> tuple[str, ...]:
+    """Small models give a text for a list, or objects for lines."""
+    if isinstance(value, str):
+        return (value,) if value.strip() else ()
+    return tuple(str(line) for line in value if line) if isinstance(value, list) else ()
