@@ -15,6 +15,7 @@ from textual import events, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.screen import Screen
 from textual.widgets import Static
 
 from goclaw.clock import RealClock
@@ -58,6 +59,12 @@ class Farewell:
     connected: bool
     unsent: tuple[str, ...]
     """Messages that no daemon has taken."""
+
+
+class _Main(Screen[None]):
+    """What is typed while the program starts goes to the input, not to the first thing that can have the focus."""
+
+    AUTO_FOCUS = "Prompt"
 
 
 class Terminal(App[Farewell]):
@@ -109,6 +116,10 @@ class Terminal(App[Farewell]):
     def failure(self) -> Exception | None:
         """What ended the program against its will."""
         return self._exception
+
+    def get_default_screen(self) -> Screen[None]:
+        """The screen of the conversation."""
+        return _Main(id="_default")
 
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
@@ -269,6 +280,7 @@ class Terminal(App[Farewell]):
 
 async def open_terminal(place: Place, session: str, *, mouse: bool = True) -> Farewell:
     """Talk in `session` until the person leaves."""
+    colourless.drop_empty_wish()
     terminal = Terminal(place, session)
     farewell = await terminal.run_async(mouse=mouse)
     if terminal.failure is not None:
