@@ -15,8 +15,8 @@ from goclaw.health.stacks import thread_stacks
 
 log = logging.getLogger(__name__)
 
-BEAT_SECONDS = 0.1
-"""Anything that holds the loop up for longer is seen for sure; ten wake-ups a second cost a third of a thousandth."""
+BEAT_SECONDS = 0.2
+"""What holds the loop up for longer is seen for sure; five wake-ups a second take a thousandth of a processor."""
 LOOK_SECONDS = 1.0
 STUCK_LOOKS = 5
 """Looks without a beat until the loop counts as stuck. Counted, not timed: a machine that was asleep is no incident."""
