@@ -157,6 +157,8 @@ class Question:
 
 
 ALLOW, DENY = "allow", "deny"
+GONE = "There is no such question (any more)."
+"""What somebody reads who answers a question that is gone, or that is not for them to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,8 @@ class MessageStored:
     message: Message
     at: float
     sender: str = ""
+    joined: str = ""
+    """Of a message that came while the turn ran and joined it (`/queue`): its own id, which became no turn."""
 
 
 @dataclass(frozen=True, slots=True)

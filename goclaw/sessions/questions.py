@@ -23,6 +23,7 @@ from goclaw.errors import ToolError
 from goclaw.events import (
     ALLOW,
     DENY,
+    GONE,
     LOCAL,
     Actor,
     Delivery,
@@ -44,7 +45,6 @@ ID_BYTES = 5
 """40 random bits: short enough to type, and an answer needs the right to answer besides."""
 SHOWN_INPUT = 3_000
 """Characters of a call's arguments that a person is shown; a longer text could not be read anyway, and says so."""
-GONE = "There is no such question (any more)."
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,22 +18,23 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
-from goclaw.clock import RealClock
-from goclaw.errors import StateError
+from goclaw.clock import Clock, RealClock
 from goclaw.tui import clipboard, colourless
-from goclaw.tui.incoming import FIRST_ROWS, Incoming, Parts
-from goclaw.tui.link import Link
+from goclaw.tui.approving import Approving
+from goclaw.tui.incoming import FIRST_ROWS, OLDER_ROWS, Incoming, Parts
+from goclaw.tui.link import Link, person_in
 from goclaw.tui.recall import FILE, Recall
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.follow import FollowedScroll
 from goclaw.tui.widgets.log_view import LogView
 from goclaw.tui.widgets.prompt import Prompt
+from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.status_bar import StatusBar
-from goclaw.wire import MAX_FRAME
+from goclaw.tui.widgets.todo_panel import TodoPanel
+from goclaw.wire import MAX_FRAME, AskFiles, AskOlder
 
 LEAVE = ("/quit", "/exit")
-OLDER_ROWS = 40
 LAYOUTS = ("-split", "-chat", "-log")
 ASK_SECONDS = 3.0
 """How long a second Ctrl+C leaves, and `Ctrl+C again` is read."""
@@ -90,6 +91,7 @@ class Terminal(App[Farewell]):
         Binding("ctrl+c", "interrupt", "Copy, stop, clear, quit", priority=True),
         Binding("ctrl+l", "layout", "Layout", priority=True),
         Binding("ctrl+o", "fold", "Open or close the tool cards", priority=True),
+        Binding("ctrl+n", "todos", "Open or close the list of what is to be done", priority=True),
         Binding("ctrl+t", "theme", "Light or dark", priority=True),
         Binding("ctrl+end", "jump", "To the end", priority=True),
         Binding("pageup", "page(-1)", "Page up", priority=True),
@@ -97,18 +99,21 @@ class Terminal(App[Farewell]):
         Binding("escape", "stop", "Stop the turn"),
     ]
 
-    def __init__(self, place: Place, session: str) -> None:
+    def __init__(self, place: Place, session: str, clock: Clock | None = None) -> None:
         super().__init__(ansi_color=True if colourless.is_wanted() else None)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
         self._recall = Recall(place.state_dir / FILE)
         self._link = Link(place.socket, session, FIRST_ROWS)
-        self._conversation = Conversation()
+        clock = clock or RealClock()
+        self._conversation = Conversation(person_in(session), clock)
+        self._todos = TodoPanel()
         self._completion = Completion()
         self._prompt = Prompt(self._recall, self._completion)
         self._bar = StatusBar(session)
         self._log_view = LogView(place.log)
-        parts = Parts(self._conversation, self._completion, self._prompt, self._bar)
-        self._incoming = Incoming(self._link, parts, RealClock())
+        self._approving = Approving(self._link, self._conversation, self._prompt, clock)
+        parts = Parts(self._conversation, self._todos, self._completion, self._prompt, self._bar)
+        self._incoming = Incoming(self._link, parts, self._approving, clock)
         self._asked_at = float("-inf")
         self._layout = 0
 
@@ -127,6 +132,7 @@ class Terminal(App[Farewell]):
             yield self._conversation
             yield self._log_view
         yield Static("↓ the end is further down: End or a click", id="jump")
+        yield self._todos
         yield self._completion
         yield self._prompt
         yield self._bar
@@ -154,6 +160,8 @@ class Terminal(App[Farewell]):
         if submitted.text in LEAVE:
             self._leave()
             return
+        if self._approving.confirms(submitted.text):
+            return
         if len(submitted.text.encode()) > LONGEST_TEXT:
             self._prompt.put(submitted.text)
             self.notify("That is too long for one message. Put it into a file and name the file.", severity="error")
@@ -162,13 +170,38 @@ class Terminal(App[Farewell]):
             self.run_worker(asyncio.to_thread(self._recall.save, submitted.text))
         await self._conversation.say(self._link.submit(submitted.text), submitted.text)
 
+    def on_prompt_begun(self, begun: Prompt.Begun) -> None:
+        """A letter alone may answer an approval."""
+        if self._approving.press(begun.letter):
+            self._decide_soon()
+
+    @work(group="decide", exclusive=True)
+    async def _decide_soon(self) -> None:
+        await self._approving.decide_soon()
+
+    def on_question_card_chosen(self, chosen: QuestionCard.Chosen) -> None:
+        """A click on an option."""
+        self._approving.choose(chosen.card, chosen.answer)
+
+    def on_conversation_answerable_changed(self) -> None:
+        """What the letters would answer."""
+        self._incoming.say_doing()
+
+    def on_text_area_changed(self) -> None:
+        """The letters answer while the input is empty."""
+        self._incoming.say_doing()
+
     def on_prompt_end_wanted(self) -> None:
         """Go to the end."""
         self.action_jump()
 
     def on_option_list_option_selected(self) -> None:
-        """A click on a command."""
-        self._prompt.put(f"{self._completion.choice} ")
+        """A click on a command or a file."""
+        self._prompt.complete()
+
+    def on_completion_files_wanted(self, wanted: Completion.FilesWanted) -> None:
+        """Ask for paths; without a connection there are none."""
+        self._link.ask(AskFiles(wanted.begun))
 
     def on_click(self, event: events.Click) -> None:
         """The bar that says where the end is."""
@@ -179,23 +212,18 @@ class Terminal(App[Farewell]):
         """What is typed anywhere goes to the input."""
         if event.is_printable and event.character and self.focused is not self._prompt:
             self._prompt.focus()
+            if not self._prompt.text:
+                self._prompt.post_message(Prompt.Begun(event.character))
             self._prompt.insert(event.character)
 
     def on_followed_scroll_end_moved(self, moved: FollowedScroll.EndMoved) -> None:
         """Say where the end is while it is out of view."""
         self.query_one("#jump").set_class(not moved.in_view, "-shown")
 
-    @work(group="older")
-    async def on_followed_scroll_older_wanted(self) -> None:
-        """Fetch older rows."""
-        self._conversation.has_older = False
-        asked = self._conversation.span + OLDER_ROWS
-        try:
-            rows = await self._link.older(asked)
-        except StateError:
-            self._conversation.has_older = True
-            return
-        await self._conversation.prepend(rows, more=len(rows) >= asked)
+    def on_followed_scroll_older_wanted(self) -> None:
+        """Fetch older rows; without a connection they are asked for when somebody scrolls again."""
+        if self._link.ask(AskOlder(self._conversation.first_row, OLDER_ROWS)):
+            self._conversation.has_older = False
 
     def action_interrupt(self) -> None:
         """Copy what is selected, else stop the turn, else clear the input, else ask once and quit."""
@@ -248,6 +276,10 @@ class Terminal(App[Farewell]):
     def action_fold(self) -> None:
         """Open or close the tool cards."""
         self._conversation.fold()
+
+    def action_todos(self) -> None:
+        """Open or close the list of what is to be done."""
+        self._todos.fold()
 
     def action_theme(self) -> None:
         """Light or dark."""

@@ -19,17 +19,20 @@ from goclaw.wire import (
     Attach,
     Attached,
     ClientFrame,
+    Files,
     Happened,
+    Older,
     Refused,
     Send,
     ServerFrame,
+    Sessions,
     Status,
     event_of,
 )
 
 FrameT = TypeVar("FrameT")
 
-Received = TurnEvent | Accepted | Status | Refused
+Received = TurnEvent | Accepted | Status | Older | Sessions | Files | Refused
 """What comes from the daemon after `Attached`."""
 
 
@@ -69,9 +72,9 @@ class Client:
         await self._send(AskStatus())
         return (await self._expect(Status)).numbers
 
-    async def ask_status(self) -> None:
-        """Ask for the numbers of `/status`; they come among what is `received`."""
-        await self._send(AskStatus())
+    async def ask(self, frame: ClientFrame) -> None:
+        """Send any frame without waiting; its answer comes among what is `received`."""
+        await self._send(frame)
 
     async def received(self) -> AsyncIterator[Received]:
         """Everything that comes from now on, as it came; ends when the daemon closes the connection."""
@@ -82,7 +85,7 @@ class Client:
                     event = event_of(frame)
                     if event is not None:
                         yield event
-                case Accepted() | Status() | Refused():
+                case Accepted() | Status() | Older() | Sessions() | Files() | Refused():
                     yield frame
                 case None:
                     return
@@ -101,7 +104,7 @@ class Client:
                     yield received.acceptance
                 case Refused():
                     raise StateError(f"the daemon refused: {received.reason}")
-                case Status():
+                case Status() | Older() | Sessions() | Files():
                     pass
                 case _:
                     yield received

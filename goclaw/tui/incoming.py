@@ -4,18 +4,36 @@ import gc
 from dataclasses import dataclass
 
 from goclaw.clock import Clock
-from goclaw.events import AcceptKind, MessageStored, StreamRestarted, ThinkingStreamed, TurnFinished, TurnStarted
+from goclaw.events import (
+    GONE,
+    AcceptKind,
+    MessageStored,
+    SessionForgotten,
+    StreamRestarted,
+    ThinkingStreamed,
+    TodosChanged,
+    TurnEvent,
+    TurnFinished,
+    TurnStarted,
+)
+from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
-from goclaw.tui.link import Link
+from goclaw.tui.link import Link, turn_of
+from goclaw.tui.text import one_line
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.status_bar import StatusBar
-from goclaw.wire import Accepted, Attached, Refused, Status
+from goclaw.tui.widgets.todo_panel import TodoPanel
+from goclaw.wire import Accepted, AskStatus, Attached, Files, Older, Refused, Sessions, Status
 
 FIRST_ROWS = 30
 """Rows that are shown at first; more come when somebody scrolls up."""
+OLDER_ROWS = 40
+"""Rows that come then."""
+LONGEST_TITLE = 40
+"""Characters of a question above the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +41,7 @@ class Parts:
     """The widgets that show what comes."""
 
     conversation: Conversation
+    todos: TodoPanel
     completion: Completion
     prompt: Prompt
     bar: StatusBar
@@ -31,11 +50,13 @@ class Parts:
 class Incoming:
     """Implements `link.Watcher`."""
 
-    def __init__(self, link: Link, parts: Parts, clock: Clock) -> None:
+    def __init__(self, link: Link, parts: Parts, approving: Approving, clock: Clock) -> None:
         self._link = link
         self._parts = parts
+        self._approving = approving
         self._clock = clock
         self._greeted = False
+        self._thinking = False
         self._running_since: float | None = None
 
     @property
@@ -45,41 +66,45 @@ class Incoming:
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands."""
-        parts = self._parts
+        parts, now = self._parts, attached.now
         parts.bar.connection("connected")
         parts.completion.know(attached.commands)
         full = len(attached.history) >= FIRST_ROWS
-        await parts.conversation.attached(attached.history, attached.now.text, resumed=resumed, more=full)
+        await parts.conversation.attached(attached.history, now, resumed=resumed, more=full)
         if not self._greeted:
             self._greeted = True
             await parts.conversation.note(Note(attached.greeting))
-        self._set_running(bool(attached.now.turn))
-        self._say_doing(thinking=False)
-        self._link.ask_status()
+        parts.todos.show(now.todos)
+        self._set_running(bool(now.turn), since=now.since)
+        self._thinking = bool(now.thinking) and not now.text
+        self.say_doing()
+        self._link.ask(AskStatus())
         _collect_garbage_again()
 
     async def received(self, received: Received) -> None:
         """Something came."""
         match received:
             case Accepted():
-                await self._accepted(received)
+                if not self._approving.accepted(received):
+                    await self._accepted(received)
             case Status():
                 self._parts.bar.numbers(received.numbers)
             case Refused():
-                await self._refused(received.reason)
+                if not self._approving.refused(received):
+                    await self._refused(received)
+            case Older():
+                await self._parts.conversation.prepend(received.rows, more=len(received.rows) >= OLDER_ROWS)
+            case Files():
+                self._parts.completion.answer(received.begun, received.paths)
+            case Sessions():
+                pass
             case _:
-                await self._parts.conversation.show(received)
-                if isinstance(received, TurnStarted):
-                    self._set_running(True)
-                elif isinstance(received, TurnFinished):
-                    self._set_running(False)
-                self._say_doing(thinking=isinstance(received, ThinkingStreamed))
-                if isinstance(received, MessageStored | TurnFinished | StreamRestarted):
-                    self._link.ask_status()
+                await self._happened(received)
 
     async def lost(self, reason: str) -> None:
         """The connection broke; the link goes on trying."""
         _collect_garbage_again()
+        self._approving.lost()
         self._parts.bar.connection("reconnecting" if self._greeted else "no daemon")
         unsent = len(self._link.unsent())
         self._parts.prompt.border_subtitle = f"{unsent} not sent yet" if unsent else ""
@@ -90,14 +115,42 @@ class Incoming:
         self._parts.bar.elapsed(None if since is None else self._clock.monotonic() - since)
         self._parts.conversation.tick()
 
+    def say_doing(self) -> None:
+        """What is going on, and what a key would do about it, above the input."""
+        title = self._doing()
+        if self._parts.prompt.border_title != title:
+            self._parts.prompt.border_title = title
+
+    async def _happened(self, event: TurnEvent) -> None:
+        await self._parts.conversation.show(event)
+        match event:
+            case TurnStarted():
+                self._set_running(True)
+            case TurnFinished():
+                self._set_running(False)
+            case TodosChanged():
+                self._parts.todos.show(event.todos)
+            case SessionForgotten():
+                self._parts.todos.show(())
+            case _:
+                pass
+        self._thinking = isinstance(event, ThinkingStreamed)
+        self.say_doing()
+        if isinstance(event, MessageStored | TurnFinished | StreamRestarted | SessionForgotten):
+            self._link.ask(AskStatus())
+
     async def _accepted(self, accepted: Accepted) -> None:
-        turn, acceptance = f"socket:{accepted.id}", accepted.acceptance
+        turn, acceptance = turn_of(accepted.id), accepted.acceptance
         conversation = self._parts.conversation
         self._parts.prompt.border_subtitle = ""
         match acceptance.kind:
             case AcceptKind.REPLY:
                 await conversation.settle(turn, Note(acceptance.text, "reply"))
-                self._link.ask_status()
+                self._link.ask(AskStatus())
+            case AcceptKind.ANSWER if acceptance.text == GONE:
+                await conversation.settle(turn, Note(f"Not taken as an answer: {GONE}", "error"))
+            case AcceptKind.ANSWER:
+                await conversation.withdraw(turn)
             case AcceptKind.IGNORED:
                 await conversation.settle(turn, Note("You may not write to this session.", "error"))
             case AcceptKind.DUPLICATE if acceptance.turn != turn:
@@ -105,27 +158,40 @@ class Incoming:
             case _:
                 pass  # it becomes a row
 
-    async def _refused(self, reason: str) -> None:
-        given_up = self._link.refused()
-        if given_up is None:
-            await self._parts.conversation.note(Note(reason, "error"))
+    async def _refused(self, refused: Refused) -> None:
+        text = self._link.refused(refused.id)
+        if text is None:
+            await self._parts.conversation.note(Note(refused.reason, "error"))
             return
-        turn, text = given_up
-        await self._parts.conversation.settle(turn, Note(f"Not taken: {reason}", "error"))
+        await self._parts.conversation.settle(turn_of(refused.id), Note(f"Not taken: {refused.reason}", "error"))
         if not self._parts.prompt.text:
             self._parts.prompt.put(text)
 
-    def _set_running(self, running: bool) -> None:
-        if running != self.running:
-            self._running_since = self._clock.monotonic() if running else None
+    def _set_running(self, running: bool, since: float = 0.0) -> None:
+        """`since`: when the turn began, in epoch seconds; 0: now."""
+        self._parts.todos.turn(running=running)
+        if running and (since or not self.running):
+            age = max(0.0, self._clock.now() - since) if since else 0.0
+            self._running_since = self._clock.monotonic() - age
+            self.tick()
+        elif not running and self.running:
+            self._running_since = None
             self.tick()
 
-    def _say_doing(self, *, thinking: bool) -> None:
-        """What the turn is at, above the input."""
-        doing = "thinking" if thinking else "working"
-        title = f"{doing} · Esc stops" if self.running else ""
-        if self._parts.prompt.border_title != title:
-            self._parts.prompt.border_title = title
+    def _doing(self) -> str:
+        questions = self._parts.conversation.questions
+        waiting = [card for card in questions.open if card.is_undecided]
+        stops = " · Esc stops" if self.running else ""
+        if any(card.is_approval for card in waiting):
+            if self._parts.prompt.text:
+                return "an approval waits · empty the input to answer by a key"
+            if (card := questions.answerable) is not None:
+                return f"{one_line(card.question.title, LONGEST_TITLE)} · y allows · n denies"
+            return "an approval waits · see above"
+        if any(card.is_mine for card in waiting):
+            return f"you are asked · what you send is the answer{stops}"
+        doing = "thinking" if self._thinking else "working"
+        return f"{doing}{stops}" if self.running else ""
 
 
 def _collect_garbage_again() -> None:

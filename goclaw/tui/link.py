@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from goclaw.errors import StateError
-from goclaw.events import MessageStored
+from goclaw.events import MessageStored, SessionForgotten
 from goclaw.supervise import background
 from goclaw.tui.client import Client, Received, attach
-from goclaw.wire import Accepted, Attached
+from goclaw.users import login_name
+from goclaw.wire import Accepted, Attached, ClientFrame, Decide
 
 RETRY_SECONDS = 0.5
 """Between two tries to reach the daemon; on this machine a try costs next to nothing."""
@@ -47,8 +48,8 @@ class Link:
         self._last_row = 0
         self._waiting: dict[str, str] = {}
         """Messages that the daemon has not acknowledged, by id, in order."""
-        self._outgoing: asyncio.Queue[str | None] = asyncio.Queue()
-        """Ids of messages to send; None asks for the status."""
+        self._outgoing: asyncio.Queue[str | ClientFrame] = asyncio.Queue()
+        """Ids of messages to send, and frames that are sent once or not at all."""
         self.connected = False
 
     def submit(self, text: str) -> str:
@@ -58,21 +59,27 @@ class Link:
         self._outgoing.put_nowait(message_id)
         return turn_of(message_id)
 
-    def ask_status(self) -> None:
-        """Ask for the session's numbers; nothing happens without a connection."""
+    def ask(self, frame: ClientFrame) -> bool:
+        """Send `frame` once; what the daemon answers comes as `received`. False: there is no connection."""
         if self.connected:
-            self._outgoing.put_nowait(None)
+            self._outgoing.put_nowait(frame)
+        return self.connected
+
+    def decide(self, question: str, answer: str) -> str:
+        """Answer a question by its id; returns the id under which the daemon confirms, empty without a connection.
+
+        It is never sent again after a break: by then the question may be gone, or seen with other eyes.
+        """
+        frame = Decide(uuid.uuid4().hex, question, answer)
+        return frame.id if self.ask(frame) else ""
 
     def unsent(self) -> list[str]:
         """The texts that no daemon has taken yet."""
         return list(self._waiting.values())
 
-    def refused(self) -> tuple[str, str] | None:
-        """Give up the oldest message that was not acknowledged; returns its turn and text, None when none waits."""
-        if not self._waiting:
-            return None
-        message_id = next(iter(self._waiting))
-        return turn_of(message_id), self._waiting.pop(message_id)
+    def refused(self, message_id: str) -> str | None:
+        """Give up the message with this id; returns its text, None when there is no such message."""
+        return self._waiting.pop(message_id, None)
 
     async def run(self, watcher: Watcher) -> None:
         """Stay attached until cancelled, and tell `watcher` everything."""
@@ -85,15 +92,6 @@ class Link:
             self.connected = False
             await watcher.lost(reason)
             await asyncio.sleep(RETRY_SECONDS)
-
-    async def older(self, limit: int) -> list[MessageStored]:
-        """The last `limit` rows of the session, over a connection of their own.
-
-        Raises:
-            StateError: no daemon answers.
-        """
-        async with attach(self._socket, self._session, limit=limit) as client:
-            return client.attached.history
 
     async def _attend(self, watcher: Watcher) -> None:
         limit = MISSED_ROWS if self._last_row else self._limit
@@ -110,6 +108,8 @@ class Link:
                 async for received in client.received():
                     if isinstance(received, MessageStored):
                         self._saw([received])
+                    elif isinstance(received, SessionForgotten):
+                        self._last_row = 0
                     elif isinstance(received, Accepted):
                         self._waiting.pop(received.id, None)
                     await watcher.received(received)
@@ -120,11 +120,11 @@ class Link:
     async def _send(self, client: Client) -> None:
         try:
             while True:
-                message_id = await self._outgoing.get()
-                if message_id is None:
-                    await client.ask_status()
-                elif message_id in self._waiting:
-                    await client.submit(self._waiting[message_id], message_id)
+                outgoing = await self._outgoing.get()
+                if not isinstance(outgoing, str):
+                    await client.ask(outgoing)
+                elif outgoing in self._waiting:
+                    await client.submit(self._waiting[outgoing], outgoing)
         except StateError:
             return  # whoever reads the connection notices, too, and attaches anew
 
@@ -132,3 +132,8 @@ class Link:
 def turn_of(message_id: str) -> str:
     """The id of the turn that a client's message becomes (see `servers.socket`)."""
     return f"socket:{message_id}"
+
+
+def person_in(session: str) -> str:
+    """The actor key of the person at this terminal (see `servers.socket`, which decides it)."""
+    return session if session.startswith("tui:") else f"tui:{login_name()}"

@@ -47,8 +47,9 @@ class Document:
         starts = [(at, token.map[0]) for at, token in enumerate(tokens) if token.level == 0 and token.map]
         last, first_line = starts[-1] if starts else (0, 0)
         growing = "".join(self._rest.splitlines(keepends=True)[first_line:])
-        # Until its first line is whole, what looks like a new block may yet belong to the one before (`#` and `#1`).
-        if last and "\n" in growing:
+        # Until its first line is whole, what looks like a new block may yet belong to the one before (`#` and `#1`);
+        # a table is one by its second line.
+        if last and growing.count("\n") >= (2 if tokens[last].type == "table_open" else 1):
             self._finished += tokens[:last]
             self._rest = growing
             if self._width:

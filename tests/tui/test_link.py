@@ -7,7 +7,7 @@ from goclaw.events import MessageStored
 from goclaw.messages import UserMessage
 from goclaw.supervise import background
 from goclaw.tui.client import Received
-from goclaw.tui.link import Link
+from goclaw.tui.link import Link, turn_of
 from goclaw.wire import Accepted, Attached
 from tests.tui.fake_daemon import PATIENCE, SESSION, Stage
 
@@ -69,8 +69,24 @@ async def test_what_was_not_acknowledged_is_sent_again_in_order_and_taken_once(t
     assert link.unsent() == []
 
 
-async def test_what_the_daemon_refuses_is_given_back(tmp_path: Path) -> None:
+async def test_exactly_what_the_daemon_refuses_is_given_up(tmp_path: Path) -> None:
     link = Link(tmp_path / "s", SESSION, limit=10)
-    turn = link.submit("too many")
-    assert link.refused() == (turn, "too many")
-    assert link.refused() is None
+    link.submit("one")
+    refused = link.submit("too many").removeprefix(turn_of(""))
+    assert link.refused("somebody else's") is None
+    assert link.refused(refused) == "too many"
+    assert link.refused(refused) is None
+    assert link.unsent() == ["one"]
+
+
+async def test_what_is_decided_without_a_connection_is_not_decided_later(tmp_path: Path) -> None:
+    stage, notes = Stage(tmp_path), Notes()
+    link = Link(stage.place.socket, SESSION, limit=10)
+    assert link.decide("q1", "allow") == ""
+    async with background(link.run(notes), "link"), stage.daemon() as daemon:
+        link.submit("hello")
+        await notes.until(accepted=1)
+        decision = link.decide("q2", "deny")
+        await notes.until(accepted=2)
+        assert daemon.decided == [("q2", "deny")]
+    assert notes.accepted[1] == decision

@@ -81,3 +81,10 @@ def test_a_table_has_columns() -> None:
 
 def test_a_link_shows_where_it_leads() -> None:
     assert drawn("[docs](https://x.org) https://y.org") == ["docs (https://x.org) https://y.org"]
+
+
+def test_what_begins_like_a_table_stays_with_the_paragraph_before() -> None:
+    growing = Document()
+    for piece in ("word\n", "|word\n|-", "word"):
+        growing.append(piece)
+    assert [line.plain for line in growing.lines(40)] == ["word", "|word", "|-word"]

@@ -11,24 +11,45 @@ CallKey = tuple[str, str]
 
 
 class Cards:
-    """The calls of the turn that runs."""
+    """The calls of the turn that runs, and those of rows that came from the past."""
 
     def __init__(self) -> None:
         self._unfinished: dict[CallKey, ToolCard] = {}
+        self._asked_at: dict[CallKey, float] = {}
         self._finished: set[CallKey] = set()
+        self._early: dict[CallKey, tuple[ToolResult, float]] = {}
+        """Results, and when they were stored, of calls whose rows are not on the screen."""
         self.are_open = False
         """Whether new cards begin open."""
 
-    def asked(self, turn: str, calls: Iterable[ToolCall]) -> list[ToolCard]:
-        """New cards for the calls of a stored answer."""
+    def asked(self, turn: str, calls: Iterable[ToolCall], at: float) -> list[ToolCard]:
+        """New cards for the calls of an answer that was stored at `at` (epoch seconds)."""
         cards = []
         for call in calls:
             key = (turn, call.id)
             self._finished.discard(key)
+            self._asked_at[key] = at
             if key not in self._unfinished:
                 self._unfinished[key] = ToolCard(call.name, call.input, is_open=self.are_open)
                 cards.append(self._unfinished[key])
         return cards
+
+    def older(self) -> "Cards":
+        """For rows from before those on the screen: an id that is used again there is another call."""
+        cards = Cards()
+        cards.are_open = self.are_open
+        cards._early = self._early
+        return cards
+
+    def adopt(self, older: "Cards") -> None:
+        """Take over the calls of older rows, whose results may be known already or are still to come."""
+        for key, card in older._unfinished.items():
+            if early := self._early.pop(key, None):
+                result, at = early
+                card.finish(result.content, is_error=result.is_error, about=at - older._asked_at[key])
+            elif key not in self._unfinished:
+                self._unfinished[key] = card
+                self._asked_at[key] = older._asked_at[key]
 
     def started(self, event: ToolStarted) -> list[ToolCard]:
         """A tool runs; a new card when nothing was known of it."""
@@ -47,12 +68,18 @@ class Cards:
         if card := self._unfinished.get((event.turn, event.call_id)):
             card.finish(event.content, is_error=event.is_error, took=event.seconds)
 
-    def stored(self, turn: str, result: ToolResult) -> None:
-        """The result is a row: that is the end of the call."""
+    def stored(self, turn: str, result: ToolResult, at: float) -> None:
+        """The result became a row at `at`: that is the end of the call.
+
+        How long a call took stands in no row: in a conversation of the past it is about the time between two rows.
+        """
         key = (turn, result.call_id)
         self._finished.add(key)
         if card := self._unfinished.pop(key, None):
-            card.finish(result.content, is_error=result.is_error)
+            asked_at = self._asked_at.pop(key, at)
+            card.finish(result.content, is_error=result.is_error, about=at - asked_at)
+        else:
+            self._early[key] = (result, at)
 
     def tick(self) -> None:
         """A second has gone by."""
@@ -60,6 +87,12 @@ class Cards:
             card.tick()
 
     def forget(self) -> None:
-        """The turn has ended, or the screen begins anew."""
+        """The turn has ended: its ids may be used again."""
         self._unfinished.clear()
+        self._asked_at.clear()
         self._finished.clear()
+
+    def clear(self) -> None:
+        """The screen begins anew."""
+        self.forget()
+        self._early.clear()

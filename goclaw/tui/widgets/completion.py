@@ -1,30 +1,51 @@
-"""The list of slash commands that opens above the input."""
+"""The list above the input: slash commands after `/`, paths of the workspace after `@`."""
 
 import re
 from collections.abc import Sequence
 
 from textual.content import Content
+from textual.message import Message as TextualMessage
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from goclaw.events import CommandInfo
+from goclaw.tui.mention import Mention, can_be_written, mention_before
+from goclaw.tui.text import printable
 
-_BEGUN = re.compile(r"/(\w*)")
+_COMMAND = re.compile(r"/(\w*)")
 
 
 class Completion(OptionList, can_focus=False):
-    """Offers commands that begin with what was typed; the input keeps the keys."""
+    """Offers what may be meant by what was typed; the input keeps the keys.
+
+    Commands are known; paths are asked for, one question at a time, and an answer counts only for what it was asked
+    for. Until it comes, the paths that are known are narrowed down to those that still fit.
+    """
 
     DEFAULT_CSS = """
-    Completion { display: none; height: auto; max-height: 8; border: none; padding: 0 1; background: $panel; }
+    Completion {
+        display: none; height: auto; max-height: 8; border: none; padding: 0 1; background: $panel;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
     """
+
+    class FilesWanted(TextualMessage):
+        """Paths are wanted for what was begun; they come by `answer`."""
+
+        def __init__(self, begun: str) -> None:
+            super().__init__()
+            self.begun = begun
 
     def __init__(self) -> None:
         super().__init__()
         self._commands: Sequence[CommandInfo] = ()
-        self._offered_for: str | None = None
-        self._closed_at: str | None = None
-        """A text for which somebody closed the list."""
+        self._offered_for: tuple[str, str] | None = None
+        self._closed_at: int | None = None
+        """Where in its line the word began for which somebody closed the list."""
+        self._mention: Mention | None = None
+        self._asked: str | None = None
+        """For what paths were asked, while the answer is under way."""
+        self._paths: Sequence[str] = ()
 
     @property
     def is_open(self) -> bool:
@@ -32,36 +53,65 @@ class Completion(OptionList, can_focus=False):
         return bool(self.display)
 
     @property
+    def begun(self) -> str:
+        """What stands before the cursor and gives way to `choice`."""
+        return self._mention.written if self._mention else (self._offered_for or ("", ""))[1]
+
+    @property
     def choice(self) -> str:
-        """The highlighted command, with its slash."""
-        return f"/{self.highlighted_option.id}" if self.highlighted_option else ""
+        """What the highlighted line stands for, with what follows when it is chosen."""
+        chosen = self.highlighted_option
+        if chosen is None or chosen.id is None:
+            return self.begun
+        return self._mention.completed(chosen.id) if self._mention else f"/{chosen.id} "
 
     def know(self, commands: Sequence[CommandInfo]) -> None:
-        """The commands that may be used."""
+        """There is a connection, and these commands may be used."""
         self._commands = sorted(commands, key=lambda command: command.name)
-        self._offered_for = None
+        self._offered_for = self._asked = None
 
-    def offer(self, text: str) -> None:
-        """Open for a begun command, close for everything else; told the same text again, stay as it is."""
-        if text == self._offered_for:
+    def offer(self, text: str, before: str) -> None:
+        """Open for what is begun, close for everything else; told the same again, stay as it is.
+
+        `before` is the cursor's line up to the cursor.
+        """
+        if (text, before) == self._offered_for:
             return
-        self._offered_for = text
-        begun = _BEGUN.fullmatch(text)
-        found = self._matching(begun[1].lower()) if begun and text != self._closed_at else []
-        if not begun:
+        self._offered_for = (text, before)
+        command = _COMMAND.fullmatch(text) if text == before else None
+        mention = mention_before(before)
+        if self._closed_at is not None:
+            if (command or mention) and self._closed_at == _start(before, mention):
+                return
             self._closed_at = None
-        self.clear_options()
-        self.add_options([_option(command) for command in found])
-        self.highlighted = 0 if found else None
-        self.display = bool(found)
+        self._mention = mention
+        if mention:
+            self._narrow(mention.begun)
+            self._want(mention.begun)
+        else:
+            self._asked, self._paths = None, ()
+            self._show([_command(found) for found in self._matching(command[1].lower())] if command else [])
 
-    def close(self, text: str) -> None:
-        """Close, and stay closed while the input is `text`."""
-        self._closed_at = text
+    def answer(self, begun: str, paths: Sequence[str]) -> None:
+        """The paths for `begun`, in order."""
+        if self._mention is None or begun != self._asked:
+            return  # what is typed has gone on, or the list is closed
+        self._asked = None
+        if begun == self._mention.begun:
+            self._paths = [path for path in paths if can_be_written(path)]
+            self._show([_path(path) for path in self._paths])
+        else:
+            self._want(self._mention.begun)
+
+    def close(self) -> None:
+        """Close, and stay closed while the same word is typed."""
+        if self._offered_for is not None:
+            self._closed_at = _start(self._offered_for[1], self._mention)
+        self._mention = self._asked = None
         self.display = False
 
     def move(self, step: int) -> None:
-        """Highlight the next (1) or the previous (-1) command."""
+        """Highlight the next (1) or the previous (-1) line."""
         if self.option_count:
             self.highlighted = ((self.highlighted or 0) + step) % self.option_count
 
@@ -69,6 +119,33 @@ class Completion(OptionList, can_focus=False):
         first = [command for command in self._commands if command.name.startswith(begun)]
         return first + [command for command in self._commands if begun in command.name and command not in first]
 
+    def _want(self, begun: str) -> None:
+        if self._asked is None:
+            self._asked = begun
+            self.post_message(self.FilesWanted(begun))
 
-def _option(command: CommandInfo) -> Option:
+    def _narrow(self, begun: str) -> None:
+        """What is shown fits what is typed, at every moment: Enter may come before the answer does."""
+        self._paths = [path for path in self._paths if begun.casefold() in path.casefold()]
+        self._show([_path(path) for path in self._paths])
+
+    def _show(self, options: Sequence[Option]) -> None:
+        self.clear_options()
+        self.add_options(options)
+        self.highlighted = 0 if options else None
+        self.display = bool(options)
+
+
+def _start(before: str, mention: Mention | None) -> int:
+    """Where the word begins that ends at the cursor."""
+    return len(before) - len(mention.written) if mention else 0
+
+
+def _command(command: CommandInfo) -> Option:
     return Option(Content.assemble((f"/{command.name:<12}", "bold"), f" {command.summary}"), id=command.name)
+
+
+def _path(path: str) -> Option:
+    folder, slash, name = path.removesuffix("/").rpartition("/")
+    end = "/" if path.endswith("/") else ""
+    return Option(Content.assemble((f"{printable(folder)}{slash}", "$text-muted"), f"{printable(name)}{end}"), id=path)

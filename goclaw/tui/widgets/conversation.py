@@ -1,4 +1,4 @@
-"""The conversation: rows of the transcript, the answer that is being written, and messages that wait their turn.
+"""The conversation: rows of the transcript, what is being written, questions, and messages that wait their turn.
 
 It keeps what is on the screen in step with the daemon: each row is shown once, whether it came with the history, as an
 event, or both; what was streamed gives way to the row that it became.
@@ -6,13 +6,20 @@ event, or both; what was streamed gives way to the row that it became.
 
 from collections.abc import Sequence
 
+from textual.message import Message as TextualMessage
 from textual.widget import Widget
 
+from goclaw.clock import Clock
 from goclaw.events import (
     MessageStored,
     Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionForgotten,
+    SessionNow,
     StreamRestarted,
     TextStreamed,
+    ThinkingStreamed,
     ToolFinished,
     ToolStarted,
     TurnEvent,
@@ -22,11 +29,18 @@ from goclaw.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.tui.widgets.cards import Cards
 from goclaw.tui.widgets.entries import Answer, Note, Said
 from goclaw.tui.widgets.follow import FollowedScroll
+from goclaw.tui.widgets.question_card import QuestionCard
+from goclaw.tui.widgets.question_cards import QuestionCards
+from goclaw.tui.widgets.stream import Stream
+from goclaw.tui.widgets.thought import Thought
 from goclaw.tui.widgets.tool_card import ToolCard
 
 MOST_ENTRIES = 80
 """Entries on the screen at once; older ones come back when somebody scrolls up to them."""
 PRUNED = 30
+LOOK_SECONDS = 0.1
+"""How often it is noticed which questions are in view."""
+FORGOTTEN = "This session was forgotten: nothing of what was said is kept."
 
 
 class Conversation(FollowedScroll):
@@ -37,56 +51,70 @@ class Conversation(FollowedScroll):
     Conversation:focus { background-tint: $foreground 0%; }
     """
 
-    def __init__(self) -> None:
+    class AnswerableChanged(TextualMessage):
+        """Another approval than before, or none, may be answered by a key."""
+
+    def __init__(self, me: str, clock: Clock) -> None:
+        """`me`: the actor key of the person who looks at this."""
         super().__init__()
         self._rows: dict[Widget, int] = {}
         """Which row an entry shows."""
         self._cards = Cards()
+        self.questions = QuestionCards(me, clock)
+        self._answerable: QuestionCard | None = None
+        self._stream = Stream(self._add, clock)
         self._waiting: dict[str, Said] = {}
         """Own messages that are no row yet, by turn, in order."""
-        self._answer: Answer | None = None
         self._last_text = ""
         """The last answer of the turn: what its end need not repeat."""
         self._last_row = 0
 
-    @property
-    def span(self) -> int:
-        """How many rows there may be from the oldest on the screen to the newest."""
-        return self._last_row - self._first_row + 1
+    def on_mount(self) -> None:
+        """Look after the questions while there are some."""
+        super().on_mount()
+        self._questions_looked_at = self.set_interval(LOOK_SECONDS, self._look_at_questions, pause=True)
 
     @property
-    def _first_row(self) -> int:
+    def first_row(self) -> int:
+        """The oldest row on the screen."""
         return min(self._rows.values(), default=self._last_row + 1)
 
     # What comes from the daemon
 
-    async def attached(self, history: Sequence[MessageStored], partial: str, *, resumed: bool, more: bool) -> None:
-        """The rows that were missed, or (not `resumed`) the last rows of the session; and the text being written."""
-        await self._drop_answer()
+    async def attached(self, history: Sequence[MessageStored], now: SessionNow, *, resumed: bool, more: bool) -> None:
+        """The rows that were missed, or (not `resumed`) the last rows of the session; and what goes on."""
+        await self._stream.drop()
         if not resumed:
-            await self._forget()
+            await self._clear()
             self.has_older = more
         await self._add([entry for row in history for entry in await self._row(row)])
-        if partial:
-            await self._stream(partial)
+        await self._ask(self.questions.sync(now.questions))
+        if now.thinking:
+            await self._stream.think(now.thinking, is_open=self._cards.are_open, is_timed=False)
+        if now.text:
+            await self._stream.write(now.text)
 
     async def show(self, event: TurnEvent) -> None:
         """One event."""
         match event:
-            case TextStreamed():
-                await self._stream(event.text)
-            case StreamRestarted():
-                await self._drop_answer()
+            case TextStreamed() | ThinkingStreamed() | StreamRestarted():
+                await self._streamed(event)
             case MessageStored():
                 await self._add(await self._row(event))
             case ToolStarted():
                 await self._add(self._cards.started(event))
             case ToolFinished():
                 self._cards.ended(event)
+            case QuestionAsked():
+                await self._ask(self.questions.asked(event.question))
+            case QuestionAnswered():
+                self.questions.answered(event)
             case Notice():
                 await self.note(Note(event.text))
             case TurnFinished():
                 await self._turn_finished(event)
+            case SessionForgotten():
+                await self._forgotten()
             case _:
                 pass
 
@@ -95,17 +123,13 @@ class Conversation(FollowedScroll):
         await self._add([note])
 
     async def prepend(self, rows: Sequence[MessageStored], *, more: bool) -> None:
-        """Older rows: those of `rows` (which reach up to the present) that are not on the screen."""
+        """Rows from before the oldest on the screen, oldest first."""
         self.has_older = more
-        cards = Cards()
-        cards.are_open = self._cards.are_open
-        first_row, entries = self._first_row, list[Widget]()
+        cards, first_row, entries = self._cards.older(), self.first_row, list[Widget]()
         for row in rows:
-            match row.message:
-                case ToolResult():
-                    cards.stored(row.turn, row.message)
-                case _ if row.row < first_row:
-                    entries += self._keep(row, entries_of(row, cards))
+            if row.row < first_row:
+                entries += self._keep(row, entries_of(row, cards))
+        self._cards.adopt(cards)
         first, height = next(iter(self.children), None), self.virtual_size.height
         await self.mount_all(entries, before=first)
 
@@ -132,17 +156,53 @@ class Conversation(FollowedScroll):
                 self.move_child(said, before=next(iter(self._waiting.values())))
         await self._add([note])
 
+    async def withdraw(self, turn: str) -> None:
+        """An own message became an answer: the card of the question shows it, in every client alike."""
+        if said := self._waiting.pop(turn, None):
+            await said.remove()
+
     def fold(self) -> None:
-        """Open all cards, or close them."""
+        """Open all tool cards and thoughts, or close them."""
         self._cards.are_open = not self._cards.are_open
         for card in self.query(ToolCard):
             card.fold(is_open=self._cards.are_open)
+        for thought in self.query(Thought):
+            thought.fold(is_open=self._cards.are_open)
 
     def tick(self) -> None:
         """A second has gone by."""
         self._cards.tick()
+        self.questions.tick()
+        self._stream.tick()
 
-    # Rows
+    async def _ask(self, cards: Sequence[QuestionCard]) -> None:
+        await self._add(cards)
+        self._questions_looked_at.resume()
+
+    def _look_at_questions(self) -> None:
+        self.questions.look(self.scrollable_content_region)
+        if self._answerable is not (answerable := self.questions.answerable):
+            self._answerable = answerable
+            self.post_message(self.AnswerableChanged())
+        if not self.questions.open:
+            self._questions_looked_at.pause()
+
+    # What becomes of events
+
+    async def _streamed(self, event: TextStreamed | ThinkingStreamed | StreamRestarted) -> None:
+        match event:
+            case TextStreamed():
+                await self._stream.write(event.text)
+            case ThinkingStreamed():
+                await self._stream.think(event.text, is_open=self._cards.are_open)
+            case StreamRestarted():
+                await self._stream.drop()
+
+    async def _forgotten(self) -> None:
+        await self._stream.drop()
+        await self._clear()
+        self.has_older = False
+        await self.note(Note(FORGOTTEN))
 
     async def _row(self, row: MessageStored) -> list[Widget]:
         """The entries that a new row adds; what it completes is completed."""
@@ -155,12 +215,11 @@ class Conversation(FollowedScroll):
                     await waiting.remove()
             case AssistantMessage():
                 self._last_text = row.message.text
-                if answer := await self._take_answer(row.message.text):
+                if answer := await self._stream.become(row.message.text):
                     self._keep(row, [answer])
-                    return self._keep(row, self._cards.asked(row.turn, row.message.calls))
+                    return self._keep(row, self._cards.asked(row.turn, row.message.calls, row.at))
             case ToolResult():
-                self._cards.stored(row.turn, row.message)
-                return []
+                pass
         return self._keep(row, entries_of(row, self._cards))
 
     def _keep(self, row: MessageStored, entries: Sequence[Widget]) -> list[Widget]:
@@ -168,7 +227,7 @@ class Conversation(FollowedScroll):
         return list(entries)
 
     async def _turn_finished(self, event: TurnFinished) -> None:
-        await self._drop_answer()
+        await self._stream.end()
         # What ended before the agent's own words stands in the transcript in brackets.
         text = event.text.strip()
         if text and self._last_text.strip() not in (text, f"[{text}]"):
@@ -176,44 +235,35 @@ class Conversation(FollowedScroll):
         self._last_text = ""
         self._cards.forget()
 
-    # The answer that grows, and what stands where
-
-    async def _stream(self, text: str) -> None:
-        if self._answer is None:
-            self._answer = Answer()
-            await self._add([self._answer])
-        self._answer.feed(text)
-
-    async def _take_answer(self, text: str) -> Answer | None:
-        """The answer that was streamed, brought to its final text; None when there is none or the text is blank."""
-        if self._answer is None or not text.strip():
-            await self._drop_answer()
-            return None
-        answer, self._answer = self._answer, None
-        answer.finish(text)
-        return answer
-
-    async def _drop_answer(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            await answer.remove()
+    # What stands where
 
     async def _add(self, entries: Sequence[Widget]) -> None:
         """Below everything that stands, above what waits."""
         if entries:
             await self.mount_all(entries, before=next(iter(self._waiting.values()), None))
         if len(self.children) > MOST_ENTRIES and self.end_in_view:
-            oldest = [child for child in self.children[:PRUNED] if child in self._rows or isinstance(child, Note)]
-            for entry in oldest:
-                self._rows.pop(entry, None)
-            self.has_older = True
-            await self.remove_children(oldest)
+            await self._prune()
 
-    async def _forget(self) -> None:
+    async def _prune(self) -> None:
+        """Take the oldest entries away, whole rows only: those come back when somebody scrolls up."""
+        kept = {*self._waiting.values(), *self.questions.open, *self._stream.entries}
+        first_kept = self._rows.get(self.children[PRUNED])
+        oldest = [
+            child
+            for child in self.children[:PRUNED]
+            if child not in kept and (first_kept is None or self._rows.get(child) != first_kept)
+        ]
+        for entry in oldest:
+            self._rows.pop(entry, None)
+        self.has_older = True
+        await self.remove_children(oldest)
+
+    async def _clear(self) -> None:
         waiting = set(self._waiting.values())
         await self.remove_children([child for child in self.children if child not in waiting])
         self._rows.clear()
-        self._cards.forget()
+        self._cards.clear()
+        self.questions.clear()
         self._last_row = 0
 
 
@@ -224,6 +274,7 @@ def entries_of(row: MessageStored, cards: Cards) -> list[Widget]:
             return [Said(row.message.text, sender="" if row.sender.startswith("tui:") else row.sender)]
         case AssistantMessage():
             answer: list[Widget] = [Answer(row.message.text)] if row.message.text.strip() else []
-            return [*answer, *cards.asked(row.turn, row.message.calls)]
+            return [*answer, *cards.asked(row.turn, row.message.calls, row.at)]
         case ToolResult():
+            cards.stored(row.turn, row.message, row.at)
             return []

@@ -33,6 +33,13 @@ class Prompt(TextArea):
             self.text = text
             self.is_new = is_new
 
+    class Begun(TextualMessage):
+        """A first letter is being typed into the empty input."""
+
+        def __init__(self, letter: str) -> None:
+            super().__init__()
+            self.letter = letter
+
     class EndWanted(TextualMessage):
         """`End` in an empty input: go to the end of the conversation."""
 
@@ -65,11 +72,30 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    def complete(self) -> None:
+        """Put what is highlighted in the list in the place of what was begun."""
+        self._offer()
+        row, column = self.cursor_location
+        begun, choice = self._completion.begun, self._completion.choice
+        if self.document.get_line(row)[column : column + 1].isspace():
+            choice = choice.removesuffix(" ")
+        self.replace(choice, (row, column - len(begun)), (row, column), maintain_selection_offset=False)
+
     def on_text_area_changed(self) -> None:
-        """Offer commands."""
-        self._completion.offer(self.text)
+        """Offer commands and files."""
+        self._offer()
+
+    def on_text_area_selection_changed(self) -> None:
+        """Offer what fits where the cursor is now."""
+        self._offer()
+
+    def _offer(self) -> None:
+        row, column = self.cursor_location
+        self._completion.offer(self.text, self.document.get_line(row)[:column])
 
     async def _on_key(self, event: events.Key) -> None:
+        if event.is_printable and event.character and not self.text:
+            self.post_message(self.Begun(event.character))
         if self._own(event.key):
             event.stop()
             event.prevent_default()
@@ -83,7 +109,7 @@ class Prompt(TextArea):
     def _own(self, key: str) -> bool:
         """Do what a key means here; False leaves it to the text area and to the program."""
         # Keys of a burst (a slow line, a script) come before the news of what they changed.
-        self._completion.offer(self.text)
+        self._offer()
         if self._completion.is_open and self._complete(key):
             return True
         match key:
@@ -107,11 +133,11 @@ class Prompt(TextArea):
             case "up" | "down":
                 completion.move(1 if key == "down" else -1)
             case "tab":
-                self.put(f"{completion.choice} ")
-            case "enter" if completion.choice != self.text:
-                self.put(completion.choice)
+                self.complete()
+            case "enter" if completion.choice.rstrip() != completion.begun:
+                self.complete()
             case "escape":
-                completion.close(self.text)
+                completion.close()
             case _:
                 return False
         return True
@@ -125,6 +151,8 @@ class Prompt(TextArea):
     def _show(self, text: str | None) -> None:
         if text is not None:
             self.put(text)
+            self._offer()
+            self._completion.close()  # Up and Down go on through what was typed
 
     def _folded(self, text: str) -> str:
         lines = text.count("\n") + 1

@@ -9,7 +9,7 @@ from textual import events
 from textual.content import Content
 from textual.widgets import Static
 
-from goclaw.tui.text import hint, one_line, printable, seconds
+from goclaw.tui.text import hint, one_line, printable, seconds, whole_seconds
 
 HINT_LENGTH = 60
 SHOWN_LINES = 200
@@ -33,7 +33,7 @@ class ToolCard(Static):
         self._open = is_open
         self._content: str | None = None
         self._is_error = False
-        self._seconds: float | None = None
+        self._took = ""
         self._began = time.monotonic()
 
     def on_mount(self) -> None:
@@ -49,10 +49,13 @@ class ToolCard(Static):
         """The tool runs from now on."""
         self._began = time.monotonic()
 
-    def finish(self, content: str, *, is_error: bool, took: float | None = None) -> None:
-        """The result; `took` in seconds where it is known."""
+    def finish(self, content: str, *, is_error: bool, took: float | None = None, about: float = 0.0) -> None:
+        """The result; `took` in seconds where it is known, else `about`, of which parts of a second say nothing."""
         self._content, self._is_error = content, is_error
-        self._seconds = self._seconds if took is None else took
+        if took is not None:
+            self._took = seconds(took)
+        elif not self._took and about >= 1:
+            self._took = f"~{whole_seconds(about)}"
         self.set_class(is_error, "-failed")
         self._show()
 
@@ -76,13 +79,14 @@ class ToolCard(Static):
         self.update(Content("\n").join([self._headline(), *(self._inside() if self._open else self._folded())]))
 
     def _headline(self) -> Content:
-        took = time.monotonic() - self._began if self.is_running else self._seconds
+        running_for = time.monotonic() - self._began
+        took = (seconds(running_for) if running_for >= 1 else "") if self.is_running else self._took
         sign, style = ("●", "$warning") if self.is_running else ("✗", "$error") if self._is_error else ("✓", "$success")
         return Content.assemble(
             (f"{sign} ", style),
             (printable(self._tool), "bold $foreground"),
             f"  {hint(self._given, HINT_LENGTH)}" if self._given else "",
-            f"  {seconds(took)}" if took is not None and (took >= 1 or not self.is_running) else "",
+            f"  {took}" if took else "",
         )
 
     def _folded(self) -> list[Content]:

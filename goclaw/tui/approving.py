@@ -1,0 +1,95 @@
+"""How a person answers a question by one key or one click, and why nobody does so by mistake.
+
+An approval is for one call, and a `y` that was meant as the first letter of a message must not let it run. So a key
+answers only while the input is empty, only an approval that stood before the person's eyes for a moment
+(`QuestionCards`), and only when no other key follows: until then the letter stands in the input, like every other.
+"""
+
+from goclaw.clock import Clock
+from goclaw.events import ALLOW, DENY
+from goclaw.tui.link import Link
+from goclaw.tui.widgets.conversation import Conversation
+from goclaw.tui.widgets.prompt import Prompt
+from goclaw.tui.widgets.question_card import KEYS, QuestionCard
+from goclaw.wire import Accepted, Refused
+
+HOLD_SECONDS = 0.5
+"""How long nothing may follow the key: the pause between two letters of somebody who types slowly is shorter."""
+NOT_CONNECTED = "Not connected: answer again when the daemon is back."
+
+
+class Approving:
+    """Answers questions by their ids."""
+
+    def __init__(self, link: Link, conversation: Conversation, prompt: Prompt, clock: Clock) -> None:
+        self._link = link
+        self._conversation = conversation
+        self._prompt = prompt
+        self._clock = clock
+        self._held: tuple[str, str, QuestionCard] | None = None
+        """A letter that was just typed, the answer that it stands for, and to what."""
+        self._sent: dict[str, QuestionCard] = {}
+        """Decisions that the daemon has not confirmed, by their ids."""
+
+    def press(self, letter: str) -> bool:
+        """`letter` was typed into the empty input; whether it may decide something, see `decide_soon`."""
+        target = self._conversation.questions.answerable
+        answer = next((answer for answer, key in KEYS.items() if key == letter), None)
+        self._held = (letter, answer, target) if answer is not None and target is not None else None
+        return self._held is not None
+
+    async def decide_soon(self) -> None:
+        """Decide what was pressed, when nothing follows."""
+        held = self._held
+        await self._clock.sleep(HOLD_SECONDS)
+        if held is not None and held is self._held and self._prompt.text == held[0]:
+            self._prompt.put("")
+            self._decide_held()
+
+    def confirms(self, text: str) -> bool:
+        """Whether `text`, sent with Enter, is the letter that was just pressed; then it decides at once."""
+        if self._held is None or text != self._held[0]:
+            return False
+        self._decide_held()
+        return True
+
+    def choose(self, card: QuestionCard, answer: str) -> None:
+        """Somebody clicked an option."""
+        if self._conversation.questions.is_seen(card):
+            self._decide(card, answer)
+
+    def accepted(self, accepted: Accepted) -> bool:
+        """Whether this was about a decision: its card says what became of it until it closes."""
+        return self._told(accepted.id, accepted.acceptance.text)
+
+    def refused(self, refused: Refused) -> bool:
+        """The same for a decision that was not taken."""
+        return self._told(refused.id, refused.reason)
+
+    def lost(self) -> None:
+        """The connection broke: what was on its way is asked again, if it is still open then."""
+        self._held = None
+        self._sent.clear()
+
+    def _decide_held(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            _, answer, card = held
+            self._decide(card, answer)
+
+    def _decide(self, card: QuestionCard, answer: str) -> None:
+        if not card.is_undecided:
+            return
+        decision = self._link.decide(card.question.id, answer)
+        if decision:
+            self._sent[decision] = card
+            doing = {ALLOW: "allowing …", DENY: "denying …"} if card.is_approval else {}
+            self._conversation.questions.say(card, doing.get(answer, "answering …"))
+        else:
+            self._conversation.notify(NOT_CONNECTED, severity="warning")
+
+    def _told(self, decision: str, sentence: str) -> bool:
+        card = self._sent.pop(decision, None)
+        if card is not None and card.is_open:
+            self._conversation.questions.say(card, sentence)
+        return card is not None

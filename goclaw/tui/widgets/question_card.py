@@ -1,0 +1,184 @@
+"""A question of the agent, in the conversation: may this call run, or what `ask_user` wants to know.
+
+It takes no keys: the input stays where it is. An option is chosen by a click; everything else is done by whoever reads
+`Chosen` and the keys.
+"""
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message as TextualMessage
+from textual.widget import Widget
+
+from goclaw.clock import Clock
+from goclaw.events import ALLOW, DENY, Question, QuestionAnswered
+from goclaw.tui.markdown import Document
+from goclaw.tui.text import one_line, printable, revealed
+
+SHORT_ANSWER = 60
+"""Characters of an answer that stands in the line of its question; a longer one stands below it."""
+KEYS = {ALLOW: "y", DENY: "n"}
+"""The key for each option of an approval."""
+LAST_SECONDS = 90
+"""From here on the time that is left is said in seconds."""
+
+
+class QuestionCard(Widget):
+    """One question, open until it is answered by anybody, anywhere; then a line that says what was decided."""
+
+    DEFAULT_CSS = """
+    QuestionCard { width: 1fr; height: auto; margin: 1 0 0 0; padding: 0 1; border-left: thick $warning; }
+    QuestionCard.-closed { border-left: solid $surface-lighten-2; color: $text-muted; }
+    QuestionCard:nocolor { border-left: heavy $warning; }
+    QuestionCard.-closed:nocolor { border-left: solid $warning; text-style: dim; }
+    """
+
+    class Chosen(TextualMessage):
+        """Somebody clicked an option."""
+
+        def __init__(self, card: "QuestionCard", answer: str) -> None:
+            super().__init__()
+            self.card = card
+            self.answer = answer
+
+    def __init__(self, question: Question, me: str, clock: Clock) -> None:
+        """`me`: the actor key of the person who looks at this."""
+        super().__init__()
+        self.question = question
+        self._me = me
+        self._clock = clock
+        self._document = Document()
+        self._document.append((revealed if self.is_approval else printable)(question.text))
+        self._said = ""
+        """What became of the last try to answer."""
+        self._outcome: list[Content] | None = None
+        self._drawn: tuple[int, list[Content]] | None = None
+        self._options: dict[int, str] = {}
+        """The lines on which options stand."""
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether it asks for permission; else it wants to know something."""
+        return self.question.kind == "approval"
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the person who looks at this is the one who is asked."""
+        return self.question.asker == self._me
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has answered yet, as far as is known here."""
+        return self._outcome is None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether an answer may be given here: it is open, and none is on its way."""
+        return self.is_open and not self._said
+
+    def say(self, sentence: str) -> None:
+        """What becomes of an answer that was given here, until the question is closed; empty: ask again."""
+        self._said = sentence
+        self._redraw()
+
+    def close(self, answered: QuestionAnswered | None = None) -> None:
+        """Shrink to what was decided; None: it was decided while nobody looked."""
+        if self.is_open:
+            self._outcome = self._decided(answered)
+            self.add_class("-closed")
+            self._redraw()
+
+    def tick(self) -> None:
+        """A second has gone by."""
+        if self.is_open and self.question.expires_at is not None:
+            self._redraw(same_height=True)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on an option chooses it; selecting text does not."""
+        place = event.get_content_offset(self)
+        answer = self._options.get(place.y) if place is not None else None
+        if answer and self.is_undecided and not self.screen.get_selected_text():
+            event.stop()
+            self.post_message(self.Chosen(self, answer))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as the question has at this width."""
+        return len(self._lines(width))
+
+    def render(self) -> Content:
+        """The lines."""
+        return Content("\n").join(self._lines(self.content_size.width))
+
+    def _redraw(self, *, same_height: bool = False) -> None:
+        self._drawn = None
+        self.refresh(layout=not same_height)
+
+    def _lines(self, width: int) -> list[Content]:
+        if self._drawn is None or self._drawn[0] != width:
+            content = self._open_lines(width) if self._outcome is None else self._outcome
+            self._drawn = (width, [part for line in content for part in line.wrap(max(width, 1))])
+        return self._drawn[1]
+
+    # Open
+
+    def _open_lines(self, width: int) -> list[Content]:
+        lines = [*self._headline().wrap(max(width, 1)), *self._document.lines(width), Content("")]
+        self._options = {}
+        for number, option in enumerate(self.question.options, 1):
+            sign = KEYS.get(option, "") if self.is_approval else str(number)
+            name = option.capitalize() if self.is_approval else printable(option)
+            sign_cell, indent = Content.assemble((f" {sign} ", "reverse"), " "), Content("    ")
+            for at, part in enumerate(Content(name).wrap(max(width - 4, 1))):
+                self._options[len(lines)] = option
+                lines.append((indent if at else sign_cell) + part)
+        return [*lines, Content.styled(self._said or self._how(), "$text-warning" if self._said else "$text-muted")]
+
+    def _headline(self) -> Content:
+        asked = self.question
+        return Content.assemble(
+            ("? ", "bold $text-warning"),
+            (one_line(asked.title, 100), "bold"),
+            ("" if self.is_mine else f"  for {printable(asked.asker)}", "$text-muted"),
+            (self._time_left(), "$text-muted"),
+        )
+
+    def _time_left(self) -> str:
+        if self.question.expires_at is None:
+            return ""
+        left = max(0.0, self.question.expires_at - self._clock.now())
+        return f"  {left:.0f} s left" if left < LAST_SECONDS else f"  {left / 60:.0f} min left"
+
+    def _how(self) -> str:
+        asked = self.question
+        if self.is_approval:
+            return f"y or n while the input is empty, a click, or /approve {asked.id} and /deny {asked.id}"
+        if not self.is_mine:
+            return f"{printable(asked.asker)} is asked. " + ("A click answers for them." if asked.options else "")
+        words = "in your own words" if asked.free_text or not asked.options else ""
+        ways = [way for way in ("with a number" if asked.options else "", words) if way]
+        return f"Answer below {' or '.join(ways)}; /deny {asked.id} leaves it open"
+
+    # Closed
+
+    def _decided(self, answered: QuestionAnswered | None) -> list[Content]:
+        title = Content.styled(one_line(self.question.title, 100), "bold")
+        sign, words, below = self._outcome_of(answered)
+        lines = [Content.assemble((f"{sign} ", "bold"), title, f" {words}")]
+        return [*lines, *(Content(f"  {line}") for line in printable(below).splitlines())]
+
+    def _outcome_of(self, answered: QuestionAnswered | None) -> tuple[str, str, str]:
+        """A sign, what is said beside the title, and below it."""
+        if answered is None:
+            return "·", "Answered meanwhile", ""
+        by = "you" if answered.by == self._me else printable(answered.by)
+        if not answered.by:
+            expired = self.question.expires_at is not None and self._clock.now() >= self.question.expires_at
+            return "✗", "Nobody answered in time" if expired else "Not asked any more", ""
+        if self.is_approval:
+            allowed = answered.answer == ALLOW
+            return "✓" if allowed else "✗", f"{'Allowed' if allowed else 'Denied'} by {by}", ""
+        if not answered.answer:
+            return "✗", f"Left open by {by}", ""
+        if len(answered.answer) <= SHORT_ANSWER and "\n" not in answered.answer:
+            return "✓", f"{printable(answered.answer)} — {by}", ""
+        return "✓", f"answered by {by}", answered.answer

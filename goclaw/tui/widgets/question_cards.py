@@ -1,0 +1,86 @@
+"""The questions on the screen: each once, and which of them a key may answer."""
+
+from collections.abc import Iterable
+
+from textual.geometry import Region
+
+from goclaw.clock import Clock
+from goclaw.events import Question, QuestionAnswered
+from goclaw.tui.widgets.question_card import QuestionCard
+
+SEEN_SECONDS = 0.5
+"""How long an approval must have stood before somebody's eyes: a key that was already on its way answers nothing."""
+
+
+class QuestionCards:
+    """The cards that were not closed yet, oldest first."""
+
+    def __init__(self, me: str, clock: Clock) -> None:
+        self._me = me
+        self._clock = clock
+        self._open: dict[str, QuestionCard] = {}
+        self._seen: dict[str, float] = {}
+        """Since when a question has been in view."""
+
+    @property
+    def open(self) -> list[QuestionCard]:
+        """The cards whose questions wait for an answer."""
+        return list(self._open.values())
+
+    def asked(self, question: Question) -> list[QuestionCard]:
+        """A new card; none when there is one already. Whatever was about to be answered must be looked at again."""
+        if question.id in self._open:
+            return []
+        self._seen.clear()
+        self._open[question.id] = QuestionCard(question, self._me, self._clock)
+        return [self._open[question.id]]
+
+    def say(self, card: QuestionCard, sentence: str) -> None:
+        """What becomes of an answer to `card`; a second press of the key must not fall on the next one."""
+        self._seen.clear()
+        card.say(sentence)
+
+    def answered(self, event: QuestionAnswered) -> None:
+        """Somebody answered, somewhere."""
+        if card := self._open.pop(event.question_id, None):
+            self._seen.clear()
+            card.close(event)
+
+    def sync(self, questions: Iterable[Question]) -> list[QuestionCard]:
+        """After a break: exactly `questions` are open. Returns the new cards; an answer that was on its way is not."""
+        asked = list(questions)
+        for gone in self._open.keys() - {question.id for question in asked}:
+            self._open.pop(gone).close()
+        for card in self._open.values():
+            card.say("")
+        return [card for question in asked for card in self.asked(question)]
+
+    def look(self, view: Region) -> None:
+        """Notice which cards are in view: of a long one the end counts, where the options are."""
+        now = self._clock.monotonic()
+        for name, card in self._open.items():
+            if card.is_undecided and card.region.width and view.contains_point((view.x, card.region.bottom - 1)):
+                self._seen.setdefault(name, now)
+            else:
+                self._seen.pop(name, None)
+
+    def is_seen(self, card: QuestionCard) -> bool:
+        """Whether `card` was in view long enough to be answered by one key or one click."""
+        since = self._seen.get(card.question.id)
+        return card.is_undecided and since is not None and self._clock.monotonic() - since >= SEEN_SECONDS
+
+    @property
+    def answerable(self) -> QuestionCard | None:
+        """The approval that a key may answer: the newest one, if it was seen."""
+        newest = next((card for card in reversed(self.open) if card.is_approval and card.is_undecided), None)
+        return newest if newest is not None and self.is_seen(newest) else None
+
+    def tick(self) -> None:
+        """A second has gone by."""
+        for card in self._open.values():
+            card.tick()
+
+    def clear(self) -> None:
+        """The screen begins anew."""
+        self._open.clear()
+        self._seen.clear()

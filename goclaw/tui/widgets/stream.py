@@ -1,0 +1,73 @@
+"""What the model writes right now: its thinking, then its answer. Both give way to the row that they become."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from textual.widget import Widget
+
+from goclaw.clock import Clock
+from goclaw.tui.widgets.entries import Answer
+from goclaw.tui.widgets.thought import Thought
+
+
+class Stream:
+    """At most one answer and one thought, which stands above it."""
+
+    def __init__(self, add: Callable[[Sequence[Widget]], Awaitable[None]], clock: Clock) -> None:
+        self._add = add
+        self._clock = clock
+        self._answer: Answer | None = None
+        self._thought: Thought | None = None
+
+    @property
+    def entries(self) -> list[Widget]:
+        """What stands in the conversation and is no row yet."""
+        return [entry for entry in (self._thought, self._answer) if entry is not None]
+
+    async def think(self, text: str, *, is_open: bool, is_timed: bool = True) -> None:
+        """The thinking grows. Some models think again in the middle of an answer: it goes on in its place."""
+        if self._thought is None:
+            self._thought = Thought(self._clock, is_open=is_open, is_timed=is_timed)
+            await self._add([self._thought])
+        self._thought.feed(text)
+
+    async def write(self, text: str) -> None:
+        """The answer grows."""
+        self._end_thinking()
+        if self._answer is None:
+            self._answer = Answer()
+            await self._add([self._answer])
+        self._answer.feed(text)
+
+    async def become(self, text: str) -> Answer | None:
+        """The whole answer is `text`, and a row; returns its entry, None when nothing was streamed or all is blank."""
+        self._end_thinking()
+        answer, self._answer, self._thought = self._answer, None, None
+        if answer is None:
+            return None
+        if not text.strip():
+            await answer.remove()
+            return None
+        answer.finish(text)
+        return answer
+
+    async def drop(self) -> None:
+        """What was streamed is void."""
+        entries = self.entries
+        self._answer = self._thought = None
+        for entry in entries:
+            await entry.remove()
+
+    async def end(self) -> None:
+        """The turn has ended: no row follows, what was thought stays."""
+        self._end_thinking()
+        self._thought = None
+        await self.drop()
+
+    def tick(self) -> None:
+        """A second has gone by."""
+        if self._thought is not None:
+            self._thought.tick()
+
+    def _end_thinking(self) -> None:
+        if self._thought is not None:
+            self._thought.finish()

@@ -1,0 +1,92 @@
+"""The agent's list of what is to be done, above the input while there is something to do."""
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.content import Content
+from textual.widgets import Static
+
+from goclaw.events import Todo
+from goclaw.tui.text import one_line
+
+SIGNS = {"completed": ("✓", "$text-muted"), "in_progress": ("▶", "bold"), "pending": ("○", "")}
+"""A sign and a style for each state: the sign is enough."""
+SHARE = 4
+"""The panel takes one line in so many of the screen: six on a terminal of 24 lines."""
+FEWEST_LINES = 2
+
+
+class TodoPanel(Static):
+    """A line that says how far it is, and the lines around what is being done; a click leaves the first line alone."""
+
+    DEFAULT_CSS = """
+    TodoPanel { display: none; height: auto; padding: 0 1; background: $surface; }
+    TodoPanel.-shown { display: block; }
+    TodoPanel:hover { background: $boost; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._todos: Sequence[Todo] = ()
+        self._running = False
+        self._open = True
+
+    def show(self, todos: Sequence[Todo]) -> None:
+        """The list as it is now."""
+        self._todos = todos
+        self._redraw()
+
+    def turn(self, *, running: bool) -> None:
+        """A list on which everything is done goes away with the turn."""
+        if running != self._running:
+            self._running = running
+            self._redraw()
+
+    def fold(self) -> None:
+        """Leave the first line alone, or show the others again."""
+        self._open = not self._open
+        self._redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """The same by mouse."""
+        event.stop()
+        self.fold()
+
+    def on_resize(self) -> None:
+        """More lines on a larger screen."""
+        self._redraw()
+
+    def _redraw(self) -> None:
+        done = sum(todo.status == "completed" for todo in self._todos)
+        shown = bool(self._todos) and (done < len(self._todos) or self._running)
+        self.set_class(shown, "-shown")
+        if shown:
+            lines = [self._headline(done), *(self._body() if self._open else [])]
+            self.update(Content("\n").join(lines))
+
+    def _headline(self, done: int) -> Content:
+        doing = next((todo.content for todo in self._todos if todo.status == "in_progress"), "")
+        folded = "" if self._open or not doing else f"  ▶ {one_line(doing, max(self.size.width - 24, 10))}"
+        words = f"{'▾' if self._open else '▸'} {done} of {len(self._todos)} done"
+        return Content.assemble((words, "$text-muted"), folded)
+
+    def _body(self) -> list[Content]:
+        room = max(self.app.size.height // SHARE, FEWEST_LINES) - 1
+        first, more = _window(self._todos, room)
+        shown = self._todos[first : first + room - bool(more)]
+        lines = [_line(todo, max(self.size.width - 4, 10)) for todo in shown]
+        return [*lines, Content.styled(f"  +{more} more", "$text-muted")] if more else lines
+
+
+def _window(todos: Sequence[Todo], room: int) -> tuple[int, int]:
+    """Where to begin so that what is being done can be seen with what comes next; and how many are left out."""
+    if len(todos) <= room:
+        return 0, 0
+    now = next((at for at, todo in enumerate(todos) if todo.status != "completed"), 0)
+    first = max(0, min(now - 1, len(todos) - (room - 1)))
+    return first, len(todos) - (room - 1)
+
+
+def _line(todo: Todo, width: int) -> Content:
+    sign, style = SIGNS[todo.status]
+    return Content.styled(f"  {sign} {one_line(todo.content, width)}", style)
