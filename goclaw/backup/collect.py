@@ -63,14 +63,15 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
                 collection.add_media(referred_media(copy))
                 copy.unlink()
                 collection.add_settings(secrets=secrets)
-                for root in roots if workspace else ():
-                    collection.add_workspace(root)
+                for root in roots:
+                    if workspace and root.path.is_dir():
+                        collection.add_workspace(root)
             if read_archive(archive) != manifest:
                 raise StateError(f"{target}: what was written reads differently; is the disk broken?")
             size = archive.stat().st_size
             _publish(archive, target)
     except OSError as error:
-        words = error.strerror or str(error)
+        words = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
         raise StateError(f"{target}: could not be written: {words}. Nothing of it was left behind.") from error
     return Made(manifest, size, notes)
 

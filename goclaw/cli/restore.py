@@ -57,7 +57,7 @@ def _words(done: Restored) -> list[str]:
         "deliveries under way then": done.settled.deliveries,
         "messages without an answer now": done.waiting or 0,
     }
-    if counted := ", ".join(f"{count} {what}" for what, count in left.items() if count):
+    if counted := ", ".join(f"{what}: {count:,}" for what, count in left.items() if count):
         lines.append(f"  not taken up, so that nothing is answered or sent twice: {counted}")
     if done.waiting is None:
         lines.append("  what was replaced cannot be read: Telegram may send messages of the last minutes once more")

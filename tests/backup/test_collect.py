@@ -64,6 +64,11 @@ def test_the_workspace_can_be_left_out(home: Home) -> None:
     assert not any(name.startswith("workspace") for name in members_of(home.folder / "backup.tar.gz"))
 
 
+def test_a_workspace_that_was_never_made_is_no_hindrance(home: Home) -> None:
+    shutil.rmtree(home.workspace)
+    assert home.back_up().notes == []
+
+
 def test_a_workspace_keeps_empty_folders_rights_links_and_odd_names(home: Home) -> None:
     (home.workspace / "run.sh").write_text("#!/bin/sh")
     (home.workspace / "run.sh").chmod(0o755)
