@@ -41,6 +41,7 @@ COMMANDS = {
     "clear": "goclaw.commands.clear:COMMAND",
     "new": "goclaw.commands.new:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
+    "queue": "goclaw.commands.queue:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",
     "deny": "goclaw.commands.deny:COMMAND",
     "sessions": "goclaw.commands.sessions:COMMAND",

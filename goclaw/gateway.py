@@ -93,7 +93,7 @@ class Gateway:
         limit = self._ports.limits.queued_messages
         if self._ports.engine.waiting(session) >= limit and not await self._ports.journal.knows(inbound.id):
             return await self._answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
-        if not await self._ports.engine.submit(inbound):
+        if not await self._ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id)
 
@@ -159,6 +159,12 @@ class Gateway:
             self._ports.bus.publish(Notice(inbound.session, text))
             return
         await self._ports.outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
+
+    async def _interrupts(self, session: str) -> bool:
+        """Whether a message stops the turn that runs in its session, as far as that is the session's business."""
+        if self._ports.engine.running(session) is None:
+            return False
+        return await self._ports.command_ports.sessions.queue_modes.of(session) == "interrupt"
 
     def _may(self, actor: Actor, command: str) -> bool:
         return self._ports.access.authorize(actor, "command.run", command).allowed

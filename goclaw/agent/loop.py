@@ -21,7 +21,7 @@ class TurnSteps(Protocol):
         ...
 
     async def answer(self, number: int) -> AssistantMessage:
-        """Make the context fit, then ask the model for the `number`-th time."""
+        """Take in what joins the turn (`/queue`), make the context fit, then ask the model for the `number`-th time."""
         ...
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:

@@ -10,7 +10,20 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from goclaw.config.values import Environment, Folder, Groups, Level, Mode, Names, OneOrMore, Row, Secret, Url, absolute
+from goclaw.config.values import (
+    Environment,
+    Folder,
+    Groups,
+    Level,
+    Mode,
+    Names,
+    OneOrMore,
+    QueueMode,
+    Row,
+    Secret,
+    Url,
+    absolute,
+)
 
 
 class Section(BaseModel):
@@ -186,6 +199,17 @@ class LimitSettings(Section):
     queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
 
 
+class QueueSettings(Section):
+    """What becomes of a message that comes while a turn of its session runs; `/queue` chooses it per session."""
+
+    mode: QueueMode = Field(
+        "queue",
+        description="`queue`: it waits and gets an answer of its own; `collect`: what one person wrote in a row "
+        "meanwhile is answered together; `steer`: it joins the turn before the model is asked the next time; "
+        "`interrupt`: it stops the turn and takes its place. The last two only for the person whose turn it is.",
+    )
+
+
 def default_state_dir() -> Path:
     """`GOCLAW_STATE_DIR`, else `~/.goclaw`; raises as `values.absolute` does."""
     return absolute(Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw"))
@@ -211,6 +235,7 @@ class Config(Section):
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
+    queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."
     )

@@ -88,6 +88,8 @@ Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(
 
 Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
+QueueMode = Literal["queue", "collect", "steer", "interrupt"]
+"""What becomes of a message that comes while a turn of its session runs; `sessions.queueing` says it in words."""
 Answer = Literal["run", "ask", "refuse"]
 """What becomes of a tool call before it runs."""
 Row = Literal["low", "medium", "contained", "high", "critical"]

@@ -6,7 +6,7 @@ read back instead of being done a second time.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
 from goclaw.codec import Codec
@@ -28,6 +28,17 @@ class Step(Generic[T]):
     """Row ids of what was written with it, in order; empty when it was read back."""
     replayed: bool = False
     """The journal had it: its rows were written by an earlier run."""
+
+
+def continues(later: Inbound, earlier: Inbound) -> bool:
+    """Whether two messages are of one person, rights included, and their answers go to one place."""
+    sender, address = replace(later.actor, name=earlier.actor.name), later.address
+    there = earlier.address
+    return sender == earlier.actor and (address.channel, address.chat, address.thread) == (
+        there.channel,
+        there.chat,
+        there.thread,
+    )
 
 
 class Turn(Protocol):
@@ -56,9 +67,12 @@ class Turn(Protocol):
         codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[Bound]] = ...,
+        kept: Callable[[Step[T]], None] = ...,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
         """Do `run` unless the journal has its outcome, and record the outcome together with `rows(outcome)`.
+
+        A cancellation while the outcome is being recorded is raised when that is done: what is on disk is known.
 
         Args:
             name: the step's key within the turn: `model:2`, `tool:2:<call id>`. Never a running count of calls, which
@@ -66,6 +80,7 @@ class Turn(Protocol):
             run: does the work.
             codec: turns the outcome into JSON and back.
             rows: statements for the same transaction.
+            kept: told of the step as soon as it is recorded or read back, also when the turn is being cancelled.
             unknown: makes the step run at most once: `run` calls `intend` before what must not happen twice, and if
                 a crash cut it after that, this is the outcome.
         """
@@ -73,6 +88,31 @@ class Turn(Protocol):
 
     async def intend(self, name: str) -> None:
         """Put on disk that the step `name` is about to do what must not happen twice."""
+        ...
+
+    def followers(self, *, past_others: bool) -> Sequence[Inbound]:
+        """What waits behind this turn and may join it: of the same person and from the same place, in order.
+
+        Args:
+            past_others: also what waits behind other people's messages, which it then overtakes.
+        """
+        ...
+
+    async def join(
+        self,
+        name: str,
+        inbound: Inbound,
+        run: Callable[[], Awaitable[T]],
+        codec: Codec[T],
+        *,
+        rows: Callable[[T], Sequence[Bound]],
+        kept: Callable[[Step[T]], None],
+        at: float,
+    ) -> Step[T]:
+        """A step that takes one of the followers into this turn: the transaction that records it settles the message.
+
+        A message of which that was not recorded, whatever the reason, waits on and has a turn of its own.
+        """
         ...
 
     async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
@@ -93,8 +133,12 @@ Handler = Callable[[Turn], Awaitable[Sequence[Delivery]]]
 class Engine(Protocol):
     """Durable turns."""
 
-    async def submit(self, inbound: Inbound, kind: TurnKind = "message") -> bool:
-        """Journal a message and put it into its session's lane; durable when this returns. False: it was there."""
+    async def submit(self, inbound: Inbound, kind: TurnKind = "message", *, interrupt: bool = False) -> bool:
+        """Journal a message and put it into its session's lane; durable when this returns. False: it was there.
+
+        With `interrupt` it takes the place of the turn that runs, if that is of the same person and from the same
+        place: that turn is stopped, and the message comes before whatever waits. The stop is as durable as the message.
+        """
         ...
 
     async def cancel(self, session: str) -> bool:

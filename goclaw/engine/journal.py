@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, func, select, update
 
 from goclaw.codec import Codec
-from goclaw.engine.base import Step, TurnKind
+from goclaw.engine.base import Step, TurnKind, continues
 from goclaw.events import Inbound
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import inbox, steps
@@ -28,7 +29,7 @@ _SUBMIT = insert_into(inbox, "id", "session", "kind", "body", "state", "received
 _SETTLED = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True)
 # Never a turn that has ended meanwhile: that would open it again at the next start.
 _STOPPING = Statement(
-    update(inbox).where(inbox.c.id == bindparam("turn"), inbox.c.state == "new").values(state="stopping")
+    update(inbox).where(inbox.c.id == bindparam("turn"), inbox.c.state != "done").values(state="stopping")
 )
 _END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
 _OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
@@ -52,7 +53,11 @@ def no_rows(_: object) -> Sequence[Bound]:
     return ()
 
 
-@dataclass(slots=True)
+def nobody(_: object) -> None:
+    """Nobody needs to be told of a step."""
+
+
+@dataclass(slots=True, eq=False)
 class JournaledTurn:
     """A turn on the SQLite journal. Implements `engine.base.Turn`."""
 
@@ -62,7 +67,21 @@ class JournaledTurn:
     stopping: bool
     resumed: bool
     _journal: "Journal"
+    interrupts: bool = False
+    """It came to take another turn's place."""
+    behind: "deque[JournaledTurn]" = field(default_factory=deque)
+    """What waits in the same lane, the next one first; the lane's own queue."""
     _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> bool:
+        """An earlier run of the daemon has done some of its steps."""
+        return bool(self._recorded)
+
+    @property
+    def comes_first(self) -> bool:
+        """It comes before what merely waits."""
+        return self.begun or self.interrupts or self.stopping
 
     async def step(
         self,
@@ -71,18 +90,62 @@ class JournaledTurn:
         codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[Bound]] = no_rows,
+        kept: Callable[[Step[T]], None] = nobody,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
         state, output = self._recorded.get(name, ("new", None))
         if state == "done" and output is not None:
-            return Step(codec.from_json(output), replayed=True)
+            step = Step(codec.from_json(output), replayed=True)
+            kept(step)
+            return step
         if state == "intent" and unknown is not None:
             log.warning("turn %s: %s was cut by a restart; its outcome is unknown", self.id, name)
             value = unknown()
         else:
             value = await run()
-        written = await self._journal.record(self.id, name, codec.to_json(value), rows(value))
-        return Step(value, written)
+
+        async def record() -> Step[T]:
+            step = Step(value, await self._journal.record(self.id, name, codec.to_json(value), rows(value)))
+            kept(step)
+            return step
+
+        return await self._journal.see_through(record(), f"recording {name}")
+
+    def followers(self, *, past_others: bool) -> Sequence[Inbound]:
+        found: list[Inbound] = []
+        for turn in self.behind:
+            if self._may_join(turn):
+                found.append(turn.inbound)
+            elif not past_others or turn.inbound.actor.key == self.inbound.actor.key:
+                break  # nobody's own messages overtake each other
+        return found
+
+    async def join(
+        self,
+        name: str,
+        inbound: Inbound,
+        run: Callable[[], Awaitable[T]],
+        codec: Codec[T],
+        *,
+        rows: Callable[[T], Sequence[Bound]],
+        kept: Callable[[Step[T]], None],
+        at: float,
+    ) -> Step[T]:
+        (turn,) = [turn for turn in self.behind if turn.id == inbound.id]
+        value = await run()
+
+        async def record() -> Step[T]:
+            settled = _END(turn=turn.id, at=at)
+            step = Step(value, await self._journal.record(self.id, name, codec.to_json(value), rows(value), settled))
+            self.behind.remove(turn)
+            kept(step)
+            return step
+
+        return await self._journal.see_through(record(), f"recording {name}")
+
+    def _may_join(self, other: "JournaledTurn") -> bool:
+        whole = not other.begun and not other.stopping
+        return whole and self.kind == other.kind == "message" and continues(other.inbound, self.inbound)
 
     async def intend(self, name: str) -> None:
         await self._journal.record_intent(self.id, name)
@@ -103,11 +166,17 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._answers: dict[tuple[str, str], asyncio.Future[str]] = {}
+        self._recording: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
-    async def submit(self, inbound: Inbound, kind: TurnKind) -> bool:
-        """Make a message durable. False: its id is known already."""
-        statement = _SUBMIT(**self._row(inbound, kind), state="new")
-        return (await self._database.write(statement, durable=True))[0].rowcount == 1
+    async def submit(self, inbound: Inbound, kind: TurnKind, *, instead_of: Sequence[str] = ()) -> bool:
+        """Make a message durable, and with it the stop of the turns whose place it takes. False: its id is known.
+
+        Whoever names turns has asked `knows` before: a redelivered message must not stop anything.
+        """
+        statement = _SUBMIT(**self._row(inbound, kind), state="next" if instead_of else "new")
+        stops = [_STOPPING(turn=turn) for turn in instead_of]
+        return (await self._database.write(statement, *stops, durable=True))[0].rowcount == 1
 
     def settled(self, inbound: Inbound, at: float) -> Bound:
         """The INSERT of a message that needs no turn: a command that was answered at once."""
@@ -118,8 +187,11 @@ class Journal:
         return bool((await self._database.read(_KNOWN(turn=inbound_id)))[0][0])
 
     async def open_turns(self) -> list[JournaledTurn]:
-        """Everything that was not finished when the daemon last ended, oldest first."""
-        return [
+        """Everything that was not finished when the daemon last ended.
+
+        What had begun goes on first, then what took another's place, then what waited, each in order of arrival.
+        """
+        turns = [
             JournaledTurn(
                 row["id"],
                 row["kind"],
@@ -127,27 +199,53 @@ class Journal:
                 stopping=row["state"] == "stopping",
                 resumed=True,
                 _journal=self,
+                interrupts=row["state"] == "next",
                 _recorded=await self._steps(row["id"]),
             )
             for row in await self._database.read(_OPEN())
         ]
+        return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))
 
-    def new_turn(self, inbound: Inbound, kind: TurnKind) -> JournaledTurn:
+    def new_turn(self, inbound: Inbound, kind: TurnKind, *, interrupts: bool = False) -> JournaledTurn:
         """The turn of a message that was just submitted: nothing is recorded yet."""
-        return JournaledTurn(inbound.id, kind, inbound, stopping=False, resumed=False, _journal=self)
+        return JournaledTurn(
+            inbound.id, kind, inbound, stopping=False, resumed=False, _journal=self, interrupts=interrupts
+        )
 
     async def record_intent(self, turn: str, name: str) -> None:
         """On disk before a step that must not run twice begins."""
         await self._database.write(_INTENT(turn=turn, name=name, state="intent"), durable=True)
 
-    async def record(self, turn: str, name: str, output: str, rows: Sequence[Bound]) -> tuple[int, ...]:
-        """A step's outcome and its rows, in one transaction; returns the row ids."""
+    async def record(self, turn: str, name: str, output: str, rows: Sequence[Bound], *also: Bound) -> tuple[int, ...]:
+        """A step's outcome, its rows and other statements, in one transaction; returns the row ids."""
         results = await self._database.write(
             *rows,
             _FORGET_INTENT(turn=turn, name=name),
             _DONE(turn=turn, name=name, state="done", output=output),
+            *also,
         )
         return tuple(result.lastrowid for result in results[: len(rows)])
+
+    async def see_through(self, work: Coroutine[Any, Any, T], name: str) -> T:
+        """Await what writes to its end even when the turn is cancelled meanwhile: it must know what is on disk."""
+        task = asyncio.create_task(work, name=name)
+        self._recording.add(task)
+        task.add_done_callback(self._recording.discard)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            if not self._closed:
+                await asyncio.wait({task})
+            if task.done() and not task.cancelled() and (error := task.exception()):
+                log.warning("%s failed, and the turn was stopped: %s", name, error)
+            raise
+        return task.result()
+
+    def close(self) -> None:
+        """The daemon ends: no turn goes on, so none needs to wait for what is being recorded."""
+        self._closed = True
+        for task in self._recording:
+            task.cancel()
 
     async def mark_stopping(self, turn: str) -> None:
         """Remember /stop, so that a restart does not take the turn up again."""

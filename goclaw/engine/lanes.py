@@ -9,12 +9,13 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
 from goclaw.clock import Clock
-from goclaw.engine.base import Handler, TurnKind
+from goclaw.engine.base import Handler, TurnKind, continues
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
@@ -35,6 +36,28 @@ class _Lane:
         self.work: asyncio.Task[Sequence[Delivery]] | None = None
         self.ended = asyncio.Event()
         """Set when the turn that runs has ended, its journal included."""
+
+    def running(self) -> list[JournaledTurn]:
+        """The turn that can be stopped, if there is one; one whose end is being recorded cannot."""
+        return [self.turn] if self.turn and self.work and not self.work.done() else []
+
+    def first(self) -> list[JournaledTurn]:
+        """What waits, but comes before what merely waits."""
+        return list(takewhile(lambda turn: turn.comes_first, self.waiting))
+
+    def push(self, turn: JournaledTurn) -> None:
+        """Let a turn wait."""
+        self.waiting.insert(len(self.first()) if turn.comes_first else len(self.waiting), turn)
+        turn.behind = self.waiting
+
+    def stop(self, turn: JournaledTurn) -> bool:
+        """Have a turn end without an answer, whether it runs or waits. False: it is ending so already."""
+        if turn.stopping:
+            return False
+        turn.stopping = True
+        if turn is self.turn and self.work is not None:
+            self.work.cancel()
+        return True
 
 
 class Lanes:
@@ -61,25 +84,22 @@ class Lanes:
         self._resumed.set()
         return len(turns)
 
-    async def submit(self, inbound: Inbound, kind: TurnKind = "message") -> bool:
+    async def submit(self, inbound: Inbound, kind: TurnKind = "message", *, interrupt: bool = False) -> bool:
         await self._resumed.wait()
         # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
-        return await asyncio.shield(self._spawn(self._take_in(inbound, kind), f"submit {inbound.id}"))
+        work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind)
+        return await asyncio.shield(self._spawn(work, f"submit {inbound.id}"))
 
     async def cancel(self, session: str) -> bool:
         lane = self._lanes.get(session)
-        if lane is None or lane.turn is None or lane.work is None:
+        if lane is None or lane.turn is None:
             return False
-        turn, work, ended = lane.turn, lane.work, lane.ended
-        if work.done():  # its answer is being recorded: too late to stop it
-            await ended.wait()
-            return False
-        if not turn.stopping:
-            turn.stopping = True
-            work.cancel()
-            await self._journal.mark_stopping(turn.id)
+        ended, stoppable = lane.ended, lane.running()
+        for turn in stoppable:
+            if lane.stop(turn):
+                await self._journal.mark_stopping(turn.id)
         await ended.wait()
-        return True
+        return bool(stoppable)  # not if its answer was being recorded: too late to stop it
 
     async def signal(self, turn: str, name: str, answer: str) -> bool:
         return await self._journal.answer(turn, name, answer)
@@ -103,6 +123,7 @@ class Lanes:
 
     async def close(self) -> None:
         """End every lane now; unfinished turns stay in the journal for the next start."""
+        self._journal.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -113,6 +134,28 @@ class Lanes:
             return False
         self._push(self._journal.new_turn(inbound, kind))
         return True
+
+    async def _take_its_place(self, inbound: Inbound) -> bool:
+        """Take a message in that stops the turn which runs, if there is one that it may stop."""
+        if await self._journal.knows(inbound.id):
+            return False
+        replaced = [turn.id for turn in self._replaced_by(inbound)]
+        if not replaced:
+            return await self._take_in(inbound, "message")
+        if not await self._journal.submit(inbound, "message", instead_of=replaced):
+            return False
+        # Others may have come or gone meanwhile; what comes later is not in the lane yet.
+        replaceable = self._replaced_by(inbound)
+        self._push(self._journal.new_turn(inbound, "message", interrupts=True))
+        for turn in replaceable:
+            self._lanes[inbound.session].stop(turn)
+        return True
+
+    def _replaced_by(self, inbound: Inbound) -> list[JournaledTurn]:
+        """The turns whose place a message takes: the one that runs, and what was to take that one's place."""
+        lane = self._lanes.get(inbound.session)
+        turns = [*lane.running(), *lane.first()] if lane else []
+        return [turn for turn in turns if turn.kind == "message" and continues(inbound, turn.inbound)]
 
     def _spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=name)
@@ -126,7 +169,7 @@ class Lanes:
         if lane is None:
             lane = self._lanes[session] = _Lane()
             self._spawn(self._drain(session, lane), f"lane {session}")
-        lane.waiting.append(turn)
+        lane.push(turn)
 
     async def _drain(self, session: str, lane: _Lane) -> None:
         try:

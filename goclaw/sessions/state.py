@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from goclaw.clock import Clock
+from goclaw.config.values import QueueMode
 from goclaw.context.window import Window
 from goclaw.events import Todo
 from goclaw.store.settings import Settings
@@ -42,6 +43,8 @@ class Session:
     """A turn works with it: it must stay in memory."""
     todos: tuple[Todo, ...] = ()
     """What the agent has noted as to be done."""
+    queue_mode: QueueMode | None = None
+    """What `/queue` chose; None: the configured mode."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
     useless_at: int = 0
@@ -72,7 +75,8 @@ class Contexts:
         if session is None:
             settings = await self._stored.of_session(key)
             todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
-            fresh = Session(key, Window.of(*await self._transcripts.context(key)), todos=todos)
+            window, mode = Window.of(*await self._transcripts.context(key)), settings.get("queue_mode")
+            fresh = Session(key, window, todos=todos, queue_mode=mode)
             session = self._loaded.setdefault(key, fresh)
         self._loaded.move_to_end(key)
         if len(self._loaded) > SESSIONS_IN_MEMORY:

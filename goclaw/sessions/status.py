@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goclaw.clock import Clock
+from goclaw.config.values import QueueMode
 from goclaw.context.health import CompactionHealth
 
 
@@ -21,6 +22,7 @@ class SessionStatus:
     ollama_configured: bool
     pending_retries: int
     model: str
+    queue_mode: QueueMode
     details: Mapping[str, str]
     """More lines, in a block of their own: name and text."""
 
@@ -35,9 +37,13 @@ class SessionStatus:
                 f"  Compactions: {self.compactions:,}",
             ],
             ["Compaction Health", *self._health_lines(health, clock)],
-            ["GoClaw", f"  Model: {self.model}", *(f"  {name}: {text}" for name, text in self.details.items())],
+            ["GoClaw", f"  Model: {self.model}", *self._queue_lines()],
         ]
         return "\n\n".join("\n".join(block) for block in blocks)
+
+    def _queue_lines(self) -> Sequence[str]:
+        mode = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
+        return [f"  {name}: {text}" for name, text in {**self.details, **mode}.items()]
 
     def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
         if not self.ollama_configured:
@@ -68,6 +74,7 @@ class SessionStatus:
             "compacting": self.compacting,
             "pending_retries": self.pending_retries,
             "model": self.model,
+            "queue_mode": self.queue_mode,
             "ollama": {
                 "configured": self.ollama_configured,
                 "degraded": health.degraded,

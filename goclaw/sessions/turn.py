@@ -5,7 +5,7 @@ anew after a crash.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from goclaw.engine.base import Step, Turn
 from goclaw.errors import DeliveryError, ModelError, ModelErrorKind, OutcomeUnknown
 from goclaw.events import (
     Attachment,
+    Inbound,
     MessageStored,
     StreamRestarted,
     TextStreamed,
@@ -27,7 +28,7 @@ from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request, Restarted,
 from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
-from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, rows_of
+from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
 from goclaw.toolkit.dispatcher import CallScope, Dispatcher, error_text
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ class TurnPorts:
     """A picture from its channel into the blob store."""
     opening: Callable[[], Awaitable[Opening]]
     """Asked before every request."""
+    joining: Callable[[int], Sequence[Inbound]]
+    """What waits and is to be in the turn's request of this number, oldest first."""
     make_room: Callable[[bool], Awaitable[None]]
     """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long."""
     spent: Callable[[str, Finished], Bound]
@@ -88,33 +91,57 @@ class TurnRun:
         """Put the user's message into the transcript, its pictures fetched."""
         await self._hear(self._user_message)
 
-    async def _hear(self, message: Callable[[], Awaitable[UserMessage]]) -> None:
+    async def _hear(self, message: Callable[[Inbound], Awaitable[UserMessage]]) -> None:
         inbound = self._turn.inbound
-        context = envelope(inbound)
 
-        def rows(message: UserMessage) -> list[Bound]:
-            origin = self._origin("user", sender=inbound.actor.key, context=context)
-            session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
-            return [*rows_of(message, origin), session]
+        def kept(step: Step[UserMessage]) -> None:
+            self._heard = True
+            self._keep(step, step.value, inbound)
 
-        step = await self._turn.step("user", message, _USER, rows=rows)
-        self._heard = True
-        self._keep(step, step.value, sender=inbound.actor.key, context=context)
+        await self._turn.step(
+            "user",
+            lambda: message(inbound),
+            _USER,
+            rows=lambda message: self._user_rows("user", message, inbound),
+            kept=kept,
+        )
+
+    async def _join(self, inbound: Inbound) -> None:
+        """Take a message in that came while the turn ran."""
+        name = joining(inbound.id)
+        await self._turn.join(
+            name,
+            inbound,
+            lambda: self._user_message(inbound),
+            _USER,
+            rows=lambda message: self._user_rows(name, message, inbound),
+            kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
+            at=self._ports.now(),
+        )
+        log.info("a message joined the turn", extra={"joined": inbound.id})
+
+    def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[Bound]:
+        session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
+        return [*rows_of(message, self._origin(step, inbound)), session]
 
     async def answer(self, number: int) -> AssistantMessage:
-        """Make the context fit, then ask the model."""
+        """Take in what joins the turn, make the context fit, then ask the model."""
         name, began = f"model:{number}", self._ports.now()
+
+        def kept(step: Step[Finished]) -> None:
+            self._keep(step, step.value.message)
+            self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
+            if not step.replayed:
+                self._window.count(step.value.usage)
+                _log_answer(step.value, self._ports.now() - began)
+
         step = await self._turn.step(
             name,
-            self._ask,
+            lambda: self._ask(number),
             _FINISHED,
             rows=lambda done: [*rows_of(done.message, self._origin(name)), self._ports.spent(self._turn.id, done)],
+            kept=kept,
         )
-        self._keep(step, step.value.message)
-        if not step.replayed:
-            self._window.count(step.value.usage)
-            _log_answer(step.value, self._ports.now() - began)
-        self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
         return step.value.message
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
@@ -124,15 +151,19 @@ class TurnRun:
         scope = replace(self._ports.scope, step=name)
         if not repeatable:
             scope = replace(scope, begin=lambda: self._turn.intend(name))
+
+        def kept(step: Step[ToolResult]) -> None:
+            self._keep(step, step.value)
+            self._asked.pop(name, None)
+
         step = await self._turn.step(
             name,
             lambda: self._ports.dispatcher.call(call, scope),
             _RESULT,
             rows=lambda result: rows_of(result, self._origin(name)),
+            kept=kept,
             unknown=None if repeatable else lambda: _unknown(call),
         )
-        self._keep(step, step.value)
-        self._asked.pop(name, None)
         return step.value
 
     async def settle(self, note: str, reason: str) -> None:
@@ -154,11 +185,15 @@ class TurnRun:
         async def given() -> MessageT:
             return message
 
-        step = await self._turn.step(name, given, codec, rows=lambda value: rows_of(value, self._origin(name)))
-        self._keep(step, step.value)
+        await self._turn.step(
+            name,
+            given,
+            codec,
+            rows=lambda value: rows_of(value, self._origin(name)),
+            kept=lambda step: self._keep(step, step.value),
+        )
 
-    async def _user_message(self) -> UserMessage:
-        inbound = self._turn.inbound
+    async def _user_message(self, inbound: Inbound) -> UserMessage:
         images, notes = [], []
         for attachment in inbound.attachments:
             if attachment.kind != "image":
@@ -170,11 +205,14 @@ class TurnRun:
                 notes.append(f"[{attachment.kind} {attachment.name}: could not be fetched: {error}]")
         return UserMessage("\n".join([inbound.text, *notes]).strip(), tuple(images))
 
-    async def _words(self) -> UserMessage:
+    async def _words(self, inbound: Inbound) -> UserMessage:
         """The message of a turn that ended before its pictures came."""
-        return UserMessage(self._turn.inbound.text)
+        return UserMessage(inbound.text)
 
-    async def _ask(self) -> Finished:
+    async def _ask(self, number: int) -> Finished:
+        # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
+        while waiting := self._ports.joining(number):
+            await self._join(waiting[0])
         opening = await self._ports.opening()
         await self._ports.make_room(False)
         try:
@@ -206,16 +244,22 @@ class TurnRun:
             case _:
                 pass
 
-    def _keep(self, step: Step[Any], message: Message, *, sender: str = "", context: str = "") -> None:
+    def _keep(self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "") -> None:
         """Add a message that was just stored to the window, and tell whoever watches."""
         if step.replayed:
             return
         row, at = step.rows[0], self._ports.now()
+        sender, context = _speaker(inbound)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
-        self._ports.publish(MessageStored(self._turn.id, self._session, row, message, at, sender))
+        self._ports.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
-    def _origin(self, step: str, *, sender: str = "", context: str = "") -> Origin:
-        return Origin(self._session, self._turn.id, step, self._ports.now(), sender, context)
+    def _origin(self, step: str, inbound: Inbound | None = None) -> Origin:
+        return Origin(self._session, self._turn.id, step, self._ports.now(), *_speaker(inbound))
+
+
+def _speaker(inbound: Inbound | None) -> tuple[str, str]:
+    """Sender and context of a row: those of the person's message that it holds, if it holds one."""
+    return (inbound.actor.key, envelope(inbound)) if inbound else ("", "")
 
 
 def _log_answer(done: Finished, seconds: float) -> None:

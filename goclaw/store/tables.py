@@ -124,7 +124,7 @@ inbox = Table(
     Column("session", String, nullable=False),
     Column("kind", String, nullable=False, doc="message or compact"),
     Column("body", Text, nullable=False, doc="The Inbound."),
-    Column("state", String, nullable=False, doc="new, stopping or done"),
+    Column("state", String, nullable=False, doc="new, next (it takes another's place), stopping or done"),
     Column("received_at", Float, nullable=False),
     Column("ended_at", Float),
     UniqueConstraint("id", name="inbox_id"),

@@ -18,6 +18,8 @@ from goclaw.store.tables import compactions, messages, sessions
 
 LAST_ROW = 2**63 - 1
 """SQLite numbers rows up to this."""
+JOINING = "join:"
+"""Begins the name of the step that took a person's message into a turn of another one; its id follows."""
 TITLE = 80
 """Characters of a message that name its session in a list."""
 
@@ -141,6 +143,8 @@ class StoredMessage:
     at: float
     sender: str = ""
     context: str = ""
+    joined: str = ""
+    """Of a message that joined a turn: its own id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,11 @@ class StoredCompaction:
     """The row; 0 while it is not stored."""
     pays: int | None = None
     """The compaction whose stub this summary replaces."""
+
+
+def joining(message_id: str) -> str:
+    """The name of the step that takes this message into a turn."""
+    return f"{JOINING}{message_id}"
 
 
 def rows_of(message: Message, origin: Origin) -> list[Bound]:
@@ -229,7 +238,8 @@ def messages_of(rows: Iterable[sqlite3.Row]) -> list[StoredMessage]:
 
 
 def _stored(row: sqlite3.Row, message: Message, *, first: int) -> StoredMessage:
-    return StoredMessage(first, row["turn"], message, row["created_at"], row["sender"], row["context"])
+    joined = row["step"].removeprefix(JOINING) if row["step"].startswith(JOINING) else ""
+    return StoredMessage(first, row["turn"], message, row["created_at"], row["sender"], row["context"], joined)
 
 
 def _message(row: sqlite3.Row) -> Message:
@@ -283,7 +293,7 @@ class Transcripts:
         last = LAST_ROW if before is None else before
         rows = await self._database.read(_TAIL(session=session, after=after, limit=limit, before=last))
         return [
-            MessageStored(stored.turn, session, stored.row, stored.message, stored.at, stored.sender)
+            MessageStored(stored.turn, session, stored.row, stored.message, stored.at, stored.sender, stored.joined)
             for stored in messages_of(reversed(rows))
         ]
 

@@ -1,64 +1,18 @@
 """Lanes: one turn at a time per session, in order; sessions side by side; a stop ends the turn, not the lane."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from goclaw.channels.memory import MemoryChannel, Room
-from goclaw.clock import SteppedClock
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
-from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes, open_lanes
-from goclaw.engine.outbox import open_outbox
+from goclaw.engine.lanes import Lanes
 from goclaw.errors import StateError
-from goclaw.events import Actor, Address, Delivery, Inbound
-from goclaw.store.database import open_database
+from goclaw.events import Actor, Address, Inbound
+from tests.engine.house import EVERYWHERE, House, inbound
 
 TEXT: Codec[str] = Codec(str)
-Act = Callable[[Turn], Awaitable[str]]
-EVERYWHERE = {"memory"}
-
-
-def inbound(number: int, session: str = "s") -> Inbound:
-    return Inbound(f"m{number}", Actor("a", "memory"), session, str(number), Address("memory", session), 0.0)
-
-
-class House:
-    """An engine on a file; `log` has what the handler did, `room` what arrived."""
-
-    def __init__(self, folder: Path, act: Act) -> None:
-        self.folder, self.act = folder, act
-        self.room = Room()
-        self.clock = SteppedClock()
-
-    @asynccontextmanager
-    async def open(self, *, resume: bool = True) -> AsyncIterator[Lanes]:
-        async with (
-            open_database(self.folder / "a.db") as database,
-            open_outbox(database, {"memory": MemoryChannel(self.room, self.clock)}, self.clock) as outbox,
-            open_lanes(Journal(database), outbox, self._handle, self._failed, self.clock) as lanes,
-            asyncio.timeout(20),
-        ):
-            await outbox.resume()
-            if resume:
-                await lanes.resume(EVERYWHERE)
-            yield lanes
-            await outbox.flush(20)
-
-    def texts(self) -> list[str]:
-        return [heard.delivery.text for heard in self.room.all]
-
-    async def _handle(self, turn: Turn) -> Sequence[Delivery]:
-        return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, await self.act(turn))]
-
-    async def _failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
-        if turn.inbound.text == "worst":
-            raise error
-        return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, f"sorry: {error}")]
 
 
 async def echo(turn: Turn) -> str:

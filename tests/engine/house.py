@@ -1,0 +1,58 @@
+"""An engine on a file, with a handler that does what a test says."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from goclaw.channels.memory import MemoryChannel, Room
+from goclaw.clock import SteppedClock
+from goclaw.engine.base import Turn
+from goclaw.engine.journal import Journal
+from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.outbox import open_outbox
+from goclaw.events import Actor, Address, Delivery, Inbound
+from goclaw.store.database import Database, open_database
+
+Act = Callable[[Turn], Awaitable[str]]
+EVERYWHERE = {"memory"}
+
+
+def inbound(number: int, session: str = "s", *, by: str = "a", chat: str = "") -> Inbound:
+    return Inbound(f"m{number}", Actor(by, "memory"), session, str(number), Address("memory", chat or session), 0.0)
+
+
+class House:
+    """An engine on a file; `room` has what arrived. `around` may put something between the engine and the database."""
+
+    def __init__(
+        self, folder: Path, act: Act, around: Callable[[Database], Database] = lambda database: database
+    ) -> None:
+        self.folder, self.act, self.around = folder, act, around
+        self.room = Room()
+        self.clock = SteppedClock()
+
+    @asynccontextmanager
+    async def open(self, *, resume: bool = True) -> AsyncIterator[Lanes]:
+        async with (
+            open_database(self.folder / "a.db") as database,
+            open_outbox(database, {"memory": MemoryChannel(self.room, self.clock)}, self.clock) as outbox,
+            open_lanes(Journal(self.around(database)), outbox, self._handle, self._failed, self.clock) as lanes,
+            asyncio.timeout(20),
+        ):
+            await outbox.resume()
+            if resume:
+                await lanes.resume(EVERYWHERE)
+            yield lanes
+            await outbox.flush(20)
+
+    def texts(self) -> list[str]:
+        return [heard.delivery.text for heard in self.room.all]
+
+    async def _handle(self, turn: Turn) -> Sequence[Delivery]:
+        return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, await self.act(turn))]
+
+    async def _failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
+        if turn.inbound.text == "worst":
+            raise error
+        return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, f"sorry: {error}")]
