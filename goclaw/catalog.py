@@ -40,6 +40,7 @@ COMMANDS = {
     "compact": "goclaw.commands.compact:COMMAND",
     "clear": "goclaw.commands.clear:COMMAND",
     "new": "goclaw.commands.new:COMMAND",
+    "cleartool": "goclaw.commands.cleartool:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
     "queue": "goclaw.commands.queue:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",

@@ -15,8 +15,9 @@ from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.key_facts import with_names
 from goclaw.context.summary import Material, Spent, SummaryFailed, told, write_summary
+from goclaw.context.thinning import Entry
 from goclaw.context.tokens import estimate, estimate_text
-from goclaw.context.window import Entry, Window
+from goclaw.context.window import Window
 from goclaw.llm.base import ChatModel
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction

@@ -4,6 +4,7 @@ A crash, a /stop or a cut may leave a tool call without its result, or a result 
 with an error on every later request, for ever. Repairs touch what is sent, never what is stored.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -11,31 +12,59 @@ from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 
 INTERRUPTED = '{"error": "interrupted: this call has no recorded result"}'
 """Stands in for the result of a call that never got one."""
+NO_RESULT = "calls without a result"
+NO_CALL = "results without a call"
+EMPTY = "empty answers"
+NO_QUESTION = "answers before any question"
 
 
 def repaired(messages: Sequence[Message]) -> list[Message]:
+    """The valid messages of `repair` alone."""
+    return repair(messages)[0]
+
+
+def repair(messages: Sequence[Message]) -> tuple[list[Message], Counter[str]]:
     """The messages with every call answered, right after it, in the order of the calls, and nothing else between.
 
-    Results without a call and empty answers are dropped; a conversation begins with a user's message.
+    Results without a call and empty answers are dropped; a conversation begins with a user's message. What had to be
+    done is counted beside it.
     """
     valid: list[Message] = []
+    done: Counter[str] = Counter()
+    placed = 0
     for index, message in enumerate(messages):
         match message:
             case UserMessage():
                 valid.append(message)
-            case AssistantMessage() if valid and (message.text or message.calls):
+            case AssistantMessage() if not valid:
+                done[NO_QUESTION] += 1
+            case AssistantMessage() if not (message.text or message.calls):
+                done[EMPTY] += 1
+            case AssistantMessage():
                 valid.append(message)
-                valid.extend(_results(message, messages, index + 1))
+                found = _results(message, messages, index + 1)
+                done[NO_RESULT] += sum(result is None for result in found)
+                placed += sum(result is not None for result in found)
+                valid.extend(
+                    result or ToolResult(call.id, call.name, INTERRUPTED, is_error=True)
+                    for call, result in zip(message.calls, found, strict=True)
+                )
             case _:
-                pass
-    return valid
+                pass  # a result is placed behind its call
+    done[NO_CALL] = sum(isinstance(message, ToolResult) for message in messages) - placed
+    return valid, +done
 
 
-def _results(answer: AssistantMessage, messages: Sequence[Message], start: int) -> list[ToolResult]:
+def in_words(repairs: Counter[str]) -> str:
+    """What was done, for the log."""
+    return ", ".join(f"{count} {what}" for what, count in sorted(repairs.items()))
+
+
+def _results(answer: AssistantMessage, messages: Sequence[Message], start: int) -> list[ToolResult | None]:
     """One result per call, looked for up to the next answer: ids need not be unique beyond it."""
     if not answer.calls:
         return []
     until_next = takewhile(lambda message: not isinstance(message, AssistantMessage), messages[start:])
     # Reversed: should a call have two, the first is what really came of it.
     found = {message.call_id: message for message in reversed(list(until_next)) if isinstance(message, ToolResult)}
-    return [found.get(call.id) or ToolResult(call.id, call.name, INTERRUPTED, is_error=True) for call in answer.calls]
+    return [found.get(call.id) for call in answer.calls]

@@ -3,26 +3,23 @@
 The window mirrors the store: every entry is a row, and a window loaded anew is equal to one that grew.
 """
 
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from goclaw.context.repair import repaired
+from goclaw.context.repair import in_words, repair
+from goclaw.context.thinning import Entry, View, cut_to_window
 from goclaw.context.tokens import estimate, estimate_text
 from goclaw.llm.base import Usage
-from goclaw.messages import Message, UserMessage
+from goclaw.messages import Message, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction, StoredMessage
+
+log = logging.getLogger(__name__)
 
 LOOK_BACK = 64
 """Entries that can have been stored while a window was being loaded: the calls of one answer, generously."""
 SUMMARY_HEAD = "Summary of the conversation so far (earlier messages are kept, but not shown to you):"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A message and the row where it begins."""
-
-    row: int
-    message: Message
 
 
 def shown(stored: StoredMessage) -> Entry:
@@ -41,15 +38,24 @@ class Window:
     owed: bool = False
     """The summary is a stub: what it stands for is still to be summarised."""
     entries: list[Entry] = field(default_factory=list)
+    view: View = field(default_factory=View)
+    """What of the entries is smaller than in the store."""
     _counted: int = 0
     """Tokens that the provider counted for the first `_counted_entries` entries, its answer included."""
     _counted_entries: int = 0
+    _repairs: Counter[str] = field(default_factory=Counter)
+    """What had to be mended in the last request."""
 
     @classmethod
-    def of(cls, compaction: StoredCompaction | None, stored: Sequence[StoredMessage]) -> "Window":
-        """The window as the store has it."""
-        entries = [shown(message) for message in stored]
-        return cls(compaction.summary, compaction.retry_owed, entries) if compaction else cls(entries=entries)
+    def of(
+        cls, compaction: StoredCompaction | None, stored: Sequence[StoredMessage], view: View | None = None
+    ) -> "Window":
+        """The window as the store has it, seen through `view`."""
+        view = view or View()
+        entries = view.of(map(shown, stored))
+        if compaction is None:
+            return cls(entries=entries, view=view)
+        return cls(compaction.summary, compaction.retry_owed, entries, view)
 
     def append(self, entry: Entry) -> None:
         """Add what was just stored, unless a window that was loaded meanwhile has it."""
@@ -66,6 +72,25 @@ class Window:
         """Put the real summary in the place of a stub."""
         self.summary, self.owed = summary, False
         self._counted = self._counted_entries = 0
+
+    def would_free(self, view: View) -> int:
+        """The (estimated) tokens that seeing the entries through `view` frees."""
+        return _size(self.entries) - _size(view.of(self.entries))
+
+    def see(self, view: View) -> int:
+        """Show less from now on; returns the (estimated) tokens that this frees."""
+        freed, entries = self.would_free(view), len(self.entries)
+        self.view, self.entries = view, view.of(self.entries)
+        self._counted = max(0, self._counted - freed)
+        if len(self.entries) != entries:
+            self._counted = self._counted_entries = 0  # what the provider counted is another list of messages
+        return freed
+
+    def fit_results(self, context_window: int) -> None:
+        """Cut every result that is too large for the model by itself."""
+        for index, entry in enumerate(self.entries):
+            if isinstance(entry.message, ToolResult):
+                self.entries[index] = cut_to_window(entry, context_window)
 
     def holds(self, row: int) -> bool:
         """Whether the message that begins at `row` is shown."""
@@ -93,4 +118,13 @@ class Window:
     def messages(self) -> list[Message]:
         """What is sent: valid for every provider."""
         head = [UserMessage(f"{SUMMARY_HEAD}\n\n{self.summary}")] if self.summary else []
-        return repaired([*head, *(entry.message for entry in self.entries)])
+        valid, repairs = repair([*head, *(entry.message for entry in self.entries)])
+        if repairs != self._repairs:
+            self._repairs = repairs
+            if repairs:
+                log.warning("the conversation needed repairs before it could be sent: %s", in_words(repairs))
+        return valid
+
+
+def _size(entries: Sequence[Entry]) -> int:
+    return sum(estimate(entry.message) for entry in entries)

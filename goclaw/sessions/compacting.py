@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
@@ -18,11 +18,12 @@ from goclaw.context.compaction import (
     is_due,
 )
 from goclaw.context.health import CompactionHealth
+from goclaw.context.thinning import thinnable_before
 from goclaw.errors import ConfigError
 from goclaw.events import Notice, TurnEvent
 from goclaw.llm.base import Finished
 from goclaw.sessions.models import Models
-from goclaw.sessions.state import Session
+from goclaw.sessions.state import VIEW, Session
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
 from goclaw.store.transcripts import StoredCompaction, Transcripts
@@ -72,9 +73,33 @@ class Compactor:
         if request is not None:
             await request.report(await self.compact(session, request.instructions, forced=True))
             return
-        tokens = session.window.tokens(session.overhead)
-        if too_long or (is_due(session.window, tokens, context_window, self._ports.settings) and self._helps(session)):
+        session.window.fit_results(context_window)
+        if not too_long and not self._is_due(session, context_window):
+            return
+        # Cheaper than a summary, and no word of a person is lost.
+        if await self._thin(session) and not too_long and not self._is_due(session, context_window):
+            return
+        if too_long or self._helps(session):
             await self.compact(session)
+
+    def _is_due(self, session: Session, context_window: int) -> bool:
+        tokens = session.window.tokens(session.overhead)
+        return is_due(session.window, tokens, context_window, self._ports.settings)
+
+    async def _thin(self, session: Session) -> bool:
+        """Show older results of tools in short, if that frees enough to be worth a new prefix in the cache."""
+        window = session.window
+        before = thinnable_before(window.entries)
+        if before <= window.view.thinned_before:
+            return False
+        view = replace(window.view, thinned_before=before)
+        worth = LEAST_FREED * window.tokens(session.overhead)
+        if window.would_free(view) < worth:
+            return False
+        freed = window.see(view)
+        await self._ports.stored.set(session.key, VIEW, asdict(view))
+        log.info("older results of tools are shown in short: about %d tokens freed", freed)
+        return True
 
     def _helps(self, session: Session) -> bool:
         """Whether the conversation has grown since a compaction that freed next to nothing."""

@@ -5,10 +5,11 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from goclaw.clock import Clock
 from goclaw.config.values import QueueMode
+from goclaw.context.thinning import View
 from goclaw.context.window import Window
 from goclaw.events import Todo
 from goclaw.store.settings import Settings
@@ -16,6 +17,8 @@ from goclaw.store.transcripts import Transcripts
 
 log = logging.getLogger(__name__)
 
+VIEW = "view"
+"""The session's setting that says what of its context is shown smaller than it is stored."""
 SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
 
@@ -65,18 +68,14 @@ class Contexts:
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
 
-    def loaded(self, key: str) -> Session | None:
-        """The conversation, if it is in memory."""
-        return self._loaded.get(key)
-
     async def session(self, key: str) -> Session:
         """The conversation, read from the store if it is not in memory."""
         session = self._loaded.get(key)
         if session is None:
             settings = await self._stored.of_session(key)
             todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
-            window, mode = Window.of(*await self._transcripts.context(key)), settings.get("queue_mode")
-            fresh = Session(key, window, todos=todos, queue_mode=mode)
+            window = Window.of(*await self._transcripts.context(key), View(**settings.get(VIEW, {})))
+            fresh = Session(key, window, todos=todos, queue_mode=settings.get("queue_mode"))
             session = self._loaded.setdefault(key, fresh)
         self._loaded.move_to_end(key)
         if len(self._loaded) > SESSIONS_IN_MEMORY:
@@ -98,6 +97,20 @@ class Contexts:
     def forget(self, key: str) -> None:
         """Drop a conversation from memory (a turn of it ended half-way): the store knows better."""
         self._loaded.pop(key, None)
+
+    async def clear_tools(self, key: str) -> int:
+        """Leave every tool call and result so far out of the context; returns how many messages that concerns."""
+        session = await self.session(key)
+        async with session.lock:
+            window = session.window
+            if not window.entries:
+                return 0
+            before = [entry.message for entry in window.entries]
+            view = replace(window.view, no_tools_to=window.entries[-1].row)
+            window.see(view)
+            await self._stored.set(key, VIEW, asdict(view))
+            kept = {id(entry.message) for entry in window.entries}
+        return sum(id(message) not in kept for message in before)
 
     async def clear(self, key: str, running_turn: str) -> None:
         """Start an empty context. What the turn that runs has said so far stays, so that it can go on."""

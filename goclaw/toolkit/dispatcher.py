@@ -83,9 +83,9 @@ class Dispatcher:
         began = clock.monotonic()
         scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input))
         try:
-            content, failed = mask(_bounded(await self._run(call, scope))), False
+            content, failed = await self._bounded(mask(_text(await self._run(call, scope))), scope), False
         except GoclawError as error:
-            content, failed = error_text(_bounded(str(error))), True
+            content, failed = error_text(_text(str(error))[:RESULT_LIMIT]), True
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
@@ -93,6 +93,18 @@ class Dispatcher:
         scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
         log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
         return ToolResult(call.id, call.name, content, failed)
+
+    async def _bounded(self, content: str, scope: CallScope) -> str:
+        """What the model reads of a result; of a longer one the beginning, and where the whole is."""
+        if len(content) <= RESULT_LIMIT:
+            return content
+        async with self._environment.blobs.open_spill(scope.actor.key) as spill:
+            await spill.write(content.encode())
+        part = f"the first {spill.kept:,} bytes are" if spill.truncated else "the whole is"
+        return (
+            f"{content[:RESULT_LIMIT]}\n[cut: {len(content) - RESULT_LIMIT:,} more characters; {part} kept as "
+            f'{spill.name}, open it with read {{"path": "{spill.name}"}}]'
+        )
 
     async def _run(self, call: ToolCall, scope: CallScope) -> str:
         tool = self.registry.find(call.name, scope.actor)
@@ -149,9 +161,6 @@ def error_text(message: str) -> str:
     return json.dumps({"error": mask(message)}, ensure_ascii=False)
 
 
-def _bounded(content: str) -> str:
-    # Half a surrogate pair, as in a file name that is no UTF-8, fits into no database.
-    content = content.encode(errors="replace").decode()
-    if len(content) <= RESULT_LIMIT:
-        return content
-    return content[:RESULT_LIMIT] + f"\n[cut: {len(content) - RESULT_LIMIT:,} more characters]"
+def _text(content: str) -> str:
+    """Half a surrogate pair, as in a file name that is no UTF-8, fits into no database."""
+    return content if content.isascii() else content.encode(errors="replace").decode()

@@ -21,8 +21,9 @@ from goclaw.context.compaction import (
     split_at,
 )
 from goclaw.context.repair import repaired
+from goclaw.context.thinning import Entry
 from goclaw.context.tokens import estimate
-from goclaw.context.window import Entry, Window
+from goclaw.context.window import Window
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Finished
 from goclaw.llm.scripted import Answer, ScriptedModel

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.context.thinning import Entry
 from goclaw.context.tokens import estimate, estimate_text
-from goclaw.context.window import SUMMARY_HEAD, Entry, Window, shown
+from goclaw.context.window import SUMMARY_HEAD, Window, shown
 from goclaw.llm.base import Usage
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction, StoredMessage

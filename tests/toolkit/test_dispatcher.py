@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from goclaw.access import Access
-from goclaw.blobs import open_blobs
+from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
@@ -103,6 +104,7 @@ class Bench:
     """A dispatcher and what it published."""
 
     dispatcher: Dispatcher
+    blobs: Blobs
     approves: bool = True
     asked: list[str] = field(default_factory=list)
     todos: list[Todo] = field(default_factory=list)
@@ -160,7 +162,7 @@ async def bench(folder: Path, **config: Any) -> AsyncIterator[Bench]:
     access, clock = Access(users, settings), SteppedClock()
     async with open_blobs(folder / "blobs") as blobs, Workspace(folder) as workspace:
         environment = Environment(settings, clock, blobs, workspace)
-        yield Bench(Dispatcher(Registry([Tools(ALL)], access), access, environment))
+        yield Bench(Dispatcher(Registry([Tools(ALL)], access), access, environment), blobs)
 
 
 async def test_a_call_that_works(tmp_path: Path) -> None:
@@ -221,7 +223,15 @@ async def test_secrets_are_masked_in_results_and_errors(tmp_path: Path) -> None:
 async def test_a_long_result_is_cut_and_says_so(tmp_path: Path) -> None:
     async with bench(tmp_path) as at:
         content = (await at.call(echo, {"text": "x" * (RESULT_LIMIT + 1_234)})).content
-    assert content == "x" * RESULT_LIMIT + "\n[cut: 1,234 more characters]"
+        notice = re.fullmatch(
+            r"x{100000}\n\[cut: 1,234 more characters; the whole is kept as (output:\w+), open it with read .*\]",
+            content,
+        )
+        assert notice and RESULT_LIMIT == 100_000
+        whole = await at.blobs.use_spill(notice[1], ANNA.key, lambda file: file.read())
+        assert whole == b"x" * (RESULT_LIMIT + 1_234)
+        with pytest.raises(ToolError):
+            await at.blobs.use_spill(notice[1], STRANGER.key, lambda file: file.read())
 
 
 async def test_what_no_database_can_hold_does_not_get_there(tmp_path: Path) -> None:

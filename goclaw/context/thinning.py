@@ -1,0 +1,86 @@
+"""Makes what tools answered smaller: the cheapest way to room, and one that loses no word of a person.
+
+What is thinned is thinned in the window only; the store keeps every result whole. A window that is loaded anew is
+thinned in the same places (`View`), so that the part that a provider has cached stays byte for byte.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from goclaw.context.tokens import BYTES_PER_TOKEN, estimate
+from goclaw.messages import AssistantMessage, Message, ToolResult
+
+LATEST_RESULTS = 6
+"""Results that are never thinned, and every result of the latest answer besides: the model is working with them."""
+HEAD = 400
+"""Characters that are left of a thinned result: enough to know again what it was."""
+WINDOW_SHARE = 4
+"""One result takes at most a quarter of the model's window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message and the row where it begins."""
+
+    row: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which parts of a context are shown smaller than they are stored."""
+
+    thinned_before: int = 0
+    """Results in rows before this one are thinned."""
+    no_tools_to: int = 0
+    """Tool calls and results up to this row are left out (`/cleartool`)."""
+
+    def of(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The entries as this view shows them."""
+        seen = (_without_tools(entry) if entry.row <= self.no_tools_to else entry for entry in entries)
+        kept = [entry for entry in seen if entry is not None]
+        return [_thinned(entry) if entry.row < self.thinned_before else entry for entry in kept]
+
+
+def thinnable_before(entries: Sequence[Entry]) -> int:
+    """The row before which results may be thinned; 0: none."""
+    results = [entry.row for entry in entries if isinstance(entry.message, ToolResult)]
+    answers = [entry.row for entry in entries if isinstance(entry.message, AssistantMessage)]
+    if len(results) <= LATEST_RESULTS or not answers:
+        return 0
+    return min(results[-LATEST_RESULTS], answers[-1])
+
+
+def cut_to_window(entry: Entry, context_window: int) -> Entry:
+    """A result that is too large for the model's window, with its middle left out; every other entry as it is."""
+    message, most = entry.message, context_window // WINDOW_SHARE
+    if not isinstance(message, ToolResult) or estimate(message) <= most:
+        return entry
+    room = most * BYTES_PER_TOKEN * len(message.content) // max(1, len(message.content.encode(errors="replace")))
+    head, tail = room * 2 // 3, room // 3
+    left_out = len(message.content) - head - tail
+    note = (
+        f"\n[{left_out:,} characters are left out here: they do not fit into your window. Ask {message.name} for less "
+        "at a time, or for the part that you need.]\n"
+    )
+    return replace(entry, message=replace(message, content=message.content[:head] + note + message.content[-tail:]))
+
+
+def _thinned(entry: Entry) -> Entry:
+    message = entry.message
+    if not isinstance(message, ToolResult) or len(message.content) <= 2 * HEAD:
+        return entry
+    left_out = len(message.content) - HEAD
+    note = f"\n[thinned: {left_out:,} more characters were here. Call {message.name} again if you need them.]"
+    return replace(entry, message=replace(message, content=message.content[:HEAD] + note))
+
+
+def _without_tools(entry: Entry) -> Entry | None:
+    match entry.message:
+        case ToolResult():
+            return None
+        case AssistantMessage(calls=calls) if calls:
+            # What the provider would replay names the calls, too.
+            return Entry(entry.row, AssistantMessage(entry.message.text)) if entry.message.text else None
+        case _:
+            return entry
