@@ -156,6 +156,7 @@ class Sessions:
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
             pending_retries=await self.debts.count(),
             model=models.main or models.sentence,
+            spent=await self._ports.spending.of_session(key),
             queue_mode=await self.queue_modes.of(key),
             details=details,
         )

@@ -7,6 +7,10 @@ from typing import Any
 from goclaw.clock import Clock
 from goclaw.config.values import QueueMode
 from goclaw.context.health import CompactionHealth
+from goclaw.store.spending import Spent
+
+SMALL = 0.01
+"""US dollars below which cents say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class SessionStatus:
     ollama_configured: bool
     pending_retries: int
     model: str
+    spent: Spent
     queue_mode: QueueMode
     details: Mapping[str, str]
     """More lines, in a block of their own: name and text."""
@@ -37,7 +42,7 @@ class SessionStatus:
                 f"  Compactions: {self.compactions:,}",
             ],
             ["Compaction Health", *self._health_lines(health, clock)],
-            ["GoClaw", f"  Model: {self.model}", *self._queue_lines()],
+            ["GoClaw", f"  Model: {self.model}", f"  Cost so far: {cost_in_words(self.spent)}", *self._queue_lines()],
         ]
         return "\n\n".join("\n".join(block) for block in blocks)
 
@@ -74,6 +79,14 @@ class SessionStatus:
             "compacting": self.compacting,
             "pending_retries": self.pending_retries,
             "model": self.model,
+            "cost": self.spent.cost if self.spent.requests > self.spent.unpriced else None,
+            "spent": {
+                "requests": self.spent.requests,
+                "unpriced": self.spent.unpriced,
+                "input": self.spent.input,
+                "output": self.spent.output,
+                "cache_read": self.spent.cache_read,
+            },
             "queue_mode": self.queue_mode,
             "ollama": {
                 "configured": self.ollama_configured,
@@ -83,6 +96,18 @@ class SessionStatus:
             },
             "details": dict(self.details),
         }
+
+
+def cost_in_words(spent: Spent) -> str:
+    """What a session's answers cost in US dollars, and how sure that is: `$0.42 (12 requests, 3 of unknown price)`."""
+    if spent.requests == 0:
+        return "nothing (no requests yet)"
+    requests = f"{spent.requests:,} request{'s' if spent.requests != 1 else ''}"
+    if spent.unpriced == spent.requests:
+        return f"unknown ({requests}, of unknown price)"
+    unknown = f", {spent.unpriced:,} of unknown price" if spent.unpriced else ""
+    dollars = f"${spent.cost:,.4f}" if 0 < spent.cost < SMALL else f"${spent.cost:,.2f}"
+    return f"{dollars} ({requests}{unknown})"
 
 
 def _minutes(seconds: float) -> str:

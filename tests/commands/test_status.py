@@ -92,4 +92,6 @@ async def test_without_ollama(tmp_path: Path) -> None:
 async def test_what_we_add_stands_in_a_block_of_its_own(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
         text = await core.command("/status")
-    assert text.split("\n\n")[2:] == ["GoClaw\n  Model: scripted:test\n  Queue: 0 waiting"]
+    assert text.split("\n\n")[2:] == [
+        "GoClaw\n  Model: scripted:test\n  Cost so far: nothing (no requests yet)\n  Queue: 0 waiting"
+    ]
