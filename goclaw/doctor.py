@@ -13,6 +13,7 @@ from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
+from goclaw.health.disk import REMEDY, measure
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import ollama_finder, open_chain, pick_default
 from goclaw.net import open_client
@@ -51,6 +52,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "state": _state,
         "users": _users,
         "database": _database,
+        "disk": _disk,
         "exec": _exec,
         "model": _model,
         "telegram": _telegram,
@@ -115,6 +117,13 @@ def _check_database(config: Config) -> Finding:
     if answer != "ok":
         return Finding("database", "problem", f"{path}: {answer}", "move it away, or `goclaw restore` a backup")
     return Finding("database", "ok", f"{path}: sound, schema {version}")
+
+
+async def _disk(loaded: Loaded) -> list[Finding]:
+    use = await asyncio.to_thread(measure, loaded.config)
+    if use.warning:
+        return [Finding("disk", "warning", f"{use.summary}: {use.warning}", REMEDY)]
+    return [Finding("disk", "ok", use.summary)]
 
 
 async def _exec(loaded: Loaded) -> list[Finding]:

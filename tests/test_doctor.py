@@ -8,6 +8,8 @@ import pytest
 
 from goclaw.config.load import Loaded, load_config
 from goclaw.doctor import Finding, examine
+from goclaw.health.disk import DiskUse
+from goclaw.store.backup import NEWEST
 from goclaw.store.migrations import migrate
 from tests.fake_telegram.server import FakeTelegram
 
@@ -29,7 +31,7 @@ async def test_a_new_installation_has_no_problem(tmp_path: Path) -> None:
 async def test_a_sound_database_is_said_to_be_sound(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     migrate(tmp_path / "state" / "goclaw.db")
-    assert "sound, schema 1" in (await found(tmp_path, "database"))[0].text
+    assert f"sound, schema {NEWEST}" in (await found(tmp_path, "database"))[0].text
 
 
 async def test_a_damaged_database_is_a_problem_with_a_remedy(tmp_path: Path) -> None:
@@ -47,6 +49,17 @@ async def test_a_database_of_a_newer_version_is_a_problem(tmp_path: Path) -> Non
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version=99")
     assert "newer" in (await found(tmp_path, "database"))[0].text
+
+
+async def test_little_room_on_the_disk_is_a_warning_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await found(tmp_path, "disk"))[0].verdict == "ok"
+    monkeypatch.setattr("goclaw.doctor.measure", lambda config: DiskUse(database=1, media=1, logs=1, free=1_000_000))
+    finding = (await found(tmp_path, "disk"))[0]
+    assert finding.verdict == "warning"
+    assert "1.0 MB free: little is free" in finding.text
+    assert "state_dir" in finding.remedy
 
 
 async def test_a_broken_users_file_is_a_problem(tmp_path: Path) -> None:

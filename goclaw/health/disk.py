@@ -14,6 +14,7 @@ KEEP_SECONDS = 60.0
 """How long a measurement is good for: `/status` must stay fast in a folder with many pictures."""
 LOW_BYTES = 500_000_000
 """Less than this is a warning: a day of logs, pictures and conversations of a busy bot fits in it."""
+REMEDY = "make room, or move the state folder (`state_dir`)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +29,24 @@ class DiskUse:
     free: int
     """What a plain user can still write."""
 
+    @property
+    def summary(self) -> str:
+        """`12 MB database, 40 MB media, 3.0 MB logs; 87 GB free`."""
+        used = f"{amount(self.database)} database, {amount(self.media)} media, {amount(self.logs)} logs"
+        return f"{used}; {amount(self.free)} free"
+
     def text(self) -> str:
-        """`12 MB database, 40 MB media, 3 MB logs; 87 GB free`, with a warning where that is little."""
-        line = (
-            f"{amount(self.database)} database, {amount(self.media)} media, {amount(self.logs)} logs; "
-            f"{amount(self.free)} free"
-        )
-        return f"{line}. {self.warning}" if self.warning else line
+        """The summary, and a warning where little is free."""
+        return f"{self.summary}. Warning: {self.warning}; {REMEDY}" if self.warning else self.summary
 
     @property
     def warning(self) -> str:
-        """What is wrong and what helps; empty when nothing is."""
-        if self.free >= max(LOW_BYTES, self.database):
-            return ""
-        needed = "a backup or an upgrade needs room for a copy of the database" if self.free < self.database else ""
-        reason = needed or "without room nothing that is said can be kept"
-        return f"Low disk space: {reason}. Free some, or move the state folder"
+        """Why the free space is too little; empty when it is not."""
+        if self.free < LOW_BYTES:
+            return "little is free, and on a full disk nothing that is said can be kept"
+        if self.free < self.database:
+            return "less is free than the database takes, and a backup or an upgrade makes a copy of it"
+        return ""
 
     def numbers(self) -> dict[str, int | bool]:
         """The same for machines."""

@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
-from goclaw.health.disk import KEEP_SECONDS, LOW_BYTES, DiskGauge, DiskUse, amount, measure
+from goclaw.health.disk import KEEP_SECONDS, LOW_BYTES, REMEDY, DiskGauge, DiskUse, amount, measure
 
 
 @pytest.fixture
@@ -66,13 +66,13 @@ def test_plenty_of_room_is_no_reason_to_worry() -> None:
     ("database", "free", "words"),
     [
         (1_000_000, LOW_BYTES - 1, "nothing that is said can be kept"),
-        (9_000_000_000, 8_000_000_000, "room for a copy of the database"),
+        (9_000_000_000, 8_000_000_000, "less is free than the database takes"),
     ],
 )
 def test_little_room_is_a_warning_with_the_reason(database: int, free: int, words: str) -> None:
     use = DiskUse(database, 0, 0, free)
     assert words in use.warning
-    assert use.text().endswith(use.warning)
+    assert use.text().endswith(f"{use.warning}; {REMEDY}")
     assert use.numbers()["low"] is True
 
 
