@@ -166,8 +166,6 @@ class Sessions:
         policy = RunPolicy(self._ports.config.limits)
         run = TurnRun(turn, session.window, self._turn_ports(turn, session, policy))
         try:
-            if turn.stopping:
-                raise asyncio.CancelledError  # /stop came before a crash: there is nothing to take up
             text = await run_turn(run, policy)
             return Outcome.ANSWERED, text or EMPTY_ANSWER
         except LimitReached as limit:

@@ -4,6 +4,7 @@ A step that the journal has already is read back; its rows are in the store and 
 anew after a crash.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -65,6 +66,8 @@ class TurnPorts:
     """What waits and is to be in the turn's request of this number, oldest first."""
     make_room: Callable[[bool], Awaitable[None]]
     """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long."""
+    counted: Callable[[Finished], None]
+    """Told of each new answer, so that the window knows the provider's count."""
     spent: Callable[[str, Finished], Bound]
     """The row about what an answer cost, from the turn's id."""
     scope: CallScope
@@ -132,7 +135,7 @@ class TurnRun:
             self._keep(step, step.value.message)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             if not step.replayed:
-                self._window.count(step.value.usage)
+                self._ports.counted(step.value)
                 _log_answer(step.value, self._ports.now() - began)
 
         step = await self._turn.step(
@@ -158,7 +161,7 @@ class TurnRun:
 
         step = await self._turn.step(
             name,
-            lambda: self._ports.dispatcher.call(call, scope),
+            lambda: self._call(call, scope),
             _RESULT,
             rows=lambda result: rows_of(result, self._origin(name)),
             kept=kept,
@@ -193,7 +196,13 @@ class TurnRun:
             kept=lambda step: self._keep(step, step.value),
         )
 
+    def _go_on(self) -> None:
+        """Ends a turn that was stopped before a crash where its record ends: nothing more of it is begun."""
+        if self._turn.stopping:
+            raise asyncio.CancelledError
+
     async def _user_message(self, inbound: Inbound) -> UserMessage:
+        self._go_on()
         images, notes = [], []
         for attachment in inbound.attachments:
             if attachment.kind != "image":
@@ -209,7 +218,12 @@ class TurnRun:
         """The message of a turn that ended before its pictures came."""
         return UserMessage(inbound.text)
 
+    async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
+        self._go_on()
+        return await self._ports.dispatcher.call(call, scope)
+
     async def _ask(self, number: int) -> Finished:
+        self._go_on()
         # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
         while waiting := self._ports.joining(number):
             await self._join(waiting[0])

@@ -1,0 +1,102 @@
+"""Kill the process at every single write while a message joins a turn or takes its place, and start again."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from goclaw.config.values import QueueMode
+from goclaw.context.repair import repaired
+from goclaw.context.window import Window
+from goclaw.messages import ToolCall, UserMessage
+from tests.harness import Answer, Core, World
+from tests.parts import Trail, acting
+
+SCRIPT = [
+    Answer("Working.", calls=(ToolCall("c1", "look", {}),), when="first"),
+    Answer("First done.", when="looked"),
+    Answer("Second done.", when="second"),
+]
+"""Depends on the conversation alone, as a real model does."""
+MOST_WRITES = 40
+Moment = Literal["die_before", "die_after"]
+
+
+def world_in(folder: Path, mode: QueueMode, trail: Trail) -> World:
+    folder.mkdir()
+    return World(folder, SCRIPT, tools=[acting("look", trail.leave_slowly)], queue={"mode": mode})
+
+
+async def live(world: World, trail: Trail, *, die_before: int | None = None, die_after: int | None = None) -> bool:
+    """One life of the process, in which both messages are (re)delivered. Returns whether it was killed."""
+    trail.begun.clear()
+    trail.gate.clear()
+    async with world.running(die_before=die_before, die_after=die_after) as core:
+        saying = asyncio.ensure_future(both(core, trail))
+        dead = asyncio.ensure_future(core.database.dead.wait())
+        await asyncio.wait({dead, saying}, return_when=asyncio.FIRST_COMPLETED)
+        await core.settled()
+        saying.cancel()
+        dead.cancel()
+        return core.database.dead.is_set()
+
+
+async def both(core: Core, trail: Trail) -> None:
+    """The first message, and the second while the first one's tool works, if it does."""
+    await core.say("first", message_id="1")
+    begun = asyncio.ensure_future(trail.begun.wait())
+    quiet = asyncio.ensure_future(core.engine.idle())
+    try:
+        await asyncio.wait({begun, quiet}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        begun.cancel()
+        quiet.cancel()
+    await core.say("second", message_id="2")
+    trail.gate.set()
+
+
+async def check(world: World, mode: QueueMode, where: str) -> None:
+    """The promises, whenever the kill came."""
+    texts = Counter(heard.delivery.text for heard in world.room.all if not heard.delivery.repeated)
+    told = {heard.delivery.text for heard in world.room.all}
+    assert told <= {"First done.", "Second done."} and "Second done." in told, where
+    assert mode != "queue" or len(told) == 2, where
+    assert max(texts.values(), default=1) == 1, f"{where}: an answer was doubled"
+    async with world.running() as core:
+        assert core.engine.busy() == 0, f"{where}: something was left"
+        said = await core.messages()
+        assert [message.text for message in said if isinstance(message, UserMessage)] == ["first", "second"], where
+        window = Window.of(*await core.transcripts.context("memory:here"))
+        whole = [entry.message for entry in window.entries]
+        assert Counter(map(str, repaired(whole))) == Counter(map(str, whole)), f"{where}: nothing to repair"
+
+
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.parametrize("moment", ["die_before", "die_after"])
+@pytest.mark.parametrize("mode", ["queue", "collect", "steer", "interrupt"])
+async def test_a_kill_at_any_write_loses_nothing_and_doubles_nothing(
+    tmp_path: Path, mode: QueueMode, moment: Moment
+) -> None:
+    for number in range(1, MOST_WRITES):
+        trail = Trail("looked")
+        world = world_in(tmp_path / str(number), mode, trail)
+        killed = await live(world, trail, **{moment: number})
+        await live(world, trail)
+        await check(world, mode, f"{mode}, {moment} {number}")
+        if not killed:
+            break
+    assert 10 <= number < MOST_WRITES, "every write was tried"
+
+
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.parametrize("mode", ["steer", "interrupt"])
+async def test_two_kills_one_after_the_other(tmp_path: Path, mode: QueueMode) -> None:
+    for number in range(2, 12):
+        trail = Trail("looked")
+        world = world_in(tmp_path / str(number), mode, trail)
+        await live(world, trail, die_after=number)
+        await live(world, trail, die_before=3)
+        await live(world, trail)
+        await check(world, mode, f"{mode}, after {number}, before 3")
