@@ -8,7 +8,7 @@ import orjson
 from goclaw.cli.process import listens
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
-from goclaw.events import Acceptance, AcceptKind, Outcome, TurnFinished
+from goclaw.events import Acceptance, AcceptKind, MessageStored, Outcome, TurnFinished
 from goclaw.tui.client import Client, attach
 from goclaw.wire import happened
 
@@ -29,8 +29,11 @@ async def send(config: Config, text: str, session: str, *, as_json: bool = False
 
 
 async def _follow(client: Client, acceptance: Acceptance, *, as_json: bool) -> tuple[str, bool]:
+    turn = acceptance.turn
     async for event in client.frames():
-        if isinstance(event, Acceptance) or getattr(event, "turn", None) != acceptance.turn:
+        if isinstance(event, MessageStored) and event.joined == acceptance.turn:
+            turn = event.turn  # that turn's answer is the answer to this message, too
+        if isinstance(event, Acceptance) or event.turn != turn:
             continue
         if as_json:
             frame = happened(event)

@@ -171,6 +171,8 @@ class _Talk:
     async def _listen(self) -> None:
         async for happened in self._client.frames():
             self._view.show(happened)
+            if isinstance(happened, MessageStored) and happened.joined and self._unanswered > 1:
+                self._unanswered -= 1  # one answer for it and the message whose turn it joined
             answered = isinstance(happened, TurnFinished) or (
                 isinstance(happened, Acceptance) and happened.kind is not AcceptKind.TURN
             )

@@ -211,7 +211,7 @@ class Conversation(FollowedScroll):
         self._last_row = row.row
         match row.message:
             case UserMessage():
-                if waiting := self._waiting.pop(row.turn, None):
+                if waiting := self._waiting.pop(row.joined or row.turn, None):
                     await waiting.remove()
             case AssistantMessage():
                 self._last_text = row.message.text
