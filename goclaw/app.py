@@ -315,7 +315,7 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
     known = [*catalog.TOOLS, *third_party("tools")]
     for warning in tool_warnings(ground.config.users_path, ground.users.all(), known):
         log.warning("%s", warning)
-    await app.sessions.compactor.restore()
+    await app.sessions.restore()
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up %d turns and %d deliveries from before", turns, deliveries)

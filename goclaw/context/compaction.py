@@ -98,9 +98,9 @@ class Job:
     tokens_before: int
     """What the window takes now, overhead included."""
     overhead: int
-    """Tokens of the system prompt and the tools."""
+    """Estimated tokens of the system prompt and the tools."""
     budget: int
-    """Tokens that the kept messages may take at most."""
+    """Estimated tokens that the kept messages may take at most."""
     instructions: str = ""
     """A person's wish for the summary (`/compact keep the phone numbers`)."""
     checkpoint: Ready | None = None
@@ -144,7 +144,7 @@ async def compact(
         source=source,
         first_kept=first_kept,
         tokens_before=job.tokens_before,
-        tokens_after=job.overhead + estimate_text(summary) + kept,
+        tokens_after=int(window.scale * (job.overhead + estimate_text(summary) + kept)),
         at=ports.summary.clock.now(),
         retry_owed=source is Source.EMERGENCY,
     )

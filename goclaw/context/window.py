@@ -40,6 +40,8 @@ class Window:
     entries: list[Entry] = field(default_factory=list)
     view: View = field(default_factory=View)
     """What of the entries is smaller than in the store."""
+    scale: float = 1.0
+    """What an estimate is multiplied with for the model that answers; see `calibration`."""
     _counted: int = 0
     """Tokens that the provider counted for the first `_counted_entries` entries, its answer included."""
     _counted_entries: int = 0
@@ -110,10 +112,13 @@ class Window:
 
         `overhead` is what the system prompt and the tools take; the provider's count includes it.
         """
-        fresh = sum(estimate(entry.message) for entry in self.entries[self._counted_entries :])
         if self._counted:
-            return self._counted + fresh
-        return overhead + estimate_text(self.summary) + fresh
+            return self._counted + int(self.scale * _size(self.entries[self._counted_entries :]))
+        return int(self.scale * self.estimated(overhead))
+
+    def estimated(self, overhead: int) -> int:
+        """The plain estimate of the next request, whatever a provider has counted."""
+        return overhead + estimate_text(self.summary) + _size(self.entries)
 
     def messages(self) -> list[Message]:
         """What is sent: valid for every provider."""

@@ -152,7 +152,7 @@ class Compactor:
         job = Job(
             tokens_before=session.window.tokens(session.overhead),
             overhead=session.overhead,
-            budget=max(0, context_window // 2 - session.overhead),
+            budget=max(0, int(context_window // 2 / session.window.scale) - session.overhead),
             instructions=instructions,
             checkpoint=ready,
         )

@@ -15,7 +15,8 @@ from goclaw.bus import Bus
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.context.tokens import estimate_text
+from goclaw.context.calibration import Calibration
+from goclaw.context.tokens import estimate, estimate_text
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import ConfigError, DeliveryError, GoclawError, LimitReached, StateError
@@ -55,6 +56,8 @@ from goclaw.toolkit.dispatcher import CallScope, Dispatcher
 
 log = logging.getLogger(__name__)
 
+SCALES = "token_scales"
+"""Under which name the calibration outlives a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 STOPPED = "Stopped."
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
@@ -101,6 +104,7 @@ class Sessions:
             checkpoint=checkpoints.latest,
         )
         self.compactor = Compactor(compaction)
+        self.calibration = Calibration()
         self.debts = Debts(self.contexts, self.compactor, compaction)
         self.aside = Aside(
             AsidePorts(checkpoints, ports.clock, self.compactor, self.contexts, ports.flush, ports.models)
@@ -109,6 +113,11 @@ class Sessions:
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         self.settings = ports.settings
         self.spending = ports.spending
+
+    async def restore(self) -> None:
+        """Take up what an earlier run learnt: how summaries go, how far token estimates are off."""
+        await self.compactor.restore()
+        self.calibration = Calibration(await self.settings.fact(SCALES))
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
@@ -125,6 +134,8 @@ class Sessions:
                     raise
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
         self.aside.turn_ended(inbound.session, inbound.actor)
+        if scales := self.calibration.news():
+            await self.settings.learn(SCALES, scales)
         return self._finish(turn, outcome, text)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
@@ -206,6 +217,7 @@ class Sessions:
 
         async def make_room(too_long: bool) -> None:
             model = await ports.models.agent()
+            session.window.scale = self.calibration.of(model.spec)
             await self.compactor.make_room(session, model.context_window, too_long=too_long)
 
         return TurnPorts(
@@ -217,6 +229,7 @@ class Sessions:
             opening=lambda: self._opening(inbound.actor, session),
             joining=lambda request: self.queue_modes.joining(session, turn, request),
             make_room=make_room,
+            counted=lambda done: self._counted(session, done),
             spent=lambda turn_id, done: self._spent(session.key, turn_id, "answer", done),
             scope=CallScope(
                 actor=inbound.actor,
@@ -230,6 +243,13 @@ class Sessions:
                 turn=turn.id,
             ),
         )
+
+    def _counted(self, session: Session, done: Finished) -> None:
+        """Take the provider's count, and learn how far the estimate was off."""
+        window, answer = session.window, estimate(done.message)
+        self.calibration.learn(done.spec, window.estimated(session.overhead) - answer, done.usage.input)
+        window.scale = self.calibration.of(done.spec)
+        window.count(done.usage)
 
     async def _book_summary(self, session: str, purpose: Purpose, done: Finished) -> None:
         await self.spending.keep(self._spent(session, "", purpose, done))

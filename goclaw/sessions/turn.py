@@ -66,6 +66,8 @@ class TurnPorts:
     """What waits and is to be in the turn's request of this number, oldest first."""
     make_room: Callable[[bool], Awaitable[None]]
     """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long."""
+    counted: Callable[[Finished], None]
+    """Told of each new answer, so that the window knows the provider's count."""
     spent: Callable[[str, Finished], Bound]
     """The row about what an answer cost, from the turn's id."""
     scope: CallScope
@@ -133,7 +135,7 @@ class TurnRun:
             self._keep(step, step.value.message)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             if not step.replayed:
-                self._window.count(step.value.usage)
+                self._ports.counted(step.value)
                 _log_answer(step.value, self._ports.now() - began)
 
         step = await self._turn.step(

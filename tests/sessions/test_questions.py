@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from goclaw.events import (
+    GONE,
     AcceptKind,
     Actor,
     Question,
@@ -17,7 +18,7 @@ from goclaw.events import (
     TurnEvent,
 )
 from goclaw.messages import ToolCall, ToolResult
-from goclaw.sessions.questions import APPROVAL_SECONDS, GONE, chosen
+from goclaw.sessions.questions import APPROVAL_SECONDS, chosen
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
@@ -211,13 +212,13 @@ async def test_a_question_may_be_left_open(tmp_path: Path, required: bool, resul
 
 async def test_waiting_for_a_person_costs_the_turn_no_time(tmp_path: Path) -> None:
     world = World(
-        tmp_path, asking(question="Which?"), tools=[ask_user], users=[User("memory:anna")], limits={"turn_seconds": 0.1}
+        tmp_path, asking(question="Which?"), tools=[ask_user], users=[User("memory:anna")], limits={"turn_seconds": 1.0}
     )
     async with world.running() as core:
         await core.say("go")
         await asked(core)
         async with asyncio.timeout(PATIENCE):
-            until = asyncio.get_running_loop().time() + 0.2
+            until = asyncio.get_running_loop().time() + 1.1
             while asyncio.get_running_loop().time() < until:
                 await core.messages()
         assert core.engine.running("memory:here")

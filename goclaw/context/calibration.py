@@ -1,0 +1,39 @@
+"""How far the estimate of tokens is off for a model, learnt from the provider's own counts."""
+
+from collections.abc import Mapping
+
+SMALLEST, LARGEST = 0.4, 3.0
+"""No real tokenizer is further off; what a provider counts beyond that is nonsense and must teach nothing."""
+NEWS = 0.02
+"""A change below this is not worth a write."""
+LEAST_TOKENS = 500
+"""Of a shorter request the fixed parts (marks of roles, the provider's own prompt) say more than the text."""
+WEIGHT = 0.25
+"""Of the newest count: a change of language or of tools shows within a few answers."""
+
+
+class Calibration:
+    """Factors by model. `scales` is what an earlier run learnt."""
+
+    def __init__(self, scales: Mapping[str, float] | None = None) -> None:
+        self._scales = {spec: scale for spec, scale in (scales or {}).items() if SMALLEST <= scale <= LARGEST}
+        self._kept = dict(self._scales)
+
+    def of(self, spec: str) -> float:
+        """What an estimate for the model `spec` is to be multiplied with."""
+        return self._scales.get(spec, 1.0)
+
+    def learn(self, spec: str, estimated: float, counted: int) -> None:
+        """Take in that a request of `estimated` tokens had `counted`, as the provider says."""
+        if estimated < LEAST_TOKENS or not SMALLEST <= counted / estimated <= LARGEST:
+            return
+        seen = counted / estimated
+        before = self._scales.get(spec)
+        self._scales[spec] = seen if before is None else before + WEIGHT * (seen - before)
+
+    def news(self) -> dict[str, float] | None:
+        """All factors, if one has changed enough since they were last asked for: to be kept."""
+        if all(abs(scale - self._kept.get(spec, 0.0)) <= NEWS * scale for spec, scale in self._scales.items()):
+            return None
+        self._kept = {spec: round(scale, 3) for spec, scale in self._scales.items()}
+        return dict(self._kept)
