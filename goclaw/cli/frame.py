@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
+    "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
     "backup": ("goclaw.cli.backup:app", "Keep everything in one new file, while the daemon runs."),
     "restore": ("goclaw.cli.restore:app", "Get everything back from a backup."),

@@ -1,0 +1,130 @@
+"""`goclaw sessions list|show|export`."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, Protocol
+
+import orjson
+import typer
+
+from goclaw.cli.common import load
+from goclaw.cli.frame import show as show_text
+from goclaw.cli.transcripts.jsonl import JsonLines, masked
+from goclaw.cli.transcripts.markdown import Markdown
+from goclaw.cli.transcripts.plain import Plain, when
+from goclaw.cli.transcripts.source import Entry, entries, known, open_source
+from goclaw.cli.transcripts.target import STDOUT, Target, open_target
+from goclaw.config.schema import Config
+from goclaw.events import Outline, SessionInfo
+from goclaw.redact import mask
+from goclaw.users import Users
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, show and export conversations."
+)
+
+Key = Annotated[str, typer.Argument(help="Which conversation, as `goclaw sessions list` names it.")]
+
+
+class Format(StrEnum):
+    """What an export is written as."""
+
+    MARKDOWN = "markdown"
+    JSONL = "jsonl"
+
+
+class Form(Protocol):
+    """How a transcript reads."""
+
+    def head(self, outline: Outline) -> str:
+        """What comes before the first entry."""
+        ...
+
+    def entry(self, entry: Entry) -> str:
+        """One entry, with its line ends."""
+        ...
+
+
+@app.command("list")
+def list_(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
+) -> None:
+    """Print the conversations, the latest first."""
+    found = asyncio.run(_sessions(load(context).config))
+    if as_json:
+        print(orjson.dumps(masked(orjson.loads(orjson.dumps(found))), option=orjson.OPT_INDENT_2).decode())
+        return
+    width = max((len(info.key) for info in found), default=0)
+    for info in found:
+        title = " ".join(mask(info.title).split())
+        show_text(f"{info.key:{width}}  {info.messages:>7,} rows  last {when(info.last_at)}  {title}".rstrip())
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    key: Key,
+    full: Annotated[
+        bool, typer.Option("--full", help="Everything ever said, also before /clear and compactions.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Only the last so many messages; 0: all.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="As lines of JSON, as `export` writes them.")] = False,
+) -> None:
+    """Print a conversation: what the model is shown of it, or all of it."""
+    form = JsonLines() if as_json else Plain()
+    with _enough_is_enough():
+        asyncio.run(_write(load(context).config, key, form, _Terminal(), full=full, last=limit))
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    key: Key,
+    file: Annotated[str, typer.Argument(help="A new file; `-` is standard output.")] = STDOUT,
+    format_: Annotated[Format, typer.Option("--format", help="For people, or for machines.")] = Format.MARKDOWN,
+) -> None:
+    """Write all of a conversation into a new file; secrets are masked."""
+    config = load(context).config
+    form: Form = JsonLines()
+    if format_ is Format.MARKDOWN:
+        form = Markdown({user.key: user.name for user in Users.read(config.users_path).all()})
+    with _enough_is_enough(), open_target(file) as target:
+        asyncio.run(_write(config, key, form, target, full=True))
+
+
+@contextmanager
+def _enough_is_enough() -> Iterator[None]:
+    """End quietly when whoever reads has enough (`| head`)."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python must not try to write the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+
+
+class _Terminal:
+    """Standard output, a piece at a time; a terminal obeys nothing in it."""
+
+    def write(self, text: str) -> int:
+        if text:
+            show_text(text.removesuffix("\n"))
+        return len(text)
+
+
+async def _sessions(config: Config) -> list[SessionInfo]:
+    async with open_source(config) as source:
+        return list(await source.sessions())
+
+
+async def _write(config: Config, key: str, form: Form, target: Target, *, full: bool, last: int = 0) -> None:
+    async with open_source(config, key) as source:
+        outline = await known(source, key, last)
+        target.write(form.head(outline))
+        async for entry in entries(source, outline, full=full):
+            target.write(form.entry(entry))

@@ -1,0 +1,126 @@
+"""A transcript as a Markdown document for people, which no message can reshape.
+
+Only headings of ours stand at the margin. What somebody said is a quotation, what a tool said a fenced block with a
+fence longer than any in it. A text with raw HTML, pictures from elsewhere, link definitions (they would hold for the
+whole document) or links that run something is fenced, too: shown as it was written.
+"""
+
+import re
+from datetime import datetime
+from functools import cache
+
+import orjson
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from goclaw.cli.transcripts.jsonl import masked
+from goclaw.cli.transcripts.source import Entry
+from goclaw.events import CompactionRecord, Outline, TranscriptRow
+from goclaw.redact import mask, printable
+
+_TRACES = ("<", "![", "]:", "](")
+"""Without one of these a text holds nothing that has to be fenced: most texts need not be parsed."""
+_ACTIVE = frozenset({"html_block", "html_inline", "image"})
+_HARMLESS_LINK = re.compile(r"(?:https?|mailto):|[^:]*$", re.IGNORECASE)
+_LINE_ENDS = re.compile(r"\r\n?")
+_WHITE = re.compile(r"\s+")
+
+
+class Markdown:
+    """Writes the document. `names` are display names by actor key."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def head(self, outline: Outline) -> str:
+        """The title."""
+        return f"# Conversation {code(outline.session)}\n\n{outline.rows:,} rows\n"
+
+    def entry(self, entry: Entry) -> str:
+        """One row, or a summary in the place of what is before it."""
+        if isinstance(entry, CompactionRecord):
+            sizes = f"{entry.tokens_before:,} to {entry.tokens_after:,} tokens"
+            return (
+                f"\n---\n\n## Summary of what is above, {_when(entry.at)}\n\n"
+                f"source {code(entry.source)}, {sizes}\n\n{said(entry.summary)}\n"
+            )
+        return f"\n{self._row(entry)}\n"
+
+    def _row(self, row: TranscriptRow) -> str:
+        match row.role:
+            case "tool_use":
+                arguments = orjson.dumps(masked(row.input), option=orjson.OPT_INDENT_2).decode()
+                return f"**calls** {code(row.name)}\n\n{fenced(arguments, 'json')}"
+            case "tool_result":
+                outcome = "**error of**" if row.is_error else "**result of**"
+                return f"{outcome} {code(row.name)}\n\n{fenced(row.text, 'text')}"
+            case _:
+                speaker = self._speaker(row.sender) if row.role == "user" else "Assistant"
+                pictures = [f"picture {code(image.blob)} ({code(image.mime)})" for image in row.images]
+                parts = [f"## {speaker}, {_when(row.at)}", said(row.text), *pictures]
+                return "\n\n".join(part for part in parts if part)
+
+    def _speaker(self, key: str) -> str:
+        name = self._names.get(key, "")
+        return f"{code(key or 'user')} {code(name)}" if name else code(key or "user")
+
+
+def said(text: str) -> str:
+    """Somebody's words as a quotation, or fenced where they would do more than be read."""
+    text = clean(text).strip("\n")
+    if not text:
+        return ""
+    if does_more(text):
+        return fenced(text, "markdown")
+    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+
+
+def fenced(text: str, info: str) -> str:
+    """A block that ends where we say."""
+    text = clean(text)
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{info}\n{text}\n{fence}"
+
+
+def code(text: str) -> str:
+    """A name on one line, as inline code."""
+    text = _WHITE.sub(" ", clean(text)).strip() or "?"
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    marks = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{marks}{pad}{text}{pad}{marks}"
+
+
+def clean(text: str) -> str:
+    """Without secrets and without what a terminal or an editor would obey; every line ends as we end lines."""
+    return printable(_LINE_ENDS.sub("\n", mask(text)))
+
+
+def does_more(text: str) -> bool:
+    """Whether the text, read as Markdown, holds HTML, foreign pictures, definitions or links that run something."""
+    if not any(trace in text for trace in _TRACES):
+        return False
+    found: dict[str, object] = {}
+    tokens = _parser().parse(text, found)
+    return bool(found.get("references")) or any(_is_active(token) for token in tokens)
+
+
+def _is_active(token: Token) -> bool:
+    if token.type in _ACTIVE:
+        return True
+    if token.type == "link_open" and not _HARMLESS_LINK.match(str(token.attrs.get("href", ""))):
+        return True
+    return any(_is_active(child) for child in token.children or ())
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark")
+    # What it would not link, others may: we must see it.
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # the documented way to set it
+    return parser
+
+
+def _when(at: float) -> str:
+    return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S %Z}"
