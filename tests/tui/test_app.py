@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,20 @@ async def test_typing_while_a_turn_runs_stays_and_queues(daemon: FakeGateway, st
         text = await screen.until("done")
     assert text.index("done") < text.index("a second message")
     assert sent(daemon) == ["a second message"]
+
+
+async def test_a_message_that_joins_the_turn_stops_waiting_and_is_shown_once(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "a long task")
+        await screen.until("working")
+        await screen.type("and this")
+        await screen.press("enter")
+        joined = await heard(daemon, screen)
+        daemon.bus.publish(replace(daemon.store("t1", UserMessage("and this"), "tui:me"), joined=joined))
+        daemon.answer("t1", "Both are done.")
+        text = await screen.until("Both are done.")
+    assert text.count("and this") == 1
+    assert text.index("and this") < text.index("Both are done.")
 
 
 async def test_escape_stops_the_turn_that_runs_and_nothing_else(daemon: FakeGateway, stage: Stage) -> None:
