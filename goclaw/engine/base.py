@@ -6,6 +6,7 @@ read back instead of being done a second time.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -155,4 +156,8 @@ class Engine(Protocol):
 
     def waiting(self, session: str) -> int:
         """How many messages wait behind it."""
+        ...
+
+    def alone(self, session: str) -> AbstractContextManager[bool]:
+        """Keep turns of a session from beginning until the block ends; what comes in waits. False: it is at work."""
         ...

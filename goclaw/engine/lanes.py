@@ -7,8 +7,8 @@ a handler lets escape becomes one log entry and one sentence to the user, and th
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -111,6 +111,20 @@ class Lanes:
     def waiting(self, session: str) -> int:
         lane = self._lanes.get(session)
         return len(lane.waiting) if lane else 0
+
+    @contextmanager
+    def alone(self, session: str) -> Iterator[bool]:
+        if session in self._lanes:
+            yield False
+            return
+        lane = self._lanes[session] = _Lane()
+        try:
+            yield True
+        finally:
+            if lane.waiting:
+                self._spawn(self._drain(session, lane), f"lane {session}")
+            else:
+                del self._lanes[session]
 
     def busy(self) -> int:
         """How many lanes have work."""
