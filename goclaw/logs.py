@@ -15,8 +15,10 @@ from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Event
 from typing import Any, TextIO
 
+import orjson
 import structlog
 from structlog.contextvars import get_contextvars
 
@@ -26,6 +28,10 @@ from goclaw.state import make_private
 
 FILE_BYTES = 10_000_000
 FILES_KEPT = 5
+GATHER_SECONDS = 0.1
+"""How long ordinary records wait for others before they are written together: a thread that wakes for each of a turn's
+lines costs the turn more than its journal. What is a warning or worse is written at once.
+"""
 QUIET = {"aiohttp.access": logging.WARNING, "asyncio": logging.WARNING, "httpx": logging.WARNING}
 """Libraries that say more than anybody wants to read; at DEBUG they speak, too."""
 SILENT = ("aiosqlite", "telegram.Bot")
@@ -47,9 +53,9 @@ def open_logs(config: Config, terminal: TextIO | None) -> Iterator[None]:
     make_private(config.state_dir)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
-    file.setFormatter(_formatter(structlog.processors.JSONRenderer(ensure_ascii=False)))
+    file.setFormatter(_formatter(structlog.processors.JSONRenderer(serializer=_json)))
     queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
-    listener = QueueListener(queue, file, *_to_people(terminal))
+    listener = _Writer(queue, file, *_to_people(terminal))
     with closing(file):
         listener.start()
         try:
@@ -99,6 +105,25 @@ class _Handover(QueueHandler):
         return record
 
 
+class _Writer(QueueListener):
+    """Writes what comes, in a thread of its own: ordinary records a little later, together."""
+
+    def __init__(self, records: SimpleQueue[logging.LogRecord], *handlers: logging.Handler) -> None:
+        super().__init__(records, *handlers)
+        self._records = records
+        self._ending = Event()
+
+    def dequeue(self, block: bool) -> logging.LogRecord:
+        record = super().dequeue(block)
+        if self._records.empty() and not self._ending.is_set() and record.levelno < logging.WARNING:
+            self._ending.wait(GATHER_SECONDS)
+        return record
+
+    def stop(self) -> None:
+        self._ending.set()
+        super().stop()
+
+
 class _PrivateFile(RotatingFileHandler):
     def _open(self) -> Any:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -126,6 +151,10 @@ def _terminal_renderer(*, colors: bool) -> structlog.dev.ConsoleRenderer:
     return structlog.dev.ConsoleRenderer(
         colors=colors, pad_event_to=0, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
     )
+
+
+def _json(event: MutableMapping[str, Any], **_: Any) -> str:
+    return orjson.dumps(event).decode()
 
 
 def _moment(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
