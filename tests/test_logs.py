@@ -6,6 +6,7 @@ import logging
 import stat
 from io import StringIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -109,6 +110,26 @@ def test_files_are_private_and_rotated(config: Config, monkeypatch: pytest.Monke
     assert len(files) == logs.FILES_KEPT + 1
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert lines(config)[-1]["event"] == "line 199"
+
+
+def test_what_is_grave_is_written_at_once_and_the_rest_at_the_end_at_the_latest(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "GATHER_SECONDS", 3_600)
+    written = Event()
+
+    class Terminal(StringIO):
+        def write(self, text: str) -> int:
+            written.set()
+            return super().write(text)
+
+    terminal = Terminal()
+    with open_logs(config, terminal):
+        logging.getLogger("x").warning("grave")
+        assert written.wait(20) and "grave" in terminal.getvalue()
+        logging.getLogger("x").info("ordinary")
+        logging.getLogger("x").info("too")
+    assert [line["event"] for line in lines(config)] == ["grave", "ordinary", "too"]
 
 
 def test_without_a_terminal_only_the_file_is_written(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
