@@ -3,18 +3,25 @@
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from goclaw.clock import Clock, RealClock
 from goclaw.errors import StateError
 from goclaw.events import (
     Acceptance,
     AcceptKind,
     MessageStored,
     Notice,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionForgotten,
     StreamRestarted,
     TextStreamed,
+    Todo,
+    TodosChanged,
     ToolFinished,
     ToolStarted,
     TurnEvent,
@@ -23,6 +30,9 @@ from goclaw.events import (
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.redact import printable
 from goclaw.tui.client import Client, attach
+from goclaw.tui.link import person_in
+from goclaw.tui.questions import decided, text_of, time_left, title_of, ways
+from goclaw.tui.text import FORGOTTEN, one_line
 
 PROMPT = "› "
 LEAVE = ("/quit", "/exit")
@@ -34,12 +44,16 @@ COMPLETE = "complete"
 
 
 class PlainView:
-    """Turns events into text. Holds only whether a line has been begun."""
+    """Turns events into text. Holds only whether a line has been begun, and what was asked."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, write: Callable[[str], None], me: str = "", clock: Clock | None = None) -> None:
+        """`me`: the actor key of the person who reads."""
         self._sink = write
+        self._me = me
+        self._clock = clock or RealClock()
         self._streaming = False
         self._streamed = False
+        self._asked: dict[str, Question] = {}
 
     def history(self, rows: list[MessageStored]) -> None:
         """What was said before, shortly."""
@@ -83,7 +97,45 @@ class PlainView:
             case Acceptance() if happened.kind is not AcceptKind.TURN:
                 self._line(happened.text or f"[{happened.kind}]")
             case _:
+                self._beside(happened)
+
+    def asked(self, question: Question) -> None:
+        """A question, once, and how to answer it."""
+        if question.id in self._asked:
+            return
+        self._asked[question.id] = question
+        left = time_left(question, self._clock.now())
+        lines = [f"? {title_of(question)}{f' ({left})' if left else ''}", text_of(question)]
+        if question.kind == "question":
+            lines += [f"  {number}. {one_line(option, 200)}" for number, option in enumerate(question.options, 1)]
+        self._line("\n".join([*lines, f"[{ways(question, self._me)}]"]))
+        self._streamed = False
+
+    def _beside(self, happened: TurnEvent | Acceptance) -> None:
+        """What happens beside the conversation."""
+        match happened:
+            case QuestionAsked():
+                self.asked(happened.question)
+            case QuestionAnswered():
+                self._answered(happened)
+            case TodosChanged():
+                self._todos(happened.todos)
+            case SessionForgotten():
+                self._line(f"[{FORGOTTEN}]")
+            case _:
                 pass
+
+    def _answered(self, answered: QuestionAnswered) -> None:
+        if question := self._asked.pop(answered.question_id, None):
+            outcome = decided(question, answered, self._me, self._clock.now())
+            below = f"\n{outcome.below}" if outcome.below else ""
+            self._line(f"[{outcome.sign} {title_of(question)} {outcome.words}]{below}")
+
+    def _todos(self, todos: Sequence[Todo]) -> None:
+        done = sum(todo.status == "completed" for todo in todos)
+        doing = next((f"; now: {todo.content}" for todo in todos if todo.status == "in_progress"), "")
+        if todos:
+            self._line(f"[{done} of {len(todos)} done{doing}]")
 
     def _result(self, finished: ToolFinished) -> None:
         lines = finished.content.splitlines()
@@ -123,10 +175,12 @@ async def converse(socket: Path, session: str, source: TextIO = sys.stdin, sink:
         sink.flush()
 
     async with attach(socket, session) as client:
-        view = PlainView(write)
+        view = PlainView(write, person_in(session))
         view.history(client.attached.history)
         write(printable(f"{client.attached.greeting}\n"))
         view.partial(client.attached.now.text)
+        for question in client.attached.now.questions:
+            view.asked(question)
         talk = _Talk(client, view, prompt=source.isatty(), write=write)
         await talk.run(_lines(source))
 
@@ -182,8 +236,8 @@ class _Talk:
                     self._idle.set()
                 self._show_prompt()
 
-    def _show_prompt(self) -> None:
-        if self._prompt and self._unanswered == 0:
+    def _show_prompt(self, *, waited_for: bool = False) -> None:
+        if self._prompt and (self._unanswered == 0 or waited_for):
             self._write(PROMPT)
 
 

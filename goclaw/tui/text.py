@@ -8,6 +8,8 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 
+FORGOTTEN = "This session was forgotten: nothing of what was said is kept."
+
 # Colours and cursor movements of a program's output, then its titles and clipboard requests.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 # Other control characters, direction overrides that let a text read differently from what it is, and lone surrogates.

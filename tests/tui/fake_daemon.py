@@ -13,8 +13,11 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from goclaw.bus import Bus
-from goclaw.clock import RealClock, SteppedClock
+from goclaw.clock import Clock, RealClock, SteppedClock
 from goclaw.events import (
+    ALLOW,
+    DENY,
+    GONE,
     LOCAL,
     Acceptance,
     AcceptKind,
@@ -26,10 +29,14 @@ from goclaw.events import (
     Outcome,
     Outline,
     Question,
+    QuestionAnswered,
+    QuestionAsked,
     SessionInfo,
     SessionNow,
     TextStreamed,
+    ThinkingStreamed,
     Todo,
+    TodosChanged,
     TranscriptRow,
     TurnEvent,
     TurnFinished,
@@ -51,19 +58,22 @@ COMMANDS = [
 class FakeGateway:
     """Keeps rows, takes every message, answers nothing by itself."""
 
-    def __init__(self) -> None:
-        self.bus = Bus(RealClock())
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.bus = Bus(clock)
         self.rows: list[MessageStored] = []
         self.heard: list[Inbound] = []
         """What was accepted, each once."""
         self.questions: list[Question] = []
+        self.late = False
+        """Whether messages are taken as answers to a question that is gone."""
         self.todos: tuple[Todo, ...] = ()
         self.known_sessions: list[SessionInfo] = []
         self.workspace: list[str] = []
         """Paths that `@` finds."""
         self.decided: list[tuple[str, str]] = []
         """Answers to questions, by their id."""
-        self.numbers = {"model": "scripted:model", "tokens": 12_345, "context_window": 200_000}
+        self.numbers: dict[str, Any] = {"model": "scripted:model", "tokens": 12_345, "context_window": 200_000}
 
     # What the server asks
 
@@ -73,6 +83,12 @@ class FakeGateway:
         self.heard.append(inbound)
         if inbound.text.startswith("/"):
             return Acceptance(AcceptKind.REPLY, text=f"Answer to {inbound.text}")
+        if self.late:
+            return Acceptance(AcceptKind.ANSWER, text=GONE)
+        for question in self.questions:
+            if question.kind == "question" and question.asker == inbound.actor.key:
+                self.close(question.id, inbound.text, inbound.actor.key)
+                return Acceptance(AcceptKind.ANSWER, text="Thank you.")
         return Acceptance(AcceptKind.TURN, inbound.id)
 
     def session_for(self, actor: Actor, session: str) -> str:
@@ -109,13 +125,16 @@ class FakeGateway:
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
         self.decided.append((question, answer))
-        return "Allowed." if answer == "allow" else "Denied."
+        if all(open_one.id != question for open_one in self.questions):
+            return GONE
+        self.close(question, answer, actor.key)
+        return "Allowed." if answer == ALLOW else "Denied." if answer == DENY else "Thank you."
 
     # What tests say for the agent
 
     def store(self, turn: str, message: Message, sender: str = "") -> MessageStored:
         """Put a row into the transcript without telling anybody."""
-        row = MessageStored(turn, SESSION, len(self.rows) + 1, message, 0.0, sender)
+        row = MessageStored(turn, SESSION, len(self.rows) + 1, message, self.clock.now(), sender)
         self.rows.append(row)
         return row
 
@@ -139,12 +158,34 @@ class FakeGateway:
         if not calls:
             self.bus.publish(TurnFinished(turn, SESSION, Outcome.ANSWERED, text))
 
+    def think(self, turn: str, *texts: str) -> None:
+        """The agent thinks."""
+        for text in texts:
+            self.bus.publish(ThinkingStreamed(turn, SESSION, text))
+
+    def ask(self, turn: str, question: Question) -> None:
+        """The turn waits for a person."""
+        self.questions.append(question)
+        self.bus.publish(QuestionAsked(turn, SESSION, question))
+
+    def close(self, question_id: str, answer: str, by: str) -> None:
+        """Somebody answered, or nobody in time."""
+        self.questions = [question for question in self.questions if question.id != question_id]
+        self.bus.publish(QuestionAnswered("", SESSION, question_id, answer, by))
+
+    def plan(self, turn: str, *todos: Todo) -> None:
+        """What is to be done."""
+        self.todos = todos
+        self.bus.publish(TodosChanged(turn, SESSION, todos))
+
 
 class Stage:
     """A terminal of some size before a daemon that can be taken away."""
 
-    def __init__(self, folder: Path) -> None:
-        self.gateway = FakeGateway()
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
+        """`clock`: of daemon and client alike; not given: the machine's own."""
+        self.clock = clock or RealClock()
+        self.gateway = FakeGateway(self.clock)
         self.place = Place(folder / "s", folder / "goclaw.log", folder)
 
     @asynccontextmanager
@@ -156,7 +197,7 @@ class Stage:
     @asynccontextmanager
     async def terminal(self, size: tuple[int, int] = (80, 24)) -> AsyncIterator["Screen"]:
         """The client, attached and at rest."""
-        terminal = Terminal(self.place, SESSION)
+        terminal = Terminal(self.place, SESSION, self.clock)
         async with terminal.run_test(size=size, notifications=True) as pilot:
             screen = Screen(pilot)
             if self.place.socket.exists():

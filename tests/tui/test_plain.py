@@ -1,25 +1,39 @@
 """How a conversation reads in plain lines."""
 
+import asyncio
+import io
+import os
+from pathlib import Path
+
 from goclaw.events import (
+    ALLOW,
+    DENY,
     Acceptance,
     AcceptKind,
     MessageStored,
     Notice,
     Outcome,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionForgotten,
     StreamRestarted,
     TextStreamed,
+    Todo,
+    TodosChanged,
     ToolFinished,
     ToolStarted,
     TurnEvent,
     TurnFinished,
 )
 from goclaw.messages import AssistantMessage, UserMessage
-from goclaw.tui.plain import PlainView
+from goclaw.tui.plain import PlainView, converse
+from tests.tui.fake_daemon import PATIENCE, SESSION, Stage
 
 
 def shown(*events: TurnEvent | Acceptance) -> str:
     written: list[str] = []
-    view = PlainView(written.append)
+    view = PlainView(written.append, "tui:me")
     for event in events:
         view.show(event)
     return "".join(written)
@@ -83,3 +97,85 @@ def test_history_shows_what_was_said() -> None:
         ]
     )
     assert "".join(written) == "› hi\nhello\n"
+
+
+def approval(expires_at: float | None = None) -> Question:
+    return Question(
+        "q1", "approval", "tui:me", "May exec run?", "It has network.", (ALLOW, DENY), expires_at=expires_at
+    )
+
+
+def test_an_approval_is_shown_with_the_commands_that_answer_it_and_its_end() -> None:
+    text = shown(
+        TextStreamed("t", "s", "I go."),
+        QuestionAsked("t", "s", approval(expires_at=0.0)),
+        QuestionAsked("t", "s", approval(expires_at=0.0)),
+        QuestionAnswered("t", "s", "q1", ALLOW, "telegram:5"),
+        QuestionAnswered("t", "s", "q1", ALLOW, "telegram:5"),
+    )
+    assert text.splitlines() == [
+        "I go.",
+        "? May exec run? (0 s left)",
+        "It has network.",
+        "[/approve q1 or /deny q1]",
+        "[✓ May exec run? allowed by telegram:5]",
+    ]
+
+
+def test_a_question_is_shown_with_its_options_and_its_answer() -> None:
+    text = shown(
+        QuestionAsked("t", "s", Question("q2", "question", "tui:me", "Colour", "Which?", ("red", "blue"))),
+        QuestionAnswered("t", "s", "q2", "one\ntwo", "tui:me"),
+    )
+    assert text.splitlines() == [
+        "? Colour",
+        "Which?",
+        "  1. red",
+        "  2. blue",
+        "[answer with a number or in your own words; /deny q2 leaves it open]",
+        "[✓ Colour answered by you]",
+        "one",
+        "two",
+    ]
+
+
+def test_what_is_to_be_done_is_a_line() -> None:
+    todos = (Todo("read", "completed"), Todo("write", "in_progress"), Todo("test"))
+    assert shown(TodosChanged("t", "s", todos), TodosChanged("t", "s", ())) == "[1 of 3 done; now: write]\n"
+
+
+def test_a_session_that_was_forgotten_says_so() -> None:
+    assert "was forgotten" in shown(SessionForgotten("s"))
+
+
+class Sink(io.StringIO):
+    """Where the lines go; tells when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grown = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self._grown.set()
+        return super().write(text)
+
+    async def until(self, words: str) -> None:
+        while words not in self.getvalue():
+            self._grown.clear()
+            await self._grown.wait()
+
+
+async def test_a_conversation_in_plain_lines_asks_and_takes_the_answer(tmp_path: Path) -> None:
+    stage, written = Stage(tmp_path), Sink()
+    source, typed = os.pipe()
+    async with asyncio.timeout(PATIENCE), stage.daemon() as daemon:
+        daemon.begin("t1", "paint it")
+        daemon.ask("t1", Question("q2", "question", SESSION, "Colour", "Which?", ("red", "blue")))
+        with os.fdopen(source) as lines, os.fdopen(typed, "w", buffering=1) as keyboard:
+            talking = asyncio.create_task(converse(stage.place.socket, SESSION, lines, written))
+            await written.until("1. red")
+            keyboard.write("red\n")
+            await written.until("red (you)")
+            keyboard.write("/quit\n")
+            await talking
+    assert "? Colour" in written.getvalue() and daemon.questions == []

@@ -26,6 +26,7 @@ from goclaw.events import (
     TurnFinished,
 )
 from goclaw.messages import AssistantMessage, ToolResult, UserMessage
+from goclaw.tui.text import FORGOTTEN
 from goclaw.tui.widgets.cards import Cards
 from goclaw.tui.widgets.entries import Answer, Note, Said
 from goclaw.tui.widgets.follow import FollowedScroll
@@ -40,7 +41,6 @@ MOST_ENTRIES = 80
 PRUNED = 30
 LOOK_SECONDS = 0.1
 """How often it is noticed which questions are in view."""
-FORGOTTEN = "This session was forgotten: nothing of what was said is kept."
 
 
 class Conversation(FollowedScroll):

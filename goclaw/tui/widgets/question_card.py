@@ -13,14 +13,13 @@ from textual.widget import Widget
 from goclaw.clock import Clock
 from goclaw.events import ALLOW, DENY, Question, QuestionAnswered
 from goclaw.tui.markdown import Document
-from goclaw.tui.text import one_line, printable, revealed
+from goclaw.tui.questions import Decided, decided, text_of, time_left, title_of, ways
+from goclaw.tui.text import printable
 
-SHORT_ANSWER = 60
-"""Characters of an answer that stands in the line of its question; a longer one stands below it."""
 KEYS = {ALLOW: "y", DENY: "n"}
 """The key for each option of an approval."""
-LAST_SECONDS = 90
-"""From here on the time that is left is said in seconds."""
+MEANWHILE = Decided("·", "answered meanwhile")
+"""Of a question that was open before a break and is not any more."""
 
 
 class QuestionCard(Widget):
@@ -48,7 +47,7 @@ class QuestionCard(Widget):
         self._me = me
         self._clock = clock
         self._document = Document()
-        self._document.append((revealed if self.is_approval else printable)(question.text))
+        self._document.append(text_of(question))
         self._said = ""
         """What became of the last try to answer."""
         self._outcome: list[Content] | None = None
@@ -84,7 +83,7 @@ class QuestionCard(Widget):
     def close(self, answered: QuestionAnswered | None = None) -> None:
         """Shrink to what was decided; None: it was decided while nobody looked."""
         if self.is_open:
-            self._outcome = self._decided(answered)
+            self._outcome = self._closed_lines(answered)
             self.add_class("-closed")
             self._redraw()
 
@@ -135,50 +134,23 @@ class QuestionCard(Widget):
 
     def _headline(self) -> Content:
         asked = self.question
+        left = time_left(asked, self._clock.now())
         return Content.assemble(
             ("? ", "bold $text-warning"),
-            (one_line(asked.title, 100), "bold"),
+            (title_of(asked), "bold"),
             ("" if self.is_mine else f"  for {printable(asked.asker)}", "$text-muted"),
-            (self._time_left(), "$text-muted"),
+            (f"  {left}" if left else "", "$text-muted"),
         )
 
-    def _time_left(self) -> str:
-        if self.question.expires_at is None:
-            return ""
-        left = max(0.0, self.question.expires_at - self._clock.now())
-        return f"  {left:.0f} s left" if left < LAST_SECONDS else f"  {left / 60:.0f} min left"
-
     def _how(self) -> str:
-        asked = self.question
+        words = ways(self.question, self._me)
         if self.is_approval:
-            return f"y or n while the input is empty, a click, or /approve {asked.id} and /deny {asked.id}"
-        if not self.is_mine:
-            return f"{printable(asked.asker)} is asked. " + ("A click answers for them." if asked.options else "")
-        words = "in your own words" if asked.free_text or not asked.options else ""
-        ways = [way for way in ("with a number" if asked.options else "", words) if way]
-        return f"Answer below {' or '.join(ways)}; /deny {asked.id} leaves it open"
+            return f"y or n while the input is empty, a click, or {words}"
+        return words if self.is_mine or not self.question.options else f"{words}; a click answers for them"
 
     # Closed
 
-    def _decided(self, answered: QuestionAnswered | None) -> list[Content]:
-        title = Content.styled(one_line(self.question.title, 100), "bold")
-        sign, words, below = self._outcome_of(answered)
-        lines = [Content.assemble((f"{sign} ", "bold"), title, f" {words}")]
-        return [*lines, *(Content(f"  {line}") for line in printable(below).splitlines())]
-
-    def _outcome_of(self, answered: QuestionAnswered | None) -> tuple[str, str, str]:
-        """A sign, what is said beside the title, and below it."""
-        if answered is None:
-            return "·", "Answered meanwhile", ""
-        by = "you" if answered.by == self._me else printable(answered.by)
-        if not answered.by:
-            expired = self.question.expires_at is not None and self._clock.now() >= self.question.expires_at
-            return "✗", "Nobody answered in time" if expired else "Not asked any more", ""
-        if self.is_approval:
-            allowed = answered.answer == ALLOW
-            return "✓" if allowed else "✗", f"{'Allowed' if allowed else 'Denied'} by {by}", ""
-        if not answered.answer:
-            return "✗", f"Left open by {by}", ""
-        if len(answered.answer) <= SHORT_ANSWER and "\n" not in answered.answer:
-            return "✓", f"{printable(answered.answer)} — {by}", ""
-        return "✓", f"answered by {by}", answered.answer
+    def _closed_lines(self, answered: QuestionAnswered | None) -> list[Content]:
+        outcome = decided(self.question, answered, self._me, self._clock.now()) if answered else MEANWHILE
+        line = Content.assemble((f"{outcome.sign} {title_of(self.question)}", "bold"), f"  {outcome.words}")
+        return [line, *(Content(f"  {line}") for line in outcome.below.splitlines())]

@@ -1,15 +1,25 @@
 """The line at the bottom: model, tokens, share of the context, cost, elapsed time, connection."""
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any
 
 from textual.content import Content
 from textual.widgets import Static
 
-from goclaw.tui.text import count, printable, seconds
+from goclaw.tui.text import count, one_line, printable, seconds
 
-NARROW = 100
-"""Columns below which the bar leaves out what is said elsewhere."""
+FEW_LETTERS = 24
+"""Of a model's name, where there is little room."""
+
+
+class Detail(IntEnum):
+    """How much the bar says: as much as fits, and the time always."""
+
+    ALL = 0
+    NO_SESSION = 1
+    SHORT = 2
+    FEW = 3
 
 
 class StatusBar(Static):
@@ -50,25 +60,37 @@ class StatusBar(Static):
         self._show()
 
     def _show(self) -> None:
+        shorter = (self._line(detail) for detail in Detail)
+        line = next((line for line in shorter if line.cell_length <= self.content_size.width), self._line(Detail.FEW))
+        # A new layout of everything for one line that keeps its height would cost thirty times as much.
+        self.update(line, layout=False)
+
+    def _line(self, detail: Detail) -> Content:
         connected = self._connection == "connected"
         sign = ("●", "$text-success") if connected else ("○", "$text-error")
         parts = [Content.assemble(sign, f" {self._connection}")]
-        if self.size.width >= NARROW or not self._numbers:
+        if detail is Detail.ALL or not self._numbers:
             parts.append(Content(printable(self._session)))
         if self._numbers:
-            parts += map(Content, self._figures())
+            parts += map(Content, self._figures(detail))
         if self._elapsed is not None:
             parts.append(Content.styled(seconds(self._elapsed), "$text-warning"))
-        # A new layout of everything for one line that keeps its height would cost thirty times as much.
-        self.update(Content(" │ ").join(parts), layout=False)
+        return Content(" │ ").join(parts)
 
-    def _figures(self) -> list[str]:
+    def _figures(self, detail: Detail) -> list[str]:
         tokens, window = int(self._numbers.get("tokens", 0)), int(self._numbers.get("context_window", 0))
-        figures = [printable(str(self._numbers.get("model", "")))]
-        figures.append(f"{count(tokens)} of {count(window)} tokens" if window else f"{count(tokens)} tokens")
-        if window:
-            figures.append(f"context {100 * tokens / window:.0f} %")
-        cost = self._numbers.get("cost")
-        if isinstance(cost, int | float):
-            figures.append(f"${cost:.2f}")
-        return figures
+        model = printable(str(self._numbers.get("model", "")))
+        share = f"{100 * tokens / window:.0f} %" if window else ""
+        if detail >= Detail.SHORT:
+            figures = [f"{count(tokens)} of {count(window)} ({share})" if window else f"{count(tokens)} tokens"]
+        else:
+            figures = [f"{count(tokens)} of {count(window)} tokens" if window else f"{count(tokens)} tokens"]
+            figures += [f"context {share}"] if window else []
+        if detail is Detail.FEW:
+            model = one_line(model.rpartition(":")[2], FEW_LETTERS)
+        return [model, *figures, *self._cost()]
+
+    def _cost(self) -> list[str]:
+        """What the session cost, with a `+` when the price of some answers is unknown."""
+        cost, spent = self._numbers.get("cost"), self._numbers.get("spent") or {}
+        return [f"${cost:.2f}{'+' if spent.get('unpriced') else ''}"] if isinstance(cost, int | float) else []

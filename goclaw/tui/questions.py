@@ -1,0 +1,70 @@
+"""Questions in words: how each is answered, and what was decided. For cards and for plain lines alike."""
+
+from dataclasses import dataclass
+
+from goclaw.events import ALLOW, Question, QuestionAnswered
+from goclaw.tui.text import one_line, printable, revealed
+
+SHORT_ANSWER = 60
+"""Characters of an answer that stands in the line of its question; a longer one stands below it."""
+LONGEST_TITLE = 100
+LAST_SECONDS = 90
+"""From here on the time that is left is said in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of a question."""
+
+    sign: str
+    """Tells yes from no without colours."""
+    words: str
+    """In few words, and by whom."""
+    below: str = ""
+    """An answer that needs lines of its own."""
+
+
+def title_of(question: Question) -> str:
+    """The title on one line."""
+    return one_line(question.title, LONGEST_TITLE)
+
+
+def text_of(question: Question) -> str:
+    """The text as Markdown. In a call that is to be approved nothing stays hidden."""
+    return revealed(question.text) if question.kind == "approval" else printable(question.text)
+
+
+def time_left(question: Question, now: float) -> str:
+    """How long an answer is waited for at `now` (epoch seconds); empty: for ever."""
+    if question.expires_at is None:
+        return ""
+    left = max(0.0, question.expires_at - now)
+    return f"{left:.0f} s left" if left < LAST_SECONDS else f"{left / 60:.0f} min left"
+
+
+def ways(question: Question, me: str) -> str:
+    """How `me` (an actor key) answers with words."""
+    if question.kind == "approval":
+        return f"/approve {question.id} or /deny {question.id}"
+    if question.asker != me:
+        return f"{printable(question.asker)} is asked"
+    words = "in your own words" if question.free_text or not question.options else ""
+    how = " or ".join(way for way in ("with a number" if question.options else "", words) if way)
+    return f"answer {how}; /deny {question.id} leaves it open"
+
+
+def decided(question: Question, answered: QuestionAnswered, me: str, now: float) -> Decided:
+    """What was decided, for `me` (an actor key) to read."""
+    by = "you" if answered.by == me else printable(answered.by)
+    answer = printable(answered.answer)
+    match question.kind, answer:
+        case _ if not answered.by:
+            expired = question.expires_at is not None and now >= question.expires_at
+            return Decided("✗", "nobody answered in time" if expired else "not asked any more")
+        case "approval", _:
+            return Decided("✓", f"allowed by {by}") if answer == ALLOW else Decided("✗", f"denied by {by}")
+        case _, "":
+            return Decided("✗", f"left open by {by}")
+        case _ if len(answer) > SHORT_ANSWER or "\n" in answer:
+            return Decided("✓", f"answered by {by}", answer)
+    return Decided("✓", f"{answer} ({by})")
