@@ -14,7 +14,7 @@ RUN uv pip install --python /app --compile-bytecode --no-deps --offline .
 FROM python:3.11-slim-bookworm
 RUN groupadd --gid 10001 goclaw \
     && useradd --uid 10001 --gid goclaw --home-dir /data --no-create-home --shell /usr/sbin/nologin goclaw \
-    && install --directory --owner=goclaw --group=goclaw --mode=0700 /data /data/state /data/workspace
+    && install --directory --owner=goclaw --group=goclaw --mode=0700 /data /data/state
 COPY --from=build /app /app
 # No bubblewrap: Docker's default profile forbids what it needs. Commands run in the Landlock broker instead.
 ENV PATH=/app/bin:$PATH \
@@ -23,7 +23,8 @@ ENV PATH=/app/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     GOCLAW_STATE_DIR=/data/state \
     GOCLAW_WORKSPACE=/data/workspace
-WORKDIR /data/workspace
+# Not the workspace: GoClaw makes it, with the first files of the agent in it.
+WORKDIR /data
 USER 10001:10001
 VOLUME /data
 STOPSIGNAL SIGTERM

@@ -38,11 +38,11 @@ def open_state(config: Config) -> Iterator[None]:
         raise StateError(
             f"{config.socket_path}: too long for a socket ({MAX_SOCKET_PATH} bytes); choose a shorter `state_dir`"
         )
+    make_private(folder)
     try:
-        make_private(folder)
         lock = os.open(lock_path(config), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise StateError(f"{folder}: cannot be used as state folder: {error.strerror}") from None
+        raise StateError(unusable(folder, error)) from None
     try:
         _lock(lock, folder)
         os.ftruncate(lock, 0)
@@ -90,8 +90,28 @@ def check_apart(state_dir: Path, workspace: Path) -> None:
         raise StateError(f"the workspace {workspace} lies inside {state_dir / private}; give the agent its own folder")
 
 
-def make_private(folder: Path) -> None:
-    """Make the state folder (mode 0700) if it is missing; one that is ours already is made private again."""
+def make_private(folder: Path, inner: str = "") -> None:
+    """Make the state folder (mode 0700) if it is missing; one that is ours already is made private again.
+
+    `inner` is a folder in it that is needed, too.
+
+    Raises:
+        StateError: it cannot be made or changed.
+    """
+    try:
+        _make_private(folder)
+        (folder / inner).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StateError(unusable(folder, error)) from None
+
+
+def unusable(folder: Path, error: OSError) -> str:
+    """Words for a state folder that cannot be used."""
+    remedy = f"; give it to the user who runs GoClaw (uid {os.geteuid()})" if isinstance(error, PermissionError) else ""
+    return f"{folder}: cannot be used as state folder: {error.strerror}{remedy}"
+
+
+def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = stat.S_IMODE(folder.stat().st_mode)
     # A folder with other content may belong to more than GoClaw (somebody's home): that one is left as it is.

@@ -12,7 +12,7 @@ import pytest
 
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
-from goclaw.state import LOCK_PAUSE_SECONDS, MAX_SOCKET_PATH, lock_path, open_state, running_pid
+from goclaw.state import LOCK_PAUSE_SECONDS, MAX_SOCKET_PATH, lock_path, make_private, open_state, running_pid
 
 HOLD = """
 import sys
@@ -50,6 +50,14 @@ def test_a_second_process_is_refused_with_the_pid_of_the_first_until_that_is_kil
 def test_the_same_process_is_refused_too(config: Config) -> None:
     with open_state(config), pytest.raises(StateError, match=str(os.getpid())), open_state(config):
         pytest.fail("opened twice")
+
+
+@pytest.mark.parametrize("name", ["state", "state/logs"])
+def test_a_state_folder_that_cannot_be_made_is_said_in_words(config: Config, name: str) -> None:
+    (config.state_dir.parent / name).parent.mkdir(exist_ok=True)
+    (config.state_dir.parent / name).write_text("a file in its place")
+    with pytest.raises(StateError, match=r"state: cannot be used as state folder: "):
+        make_private(config.state_dir, "logs")
 
 
 def test_somebody_who_only_looks_keeps_no_daemon_from_starting(config: Config) -> None:

@@ -30,8 +30,7 @@ async def start_in_background(config: Config, given: Options) -> None:
         StateError: it ended, or does not listen in time; the message has its last words.
     """
     output = output_path(config)
-    make_private(config.state_dir)
-    output.parent.mkdir(exist_ok=True, mode=0o700)
+    make_private(config.state_dir, output.parent.name)
     process = _spawn([*_program(given), "gateway"], output)
     deadline = time.monotonic() + START_SECONDS
     while not listens(config):

@@ -182,10 +182,7 @@ def _make_folders(folder: Path, undo: ExitStack) -> None:
 def _keep_private(state: Path) -> None:
     """A state folder that somebody made by hand is closed to others, as the daemon would."""
     if state.exists():
-        try:
-            make_private(state)
-        except OSError as error:
-            raise StateError(f"{shown_path(state)}: cannot be used as state folder: {error.strerror}") from None
+        make_private(state)
 
 
 def _files(answers: Answers, place: Place) -> Iterator[tuple[Path, str]]:
