@@ -23,6 +23,7 @@ import structlog
 from structlog.contextvars import get_contextvars
 
 from goclaw.config.schema import Config
+from goclaw.errors import StateError
 from goclaw.redact import mask, printable
 from goclaw.state import make_private
 
@@ -48,11 +49,16 @@ def open_logs(config: Config, terminal: TextIO | None) -> Iterator[None]:
     """Send every library's logs to the file, and to `terminal` if there is one, until the block ends.
 
     What was logged inside is written when the block has ended. The state folder is made if it is missing.
+
+    Raises:
+        StateError: the file cannot be written.
     """
     path = log_path(config)
-    make_private(config.state_dir)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+    make_private(config.state_dir, path.parent.name)
+    try:
+        file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+    except OSError as error:
+        raise StateError(f"{path}: cannot be written: {error.strerror}") from None
     file.setFormatter(_formatter(structlog.processors.JSONRenderer(serializer=_json)))
     queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
     listener = _Writer(queue, file, *_to_people(terminal))
