@@ -37,21 +37,31 @@ async def test_ctrl_c_hands_what_is_selected_to_the_terminal(tmp_path: Path) -> 
     assert [command for command in terminal.screen.commands if command.startswith("52;")] == [COPY]
 
 
-async def test_words_of_the_conversation_are_copied_as_they_were_written(tmp_path: Path) -> None:
+async def test_words_of_the_conversation_are_copied_as_they_stand(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon() as daemon, open_client(tmp_path) as terminal:
         daemon.begin("t1", "hello")
-        daemon.answer("t1", f"**{TEXT}**")
-        await terminal.until(TEXT)
+        daemon.stream("t1", "Not this. ", f"**{TEXT}**\n\n", "- and *this*\n- not that")
+        daemon.answer("t1", f"Not this. **{TEXT}**\n\n- and *this*\n- not that")
+        await terminal.until("not that")
         await terminal.rest(0.3)
-        line = next(at for at, line in enumerate(terminal.screen.lines(), 1) if TEXT in line)
-        first = terminal.screen.lines()[line - 1].index(TEXT) + 1
-        last = first + len(TEXT) - 1
-        await terminal.type(f"\x1b[<0;{first};{line}M\x1b[<32;{last};{line}M\x1b[<0;{last};{line}m")
-        await terminal.rest(0.2)
+        first, last = place_of(terminal, TEXT), place_of(terminal, "this\n")
+        await terminal.type(f"\x1b[<0;{first}M\x1b[<32;{last}M\x1b[<0;{last}m")
+        await terminal.rest(0.3)
+        assert terminal.screen.style_of(TEXT) != terminal.screen.style_of("Not this.")
         await terminal.type("\x03")
         await terminal.until("Copied.")
-    assert COPY in terminal.screen.commands
+    text = f"{TEXT}\n\n• and t"
+    assert f"52;c;{b64encode(text.encode()).decode()}" in terminal.screen.commands
+
+
+def place_of(terminal: Terminal, words: str) -> str:
+    """Column and row of the first letter, as the mouse tells them."""
+    for row, line in enumerate(terminal.screen.lines(), 1):
+        found = f"{line.split('│')[0].rstrip()}\n".find(words)
+        if found >= 0:
+            return f"{found + 1};{row}"
+    raise AssertionError(f"{words!r} is not on the screen:\n{terminal.text()}")
 
 
 async def test_more_than_terminals_take_is_refused_in_words(tmp_path: Path) -> None:

@@ -83,3 +83,17 @@ async def test_a_terminal_that_obeys_nothing_gets_plain_lines(tmp_path: Path) ->
         talk(daemon)
         await terminal.until("the end")
     assert b"\x1b" not in terminal.written
+
+
+async def test_light_and_dark_reach_every_line(tmp_path: Path) -> None:
+    stage = real_stage(tmp_path)
+    async with stage.daemon() as daemon, open_client(tmp_path) as terminal:
+        await terminal.until("connected")
+        talk(daemon)
+        await terminal.until("the end")
+        dark = [terminal.screen.style_of(words) for words in ("Heading", "print", "the end")]
+        await terminal.type("\x14")
+        await terminal.until_written(b"\x1b[?2026l")
+        await terminal.rest(0.5)
+        light = [terminal.screen.style_of(words) for words in ("Heading", "print", "the end")]
+    assert all(before != after for before, after in zip(dark, light, strict=True))

@@ -3,12 +3,12 @@
 from typing import Literal
 
 from textual.content import Content
-from textual.geometry import Size
 from textual.widgets import Static
 
 from goclaw.tui.markdown import Document
 from goclaw.tui.text import printable
 from goclaw.tui.widgets.growing import Growing
+from goclaw.tui.widgets.lined import Lined
 
 
 class Said(Static):
@@ -41,7 +41,7 @@ class Note(Static):
         super().__init__(Content(printable(text)), classes=f"-{kind}")
 
 
-class Answer(Growing):
+class Answer(Lined, Growing):
     """An answer of the agent, whole or growing."""
 
     DEFAULT_CSS = """
@@ -52,8 +52,9 @@ class Answer(Growing):
         super().__init__()
         self._document = Document()
         self._document.append(printable(text))
-        self._drawn: tuple[int, list[Content]] | None = None
+        self._wrapped: tuple[int, list[Content]] | None = None
         """A width and the lines for it."""
+        self._height = 0
 
     @property
     def source(self) -> str:
@@ -68,22 +69,17 @@ class Answer(Growing):
             self._document = Document()
         self.grow(whole[len(self.source) :])
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the text has at this width."""
-        return len(self._lines(width))
-
-    def render(self) -> Content:
-        """The lines."""
-        return Content("\n").join(self._lines(self.content_size.width))
+    def lines(self, width: int) -> list[Content]:
+        """The text as lines; those of finished blocks stay the same objects while it grows."""
+        if self._wrapped is None or self._wrapped[0] != width:
+            self._wrapped = (width, self._document.lines(width))
+        return self._wrapped[1]
 
     def grow(self, text: str) -> None:
-        """Paint what has gathered."""
+        """Paint what has gathered; the rest of the screen moves only when there are more lines than before."""
         if text:
             self._document.append(printable(text))
-        self._drawn = None
-        self.refresh(layout=True)
-
-    def _lines(self, width: int) -> list[Content]:
-        if self._drawn is None or self._drawn[0] != width:
-            self._drawn = (width, self._document.lines(width))
-        return self._drawn[1]
+        self._wrapped = None
+        height = len(self.lines(self.content_size.width))
+        self.refresh(layout=height != self._height)
+        self._height = height

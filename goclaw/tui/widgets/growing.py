@@ -5,10 +5,10 @@ import time
 
 from textual.widget import Widget
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.06, 1.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.08, 1.0
 """Seconds between two paintings of a growing text."""
-IDLE_SHARE = 10
-"""For each second of CPU that painting costs, this many are left to everything else."""
+IDLE_SHARE = 20
+"""For each second of CPU that painting costs, this many are left to everything else: five pictures a second or so."""
 
 
 class Growing(Widget):
