@@ -14,7 +14,7 @@ from pathlib import Path
 from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, SECRETS, USERS, WORKSPACE, WORKSPACES, Manifest
 from goclaw.backup.places import agent_folders, listed_users
 from goclaw.backup.ready import Ready, remove
-from goclaw.backup.settle import Settled, remember_taken_in, settle
+from goclaw.backup.settle import Settled, remember_replaced, settle
 from goclaw.backup.swap import leftovers, pending, swap
 from goclaw.backup.unpack import read_archive
 from goclaw.clock import Clock
@@ -123,7 +123,7 @@ class _Restoring:
         migrate(new)
         try:
             settled = settle(new, manifest.made_at, self._now)
-            waiting = remember_taken_in(new, old, self._now)
+            waiting = remember_replaced(new, old, self._now)
         except (sqlite3.Error, ValueError) as error:
             raise StateError(f"the database in the backup cannot be used: {error}") from error
         # The logs first: one belongs to the file that it was written for, and to no other.

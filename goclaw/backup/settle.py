@@ -37,6 +37,8 @@ _DROP = Statement(
     .values(state="failed", error=bindparam("reason"))
 )
 _TAKEN = Statement(select(inbox))
+_HIGHEST = Statement(select(func.coalesce(func.max(messages.c.id), 0)))
+_MARK = insert_into(messages, "id", "session", "turn", "step", "role", "text", "created_at")
 _REMEMBER = insert_into(
     inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True
 )
@@ -73,25 +75,31 @@ def settle(path: Path, made_at: float, now: float) -> Settled:
     return Settled(len(turns), dropped)
 
 
-def remember_taken_in(path: Path, replaced: Path, now: float) -> int | None:
-    """Let the database at `path` know, as done, the ids of all messages that the database `replaced` took in.
+def remember_replaced(path: Path, replaced: Path, now: float) -> int | None:
+    """Let the database at `path` know what the database `replaced` took in: the ids of all messages, as done.
 
-    Returns how many of those had not been answered yet; None when `replaced` cannot be read.
+    Numbers of rows that were used there are not used again (see `store.forgetting`): a terminal that comes back with
+    one of them must be told that it is gone, and not miss what else would have got that number.
+
+    Returns how many of those messages had not been answered yet; None when `replaced` cannot be read.
     """
     if not replaced.exists():
         return 0
     try:
         with closing(sqlite3.connect(f"{replaced.as_uri()}?mode=ro", uri=True)) as old:
             old.row_factory = sqlite3.Row
-            taken = _rows(old, _TAKEN())
+            taken, highest = _rows(old, _TAKEN()), _rows(old, _HIGHEST())[0][0]
     except sqlite3.Error:
         return None
     waiting = 0
     with _transaction(path) as connection:
         for row in taken:
-            values = {name: row[name] for name in ("id", "session", "kind", "body", "received_at")}
-            new = _run(connection, _REMEMBER(**values, state="done", ended_at=row["ended_at"] or now)).rowcount
-            waiting += new and row["state"] != "done"
+            values = {name: row[name] for name in ("id", "session", "kind", "received_at")}
+            # The words stay where they were: only the id must be known.
+            done = _REMEMBER(**values, body="", state="done", ended_at=row["ended_at"] or now)
+            waiting += _run(connection, done).rowcount and row["state"] != "done"
+        if highest > _rows(connection, _HIGHEST())[0][0]:
+            _run(connection, _MARK(id=highest, session="", turn="", step="", role="user", text="", created_at=now))
     return waiting
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from goclaw.errors import StateError
 from goclaw.store.database import BUSY_MS
+from goclaw.store.forgetting import HAS_MEDIA, media_of
 from goclaw.store.migrations import STEPS
 
 NEWEST = 1 + len(STEPS)
@@ -77,10 +78,11 @@ def refuse_newer(path: Path, version: int) -> None:
 
 
 def referred_media(path: Path) -> set[str]:
-    """Keys of the pictures that the conversations in a database refer to."""
+    """Keys of the pictures and files that the conversations and deliveries in a database refer to."""
     with closing(_read_only(path)) as connection:
-        rows = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL")
-        return {image[0] for row in rows for image in orjson.loads(row[0])}
+        images = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL").fetchall()
+        sent = connection.execute("SELECT body FROM deliveries WHERE instr(body, ?)", (HAS_MEDIA,)).fetchall()
+    return {key for row in images for key, _ in orjson.loads(row[0])} | media_of(row[0] for row in sent)
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

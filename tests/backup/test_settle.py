@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.backup.settle import Settled, remember_taken_in, settle
+from goclaw.backup.settle import Settled, remember_replaced, settle
 from goclaw.store.database import Bound
 from tests.backup.support import Home, promised, step, taken_in
 
@@ -54,7 +54,7 @@ def test_what_the_replaced_database_took_in_is_known_and_done(home: Home) -> Non
     other.say("hello")
     home.write(taken_in(1, "old", "done"), taken_in(2, "answered since", "done"), taken_in(3, "waiting", "new"))
     other.write(taken_in(1, "old", "done"))
-    assert remember_taken_in(other.database, home.database, MADE + 60) == 1
+    assert remember_replaced(other.database, home.database, MADE + 60) == 1
     assert other.rows("SELECT id, state FROM inbox ORDER BY id") == [
         ("telegram:1", "done"),
         ("telegram:2", "done"),
@@ -62,9 +62,21 @@ def test_what_the_replaced_database_took_in_is_known_and_done(home: Home) -> Non
     ]
     assert other.rows("SELECT id FROM inbox WHERE ended_at IS NULL") == []
     assert other.texts() == ["hello", "Answer to hello"]
+    assert other.rows("SELECT body FROM inbox WHERE id = 'telegram:2'") == [("",)]
+
+
+def test_numbers_of_rows_that_were_used_are_not_used_again(home: Home) -> None:
+    """A terminal that saw row 50 of the replaced state must not take a new row 50 for seen."""
+    other = Home(home.folder / "other")
+    other.say("hello")
+    ((highest,),) = home.rows("SELECT max(id) FROM messages")
+    assert remember_replaced(other.database, home.database, MADE) == 0
+    other.say("next")
+    assert other.rows("SELECT min(id) FROM messages WHERE turn = 'turn:next'") == [(highest + 1,)]
+    assert other.texts() == ["hello", "Answer to hello", "next", "Answer to next"]
 
 
 def test_a_replaced_database_that_is_missing_or_broken_is_no_hindrance(home: Home) -> None:
-    assert remember_taken_in(home.database, home.folder / "none.db", MADE) == 0
+    assert remember_replaced(home.database, home.folder / "none.db", MADE) == 0
     (home.folder / "broken.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
-    assert remember_taken_in(home.database, home.folder / "broken.db", MADE) is None
+    assert remember_replaced(home.database, home.folder / "broken.db", MADE) is None

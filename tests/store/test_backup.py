@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.codec import Codec
 from goclaw.errors import StateError
+from goclaw.events import Address, Delivery
 from goclaw.messages import Image, UserMessage
 from goclaw.store.backup import NEWEST, check_database, copy_database, referred_media
 from goclaw.store.database import Bound, Database, open_database
@@ -27,7 +29,7 @@ async def test_what_is_committed_is_in_the_copy_and_half_a_transaction_never_is(
     """Every transaction writes two rows; a copy that was made at any moment holds an even number of them."""
     async with open_database(tmp_path / "goclaw.db") as database:
         writing = asyncio.create_task(write_pairs(database, 400))
-        copies = []
+        copies: list[Path] = []
         while not writing.done():
             copies.append(tmp_path / f"copy-{len(copies)}.db")
             assert await asyncio.to_thread(copy_database, tmp_path / "goclaw.db", copies[-1]) == NEWEST
@@ -71,7 +73,19 @@ async def test_what_was_deleted_is_not_in_a_copy(tmp_path: Path, database: Datab
 async def test_pictures_of_conversations_are_found(tmp_path: Path, database: Database) -> None:
     await database.write(*said("look", images=(Image("a" * 64, "image/png"), Image("b" * 64, "image/png"))))
     await database.write(*said("again", images=(Image("a" * 64, "image/png"),)), *said("nothing to see"))
-    assert referred_media(tmp_path / "goclaw.db") == {"a" * 64, "b" * 64}
+    await database.write(sent("c" * 64), sent(None))
+    assert referred_media(tmp_path / "goclaw.db") == {"a" * 64, "b" * 64, "c" * 64}
+
+
+def sent(media: str | None) -> Bound:
+    """The row of a delivery."""
+    delivery = Delivery(f"d:{media}", Address("telegram", "5"), "hello", media=media)
+    row = {"id": delivery.id, "body": Codec[Delivery](Delivery).to_json(delivery)}
+    return Bound(
+        "INSERT INTO deliveries (id, channel, chat, body, state, created_at) "
+        "VALUES (:id, 'telegram', '5', :body, 'sent', 1)",
+        row,
+    )
 
 
 def test_no_database_is_said_in_words(tmp_path: Path) -> None:
