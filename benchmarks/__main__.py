@@ -11,7 +11,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import containment, journal, memory, overhead, processor, responsiveness, starting, throughput
+from benchmarks import (
+    containment,
+    journal,
+    memory,
+    opening,
+    overhead,
+    processor,
+    responsiveness,
+    starting,
+    streaming,
+    throughput,
+)
 from benchmarks.figures import Figure, Json, Options
 from benchmarks.stage import ROOT
 
@@ -30,6 +41,11 @@ BENCHMARKS: Mapping[str, Measure] = {
     "journal": journal.measure_journal,
     "exec": containment.measure_exec,
     "lag": responsiveness.measure_lag,
+    "tui": opening.measure_ready,
+    "tui-history": opening.measure_long_session,
+    "tui-stream": streaming.measure_stream,
+    "tui-lag": streaming.measure_stream_lag,
+    "commands": opening.measure_commands,
 }
 
 

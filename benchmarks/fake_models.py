@@ -18,6 +18,8 @@ class FakeModels:
     """Answers every request with the same number of deltas, and keeps what its own part of the time was."""
 
     deltas: int = 4
+    pieces: list[str] = field(default_factory=list)
+    """What the deltas say instead, one each."""
     think: float = 0.0
     """Seconds before the first delta."""
     pause: float = 0.0
@@ -28,7 +30,12 @@ class FakeModels:
     @property
     def text(self) -> str:
         """The whole answer."""
-        return (WORD * self.deltas).strip()
+        return "".join(self.said).strip()
+
+    @property
+    def said(self) -> list[str]:
+        """What each delta says."""
+        return self.pieces or [WORD] * self.deltas
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """`/v1/chat/completions` and `/v1/messages`."""
@@ -36,10 +43,10 @@ class FakeModels:
         router.add_post("/v1/messages", self._messages)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        pieces = [chat_chunk({"content": WORD}) for _ in range(self.deltas)]
+        pieces = [chat_chunk({"content": piece}) for piece in self.said]
         end = [
             chat_chunk({}, finish="stop"),
-            chat_chunk(None, usage={"prompt_tokens": 100, "completion_tokens": self.deltas}),
+            chat_chunk(None, usage={"prompt_tokens": 100, "completion_tokens": len(pieces)}),
             b"data: [DONE]\n\n",
         ]
         return await self._stream(request, [chat_chunk({"role": "assistant", "content": ""})], pieces, end)
@@ -51,13 +58,16 @@ class FakeModels:
             frame("message_start", {"message": {**message, "stop_reason": None, "usage": usage}}),
             frame("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}),
         ]
-        delta = frame("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": WORD}})
+        pieces = [
+            frame("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": piece}})
+            for piece in self.said
+        ]
         end = [
             frame("content_block_stop", {"index": 0}),
-            frame("message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": self.deltas}}),
+            frame("message_delta", {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": len(pieces)}}),
             frame("message_stop", {}),
         ]
-        return await self._stream(request, begin, [delta] * self.deltas, end)
+        return await self._stream(request, begin, pieces, end)
 
     async def _stream(
         self, request: web.Request, begin: list[bytes], pieces: list[bytes], end: list[bytes]

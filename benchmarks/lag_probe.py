@@ -1,7 +1,7 @@
 """`python -m benchmarks.lag_probe --config FILE gateway`: the daemon with a watch on its event loop.
 
-The watch asks to be woken every few milliseconds and notes how much later it was. At the end it writes the lateness of
-every time, in milliseconds, to `lag.json` beside the configuration.
+The watch asks to be woken every few milliseconds and notes how much later it was. At the end it writes every time, on
+the machine's monotonic clock, and its lateness in milliseconds to `lag.json` beside the configuration.
 """
 
 import asyncio
@@ -19,21 +19,27 @@ INTERVAL = 0.005
 
 async def watched(path: Path) -> None:
     """Serve until SIGTERM, then write what was seen."""
-    lateness: list[float] = []
-    watch = asyncio.create_task(look(lateness))
+    looks: list[tuple[float, float]] = []
+    watch = asyncio.create_task(look(looks))
     try:
         await serve(load_config(path).config)
     finally:
         watch.cancel()
-        path.with_name("lag.json").write_text(json.dumps(lateness), "utf-8")
+        path.with_name("lag.json").write_text(json.dumps(looks), "utf-8")
 
 
-async def look(lateness: list[float]) -> None:
+def lateness_in(config: Path, since: float = 0.0, until: float = float("inf")) -> list[float]:
+    """What the watch has written, of the looks that began in this time."""
+    looks: list[tuple[float, float]] = json.loads(config.with_name("lag.json").read_text("utf-8"))
+    return [late for began, late in looks if since <= began <= until]
+
+
+async def look(looks: list[tuple[float, float]]) -> None:
     """Note how late the loop wakes us."""
     while True:
-        began = time.perf_counter()
+        began = time.monotonic()
         await asyncio.sleep(INTERVAL)
-        lateness.append(1000 * (time.perf_counter() - began - INTERVAL))
+        looks.append((began, 1000 * (time.monotonic() - began - INTERVAL)))
 
 
 if __name__ == "__main__":

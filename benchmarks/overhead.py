@@ -33,7 +33,9 @@ async def measure_long(options: Options) -> list[Figure]:
         with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as name:
             async with open_world() as world:
                 path, config = prepare(Path(name), world.url, wire)
-                await write_history(config.database_path, LONG_PEOPLE, LONG_HISTORY)
+                await write_history(
+                    config.database_path, [f"telegram:{person}" for person in LONG_PEOPLE], LONG_HISTORY
+                )
                 async with open_daemon(world, path):
                     await overheads(world, LONG_PEOPLE, 3)
                     times = range(options.times(ROUNDS))

@@ -1,10 +1,10 @@
 """Whether one conversation holds up the others: how late the event loop is while fifty chats talk at once."""
 
-import json
 import tempfile
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
+from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import PEOPLE, open_daemon, open_world, prepare
 
 MESSAGES = 20
@@ -18,6 +18,6 @@ async def measure_lag(options: Options) -> list[Figure]:
             async with open_daemon(world, path, module="benchmarks.lag_probe"):
                 await world.talk(PEOPLE[:1], 1)
                 await world.talk(PEOPLE, options.times(MESSAGES))
-        lateness: list[float] = json.loads(path.with_name("lag.json").read_text("utf-8"))
+        lateness = lateness_in(path)
     detail = {"looks": len(lateness), "p50": round(percentile(lateness, 50), 2), "max": round(max(lateness), 2)}
     return [Figure("event loop lateness under full load, p99", "ms", percentile(lateness, 99), 50, detail=detail)]

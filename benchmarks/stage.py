@@ -40,9 +40,11 @@ class World:
     url: str
     http: aiohttp.ClientSession
 
-    async def model(self, *, deltas: int = 4, think: float = 0.0, pause: float = 0.0) -> None:
+    async def model(
+        self, *, deltas: int = 4, pieces: Sequence[str] = (), think: float = 0.0, pause: float = 0.0
+    ) -> None:
         """How the model answers from now on."""
-        await self._post("model", {"deltas": deltas, "think": think, "pause": pause})
+        await self._post("model", {"deltas": deltas, "pieces": list(pieces), "think": think, "pause": pause})
 
     async def talk(self, people: Sequence[int], messages: int, text: str = "What do you think of this?") -> Json:
         """See `fake_world`. Fails when a reply was not the model's whole answer."""
@@ -71,6 +73,8 @@ class Daemon:
     process: psutil.Process
     started: float
     """When it was started, on the machine's monotonic clock."""
+    config: Path
+    """Its configuration; the state folder is where that is."""
 
     def family(self) -> list[psutil.Process]:
         """The daemon and its children."""
@@ -130,24 +134,28 @@ def prepare(folder: Path, url: str, wire: str) -> tuple[Path, Config]:
     return path, Config.model_validate(content)
 
 
+def environment_of(config: Path) -> dict[str, str]:
+    """What the daemon and its clients get of the environment: little, and a home of their own."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+    return kept | {"HOME": str(config.parent), "PYTHONPATH": str(ROOT)}
+
+
 @asynccontextmanager
 async def open_daemon(world: World, config: Path, *, module: str = "goclaw") -> AsyncIterator[Daemon]:
     """Start the daemon and wait for its first poll; end it with SIGTERM."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-    environment = kept | {"HOME": str(config.parent), "PYTHONPATH": str(ROOT)}
     command = [PYTHON, "-m", module, "--config", str(config), "gateway"]
     said = config.parent / "output.txt"
     with said.open("wb") as output:
         started = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *command, cwd=config.parent, env=environment, stdout=output, stderr=output
+            *command, cwd=config.parent, env=environment_of(config), stdout=output, stderr=output
         )
     try:
         while (await world.state())["first_poll"] is None:
             if process.returncode is not None or time.monotonic() - started > START_SECONDS:
                 raise RuntimeError(f"the daemon did not start:\n{said.read_text('utf-8')}")
             await asyncio.sleep(0.02)
-        yield Daemon(psutil.Process(process.pid), started)
+        yield Daemon(psutil.Process(process.pid), started, config)
     finally:
         await end(process)
 
