@@ -25,6 +25,7 @@ from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.health.disk import DiskGauge
 from goclaw.llm.base import ModelPorts
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
@@ -38,6 +39,7 @@ from goclaw.sessions.greeting import greeting
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.sessions.status import Details
 from goclaw.state import check_apart, open_state
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
@@ -103,6 +105,7 @@ class Ground:
     database: Database
     environment: Environment
     ports: ModelPorts
+    disk: DiskGauge
     vitals: Callable[[], Mapping[str, str]]
     """What whoever runs the daemon has to add to its status: name and text."""
 
@@ -198,6 +201,7 @@ async def _open_ground(
         database=database,
         environment=environment,
         ports=ModelPorts(http, environment.blobs.get, clock),
+        disk=DiskGauge(config, clock),
         vitals=vitals,
     )
 
@@ -259,14 +263,15 @@ def _rights(app: App, actor: Actor) -> str:
     return f"Role: {'admin' if app.ground.access.is_admin(actor) else 'user'}\nTools: {tools}"
 
 
-def _details(app: App, session: str) -> Mapping[str, str]:
-    """More lines for the status of a session."""
+async def _details(app: App, session: str) -> Details:
+    """More for the status of a session."""
     lines = {name.capitalize(): channel.health() for name, channel in app.channels.items()}
     lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
-    lines |= app.ground.vitals()
+    disk = await app.ground.disk.use()
+    lines |= {"Disk": disk.text(), **app.ground.vitals()}
     if app.ground.users.problem:
         lines["Users"] = f"users.json is broken, the last good version is in force: {app.ground.users.problem}"
-    return lines
+    return Details(lines, {"disk": disk.numbers()})
 
 
 def _gateway(app: App) -> Gateway:

@@ -146,7 +146,7 @@ class Gateway:
 
     async def status(self, session: str) -> Mapping[str, Any]:
         sessions = self._ports.command_ports.sessions
-        status = await sessions.status(session, self._ports.command_ports.details(session))
+        status = await sessions.status(session, await self._ports.command_ports.details(session))
         health = sessions.compactor.health
         return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
 

@@ -11,7 +11,7 @@ always a kill: nothing is wound down, nothing more is written.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,7 @@ from goclaw.plugins import load
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.sessions.status import Details
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
 from goclaw.store.settings import Settings
@@ -83,9 +84,11 @@ class Core:
         """Wait until nothing is left to do, or the process is dead."""
         quiet = asyncio.ensure_future(self._quiet())
         dead = asyncio.ensure_future(self.database.dead.wait())
-        done, pending = await asyncio.wait({quiet, dead}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
+        try:
+            done, _ = await asyncio.wait({quiet, dead}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            quiet.cancel()
+            dead.cancel()
         assert done, "the core does not come to rest"
 
     async def _quiet(self) -> None:
@@ -186,8 +189,8 @@ def gateway_of(
 ) -> Gateway:
     """The gateway, wired as `app` does it."""
 
-    def details(session: str) -> Mapping[str, str]:
-        return {"Queue": f"{engine.waiting(session)} waiting"}
+    async def details(session: str) -> Details:
+        return Details({"Queue": f"{engine.waiting(session)} waiting"})
 
     ports = CommandPorts(
         sessions=sessions,

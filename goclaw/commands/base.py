@@ -1,12 +1,13 @@
 """What a slash command is, and what it may use."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from goclaw.clock import Clock
 from goclaw.engine.base import Engine
 from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
 from goclaw.sessions.service import Sessions
+from goclaw.sessions.status import Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,8 @@ class CommandPorts:
     clock: Clock
     visible: Callable[[Actor], Sequence[CommandInfo]]
     """The commands that an actor may use."""
-    details: Callable[[str], Mapping[str, str]]
-    """More lines for the status of a session: channels, queue, users file."""
+    details: Callable[[str], Awaitable[Details]]
+    """More for the status of a session: channels, queue, users file, disk."""
     report: Callable[[Inbound, str], Awaitable[None]]
     """Send a later answer to where a command came from."""
     rights: Callable[[Actor], str]

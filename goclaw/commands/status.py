@@ -5,7 +5,7 @@ from goclaw.commands.base import Command, CommandContext, Reply
 
 async def _status(context: CommandContext) -> Reply:
     ports = context.ports
-    status = await ports.sessions.status(context.session, ports.details(context.session))
+    status = await ports.sessions.status(context.session, await ports.details(context.session))
     return Reply(status.text(ports.sessions.compactor.health, ports.clock))
 
 

@@ -44,7 +44,7 @@ from goclaw.sessions.models import Models
 from goclaw.sessions.questions import Questions, TurnQuestions
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.state import Contexts, Session
-from goclaw.sessions.status import SessionStatus
+from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Bound
@@ -148,8 +148,8 @@ class Sessions:
         todos = (await self.contexts.session(key)).todos
         return replace(self._ports.bus.now(key), questions=self.questions.of(key), todos=todos)
 
-    async def status(self, key: str, details: Mapping[str, str]) -> SessionStatus:
-        """A session's state; `details` are lines that others know."""
+    async def status(self, key: str, details: Details) -> SessionStatus:
+        """A session's state; `details` is what others know."""
         session = await self.contexts.session(key)
         models = self._ports.models
         try:

@@ -1,7 +1,7 @@
 """The text of `/status` and the numbers behind it. The first lines are those of the tools contract, to the letter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from goclaw.clock import Clock
@@ -11,6 +11,16 @@ from goclaw.store.spending import Spent
 
 SMALL = 0.01
 """US dollars below which cents say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What others know of the daemon at one moment."""
+
+    lines: Mapping[str, str]
+    """For people, in a block of their own: name and text."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """For machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +38,7 @@ class SessionStatus:
     model: str
     spent: Spent
     queue_mode: QueueMode
-    details: Mapping[str, str]
-    """More lines, in a block of their own: name and text."""
+    details: Details
 
     def text(self, health: CompactionHealth, clock: Clock) -> str:
         """What `/status` prints."""
@@ -48,7 +57,7 @@ class SessionStatus:
 
     def _queue_lines(self) -> Sequence[str]:
         mode = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
-        return [f"  {name}: {text}" for name, text in {**self.details, **mode}.items()]
+        return [f"  {name}: {text}" for name, text in {**self.details.lines, **mode}.items()]
 
     def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
         if not self.ollama_configured:
@@ -94,7 +103,8 @@ class SessionStatus:
                 "failures": health.failures,
                 "last_attempt": health.last_attempt,
             },
-            "details": dict(self.details),
+            "details": dict(self.details.lines),
+            **self.details.numbers,
         }
 
 
