@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -161,3 +162,15 @@ async def test_a_turn_that_failed_says_why_in_the_log(home: Installation, telegr
     (end,) = await eventually(lambda: logged(home, "turn failed in"))
     assert end["level"] == "warning" and end["session"] == "telegram:5"
     assert sent.text.split()[0] in end["event"]
+
+
+async def test_the_status_says_what_the_disk_holds_in_words_and_in_numbers(bare: Installation) -> None:
+    await bare.start()
+    (bare.state / "blobs" / "media").mkdir(parents=True, exist_ok=True)
+    (bare.state / "blobs" / "media" / "picture").write_bytes(b"x" * 2_000_000)
+    numbers = json.loads((await bare.run("status", "--json")).out)["disk"]
+    assert numbers["media"] == 2_000_000
+    assert numbers["database"] > 0 and numbers["logs"] > 0 and numbers["free"] > 0
+    said = (await bare.run("send", "/status")).out
+    assert re.search(r"\n  Disk: [\d.]+ [kM]B database, 2\.0 MB media, [\d.]+ kB logs; [\d.,]+ [MG]B free", said)
+    assert await bare.stop() == 0
