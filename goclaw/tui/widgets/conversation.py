@@ -4,7 +4,7 @@ It keeps what is on the screen in step with the daemon: each row is shown once, 
 event, or both; what was streamed gives way to the row that it became.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual.message import Message as TextualMessage
 from textual.widget import Widget
@@ -68,16 +68,23 @@ class Conversation(FollowedScroll):
         self._last_text = ""
         """The last answer of the turn: what its end need not repeat."""
         self._last_row = 0
+        self.first_row = 1
+        """The oldest row that is known here; those before it are `OlderWanted`."""
 
     def on_mount(self) -> None:
         """Look after the questions while there are some."""
         super().on_mount()
         self._questions_looked_at = self.set_interval(LOOK_SECONDS, self._look_at_questions, pause=True)
 
-    @property
-    def first_row(self) -> int:
-        """The oldest row on the screen."""
-        return min(self._rows.values(), default=self._last_row + 1)
+    async def enter(self, me: str, waiting: Mapping[str, str]) -> None:
+        """Another session, in which the person is `me`; `waiting` are messages for it, by turn, that nobody took."""
+        await self._stream.drop()
+        self._waiting.clear()
+        await self._clear()
+        self.questions.enter(me)
+        self.has_older, self._last_text = False, ""
+        for turn, text in waiting.items():
+            await self.say(turn, text)
 
     # What comes from the daemon
 
@@ -87,12 +94,14 @@ class Conversation(FollowedScroll):
         if not resumed:
             await self._clear()
             self.has_older = more
+            self.first_row = history[0].row if history else 1
         await self._add([entry for row in history for entry in await self._row(row)])
         await self._ask(self.questions.sync(now.questions))
         if now.thinking:
             await self._stream.think(now.thinking, is_open=self._cards.are_open, is_timed=False)
         if now.text:
             await self._stream.write(now.text)
+        self.look_soon()
 
     async def show(self, event: TurnEvent) -> None:
         """One event."""
@@ -125,11 +134,14 @@ class Conversation(FollowedScroll):
     async def prepend(self, rows: Sequence[MessageStored], *, more: bool) -> None:
         """Rows from before the oldest on the screen, oldest first."""
         self.has_older = more
-        cards, first_row, entries = self._cards.older(), self.first_row, list[Widget]()
-        for row in rows:
-            if row.row < first_row:
-                entries += self._keep(row, entries_of(row, cards))
+        if not rows or rows[-1].row >= self.first_row:
+            return  # asked for before the screen began anew
+        self.first_row = rows[0].row
+        cards = self._cards.older()
+        entries = [entry for row in rows for entry in self._keep(row, entries_of(row, cards))]
         self._cards.adopt(cards)
+        if not entries and more:
+            self.post_message(self.OlderWanted())  # nothing but results of what is older still
         first, height = next(iter(self.children), None), self.virtual_size.height
         await self.mount_all(entries, before=first)
 
@@ -138,6 +150,7 @@ class Conversation(FollowedScroll):
 
         if not self.end_in_view:
             self.call_after_refresh(keep_place)
+        self.look_soon()
 
     # What comes from the person
 
@@ -255,6 +268,7 @@ class Conversation(FollowedScroll):
         ]
         for entry in oldest:
             self._rows.pop(entry, None)
+        self.first_row = min(self._rows.values(), default=self._last_row + 1)
         self.has_older = True
         await self.remove_children(oldest)
 
@@ -264,7 +278,7 @@ class Conversation(FollowedScroll):
         self._rows.clear()
         self._cards.clear()
         self.questions.clear()
-        self._last_row = 0
+        self._last_row, self.first_row = 0, 1
 
 
 def entries_of(row: MessageStored, cards: Cards) -> list[Widget]:

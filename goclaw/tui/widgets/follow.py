@@ -41,14 +41,17 @@ class FollowedScroll(VerticalScroll):
         super().watch_scroll_y(old_value, new_value)
         if self.has_older and new_value < old_value and new_value <= NEAR_TOP:
             self.post_message(self.OlderWanted())
-        self._look_soon()
+        self.look_soon()
 
     def watch_virtual_size(self) -> None:
         """The same when something was added."""
-        self._look_soon()
+        self.look_soon()
 
-    def _look_soon(self) -> None:
-        """Once what is going on has come to rest: while the end is being followed it is always out of view a little."""
+    def look_soon(self) -> None:
+        """Notice whether the view is full and where the end is, once what is going on has come to rest.
+
+        While the end is being followed it is always out of view a little.
+        """
         if not self._looking:
             self._looking = True
             self.set_timer(LOOK_SECONDS, self._look)

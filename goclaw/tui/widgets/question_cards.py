@@ -22,6 +22,11 @@ class QuestionCards:
         self._seen: dict[str, float] = {}
         """Since when a question has been in view."""
 
+    def enter(self, me: str) -> None:
+        """Another session, in which the person is `me`."""
+        self._me = me
+        self.clear()
+
     @property
     def open(self) -> list[QuestionCard]:
         """The cards whose questions wait for an answer."""
