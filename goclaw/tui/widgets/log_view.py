@@ -35,7 +35,8 @@ class LogView(RichLog):
         self._width = 0
 
     def on_mount(self) -> None:
-        """Begin to follow."""
+        """Begin to follow, and keep to the end when the view becomes lower."""
+        self.anchor()
         self._follow()
 
     def on_resize(self, event: events.Resize) -> None:
