@@ -33,11 +33,16 @@ def home(context: typer.Context) -> None:
     talk_here(loaded.config)
 
 
-def talk_here(config: Config, session: str = "", *, plain: bool = False, mouse: bool = True) -> None:
+def talk_here(
+    config: Config, session: str = "", *, plain: bool = False, mouse: bool = True, pick: bool = False
+) -> None:
     """Talk in `session` (empty: the person's own) in this terminal, or in plain lines where there is none.
 
+    `pick` begins with the list of sessions, which plain lines do not have.
+
     Raises:
-        StateError: no daemon answers, or it went away under a conversation in plain lines.
+        StateError: no daemon answers, or it went away under a conversation in plain lines; or the session is not open
+            to the person.
     """
     if plain or not _is_terminal():
         try:
@@ -47,7 +52,7 @@ def talk_here(config: Config, session: str = "", *, plain: bool = False, mouse: 
         if sys.stdin.isatty():
             say(goodbye(session))
     else:
-        _open_terminal(config, session, mouse=mouse)
+        _open_terminal(config, session, mouse=mouse, pick=pick)
 
 
 def own_session() -> str:
@@ -68,16 +73,17 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
-def _open_terminal(config: Config, session: str, *, mouse: bool) -> None:
+def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool) -> None:
     # Nothing that is made until the first picture becomes garbage; looking for some costs a tenth of the start.
     gc.disable()
     from goclaw.tui.app import Place, open_terminal
 
     place = Place(config.socket_path, config.state_dir / "logs" / "goclaw.log", config.state_dir)
-    farewell = asyncio.run(open_terminal(place, session or own_session(), mouse=mouse))
+    farewell = asyncio.run(open_terminal(place, session or own_session(), mouse=mouse, pick=pick))
     for text in farewell.unsent:
         say(f"not sent: {text}")
-    say(goodbye(session, runs=farewell.connected))
+    last = farewell.session or session
+    say(goodbye("" if last == own_session() else last, runs=farewell.connected))
 
 
 def _run_here(loaded: Loaded, given: Options) -> None:

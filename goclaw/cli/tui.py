@@ -14,8 +14,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def tui(
     context: typer.Context,
     session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+    pick: Annotated[bool, typer.Option("--pick", help="Begin with the list of conversations.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Plain lines, as pipes get them.")] = False,
     mouse: Annotated[bool, typer.Option(help="Whether the mouse folds cards and scrolls.")] = True,
 ) -> None:
     """Talk to the agent in this terminal."""
-    talk_here(load(context).config, session, plain=plain, mouse=mouse)
+    talk_here(load(context).config, session, plain=plain, mouse=mouse, pick=pick)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual import events, work
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
@@ -21,13 +21,16 @@ from textual.widgets import Static
 from goclaw.clock import Clock, RealClock
 from goclaw.tui import clipboard, colourless
 from goclaw.tui.approving import Approving
+from goclaw.tui.editor import EditorError, edit, editor_of
 from goclaw.tui.incoming import FIRST_ROWS, OLDER_ROWS, Incoming, Parts
 from goclaw.tui.link import Link, person_in
 from goclaw.tui.recall import FILE, Recall
+from goclaw.tui.switching import Switching
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.follow import FollowedScroll
 from goclaw.tui.widgets.log_view import LogView
+from goclaw.tui.widgets.picker import SessionPicker
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.status_bar import StatusBar
@@ -35,6 +38,7 @@ from goclaw.tui.widgets.todo_panel import TodoPanel
 from goclaw.wire import MAX_FRAME, AskFiles, AskOlder
 
 LEAVE = ("/quit", "/exit")
+PICK = "/sessions"
 LAYOUTS = ("-split", "-chat", "-log")
 ASK_SECONDS = 3.0
 """How long a second Ctrl+C leaves, and `Ctrl+C again` is read."""
@@ -60,6 +64,8 @@ class Farewell:
     connected: bool
     unsent: tuple[str, ...]
     """Messages that no daemon has taken."""
+    session: str = ""
+    """The one that was shown at last."""
 
 
 class _Main(Screen[None]):
@@ -92,6 +98,7 @@ class Terminal(App[Farewell]):
         Binding("ctrl+l", "layout", "Layout", priority=True),
         Binding("ctrl+o", "fold", "Open or close the tool cards", priority=True),
         Binding("ctrl+n", "todos", "Open or close the list of what is to be done", priority=True),
+        Binding("ctrl+g", "edit", "Write in your editor", priority=True),
         Binding("ctrl+t", "theme", "Light or dark", priority=True),
         Binding("ctrl+end", "jump", "To the end", priority=True),
         Binding("pageup", "page(-1)", "Page up", priority=True),
@@ -99,7 +106,8 @@ class Terminal(App[Farewell]):
         Binding("escape", "stop", "Stop the turn"),
     ]
 
-    def __init__(self, place: Place, session: str, clock: Clock | None = None) -> None:
+    def __init__(self, place: Place, session: str, clock: Clock | None = None, *, pick: bool = False) -> None:
+        """`pick`: begin with the list of sessions."""
         super().__init__(ansi_color=True if colourless.is_wanted() else None)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
         self._recall = Recall(place.state_dir / FILE)
@@ -114,13 +122,15 @@ class Terminal(App[Farewell]):
         self._approving = Approving(self._link, self._conversation, self._prompt, clock)
         parts = Parts(self._conversation, self._todos, self._completion, self._prompt, self._bar)
         self._incoming = Incoming(self._link, parts, self._approving, clock)
+        self._switching = Switching(place.socket, self._link, self._incoming, self._conversation, clock)
+        self._pick_at_once = pick
         self._asked_at = float("-inf")
         self._layout = 0
 
     @property
     def failure(self) -> Exception | None:
         """What ended the program against its will."""
-        return self._exception
+        return self._exception or self._switching.refusal
 
     def get_default_screen(self) -> Screen[None]:
         """The screen of the conversation."""
@@ -142,16 +152,14 @@ class Terminal(App[Farewell]):
         self.screen.add_class(LAYOUTS[0])
         self._prompt.focus()
         self._load_recall()
-        self._attend()
+        self._switching.start()
+        if self._pick_at_once:
+            self._switching.pick()
         self.set_interval(1.0, self._incoming.tick)
 
     @work
     async def _load_recall(self) -> None:
         await asyncio.to_thread(self._recall.load)
-
-    @work
-    async def _attend(self) -> None:
-        await self._link.run(self._incoming)
 
     # What comes from the person
 
@@ -159,6 +167,9 @@ class Terminal(App[Farewell]):
         """Send; while a turn runs the message waits for it at the daemon."""
         if submitted.text in LEAVE:
             self._leave()
+            return
+        if submitted.text == PICK:
+            self._switching.pick()
             return
         if self._approving.confirms(submitted.text):
             return
@@ -239,7 +250,7 @@ class Terminal(App[Farewell]):
             self._leave()
         else:
             self._asked_at = time.monotonic()
-            unsent = len(self._link.unsent())
+            unsent = len(self._switching.unsent())
             lost = f" {unsent} message(s) were not sent." if unsent else ""
             self.notify(f"Ctrl+C again leaves; the daemon goes on.{lost}", timeout=ASK_SECONDS)
 
@@ -264,6 +275,26 @@ class Terminal(App[Farewell]):
         """Stop the turn, if one runs."""
         if self._incoming.running and self._link.connected:
             self._link.submit("/stop")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """While the list of sessions is open, nothing happens behind it."""
+        return action == "quit" or not isinstance(self.screen, SessionPicker)
+
+    @work(group="edit", exclusive=True)
+    async def action_edit(self) -> None:
+        """Write on in the person's editor. What happens meanwhile is shown afterwards."""
+        text = self._prompt.whole_text
+        try:
+            command = editor_of()
+            # The loop goes on, but nothing may be painted: the thread that writes to the terminal has ended.
+            with self.batch_update(), self.suspend():
+                edited = await edit(text, command)
+        except (EditorError, SuspendNotSupported) as error:
+            self.notify(str(error), severity="error")
+            return
+        self._prompt.edited(text, edited.text)
+        if edited.problem:
+            self.notify(edited.problem, severity="error")
 
     def action_layout(self) -> None:
         """Chat and log, chat alone, log alone."""
@@ -307,13 +338,17 @@ class Terminal(App[Farewell]):
         self._close_messages_no_wait()
 
     def _leave(self) -> None:
-        self.exit(Farewell(self._link.connected, tuple(self._link.unsent())))
+        self.exit(Farewell(self._link.connected, tuple(self._switching.unsent()), self._link.session))
 
 
-async def open_terminal(place: Place, session: str, *, mouse: bool = True) -> Farewell:
-    """Talk in `session` until the person leaves."""
+async def open_terminal(place: Place, session: str, *, mouse: bool = True, pick: bool = False) -> Farewell:
+    """Talk in `session`, or in what is picked, until the person leaves.
+
+    Raises:
+        StateError: the session is not open to the person.
+    """
     colourless.drop_empty_wish()
-    terminal = Terminal(place, session)
+    terminal = Terminal(place, session, pick=pick)
     farewell = await terminal.run_async(mouse=mouse)
     if terminal.failure is not None:
         raise terminal.failure

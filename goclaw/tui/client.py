@@ -36,6 +36,10 @@ Received = TurnEvent | Accepted | Status | Older | Sessions | Files | Refused
 """What comes from the daemon after `Attached`."""
 
 
+class Refusal(StateError):
+    """The daemon does not do what it was asked for; the message has its reason."""
+
+
 class Client:
     """One attached connection. Made by `attach`. One task at a time may read from it."""
 
@@ -46,7 +50,11 @@ class Client:
         self.attached: Attached
 
     async def open(self, session: str, after: int, limit: int) -> None:
-        """Say which session; `attached` holds the answer."""
+        """Say which session; `attached` holds the answer.
+
+        Raises:
+            Refusal: the daemon does not open that session to this person.
+        """
         await self._send(Attach(session.encode(errors="replace").decode(), after, limit))
         self.attached = await self._expect(Attached)
 
@@ -126,7 +134,7 @@ class Client:
             if isinstance(frame, kind):
                 return frame
             if isinstance(frame, Refused):
-                raise StateError(f"the daemon refused: {frame.reason}")
+                raise Refusal(f"the daemon refused: {frame.reason}")
             self._early.append(frame)
         raise StateError("the daemon closed the connection")
 
@@ -136,6 +144,7 @@ async def attach(path: Path, session: str, *, after: int = 0, limit: int = 50) -
     """Attach to `session` at the daemon whose socket is at `path`.
 
     Raises:
+        Refusal: the daemon does not open that session to this person.
         StateError: no daemon answers there.
     """
     connector = aiohttp.UnixConnector(str(path))

@@ -1,6 +1,7 @@
 """What comes from the daemon, brought onto the screen. It decides what is shown; the widgets decide how."""
 
 import gc
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from goclaw.clock import Clock
@@ -18,7 +19,7 @@ from goclaw.events import (
 )
 from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
-from goclaw.tui.link import Link, turn_of
+from goclaw.tui.link import Link, person_in, turn_of
 from goclaw.tui.text import one_line
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
@@ -64,6 +65,18 @@ class Incoming:
         """Whether a turn runs."""
         return self._running_since is not None
 
+    async def enter(self, session: str, waiting: Mapping[str, str]) -> None:
+        """Another session: nothing of the one before stays. `waiting`: as in `Link.enter`."""
+        self._approving.lost()
+        self._set_running(False)
+        self._thinking = False
+        self._parts.todos.show(())
+        self._parts.prompt.border_subtitle = ""
+        self._parts.bar.enter(session)
+        self._parts.bar.connection("connecting")
+        await self._parts.conversation.enter(person_in(session), {turn_of(key): waiting[key] for key in waiting})
+        self.say_doing()
+
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands."""
         parts, now = self._parts, attached.now
@@ -108,6 +121,11 @@ class Incoming:
         self._parts.bar.connection("reconnecting" if self._greeted else "no daemon")
         unsent = len(self._link.unsent())
         self._parts.prompt.border_subtitle = f"{unsent} not sent yet" if unsent else ""
+
+    async def refused(self, reason: str) -> None:
+        """The session is not open to the person any more."""
+        await self.lost(reason)
+        self._parts.bar.connection("not allowed")
 
     def tick(self) -> None:
         """A second has gone by."""

@@ -6,20 +6,27 @@ carry ids, so the daemon takes none twice.
 
 import asyncio
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from goclaw.errors import StateError
 from goclaw.events import MessageStored, SessionForgotten
 from goclaw.supervise import background
-from goclaw.tui.client import Client, Received, attach
+from goclaw.tui.client import Client, Received, Refusal, attach
 from goclaw.users import login_name
 from goclaw.wire import Accepted, Attached, ClientFrame, Decide
 
 RETRY_SECONDS = 0.5
 """Between two tries to reach the daemon; on this machine a try costs next to nothing."""
+REFUSED_SECONDS = 5.0
+"""Between two tries to enter a session that is not open to us: users.json may change, but not because we ask."""
 MISSED_ROWS = 5_000
 """Rows that are fetched after a break. Who missed more starts anew from the last ones."""
+
+
+_Outgoing = asyncio.Queue[str | ClientFrame]
 
 
 class Watcher(Protocol):
@@ -37,6 +44,10 @@ class Watcher(Protocol):
         """The connection broke or could not be made."""
         ...
 
+    async def refused(self, reason: str) -> None:
+        """The session is not open to this person."""
+        ...
+
 
 class Link:
     """Attaches, listens and sends. `run` does the work; the other methods may be called at any time."""
@@ -48,9 +59,25 @@ class Link:
         self._last_row = 0
         self._waiting: dict[str, str] = {}
         """Messages that the daemon has not acknowledged, by id, in order."""
-        self._outgoing: asyncio.Queue[str | ClientFrame] = asyncio.Queue()
+        self._outgoing: _Outgoing = asyncio.Queue()
         """Ids of messages to send, and frames that are sent once or not at all."""
         self.connected = False
+
+    @property
+    def session(self) -> str:
+        """The session that is asked for; the daemon may know it under another name."""
+        return self._session
+
+    def enter(self, session: str, waiting: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """Be a link to another session from the next `run` on; the one before must be cancelled in the same breath.
+
+        `waiting` are messages for it that no daemon has taken. Returns those of the session before, by their ids: they
+        belong there and nowhere else.
+        """
+        left, self._waiting = self._waiting, dict(waiting)
+        self._session, self._last_row, self._outgoing = session, 0, asyncio.Queue()
+        self.connected = False
+        return left
 
     def submit(self, text: str) -> str:
         """Send `text` now, or as soon as there is a daemon; returns the id of the turn that it may become."""
@@ -77,6 +104,10 @@ class Link:
         """The texts that no daemon has taken yet."""
         return list(self._waiting.values())
 
+    def waiting(self) -> dict[str, str]:
+        """The same, by the ids of their messages."""
+        return dict(self._waiting)
+
     def refused(self, message_id: str) -> str | None:
         """Give up the message with this id; returns its text, None when there is no such message."""
         return self._waiting.pop(message_id, None)
@@ -87,6 +118,10 @@ class Link:
             try:
                 await self._attend(watcher)
                 reason = "the daemon ended"
+            except Refusal as refusal:
+                await watcher.refused(str(refusal))
+                await asyncio.sleep(REFUSED_SECONDS)
+                continue
             except StateError as error:
                 reason = str(error)
             self.connected = False
@@ -104,7 +139,7 @@ class Link:
                 self._outgoing.put_nowait(message_id)
             self.connected = True
             await watcher.attached(client.attached, resumed=resumed)
-            async with background(self._send(client), "sending"):
+            async with background(_send(client, self._outgoing, self._waiting), "sending"):
                 async for received in client.received():
                     if isinstance(received, MessageStored):
                         self._saw([received])
@@ -117,16 +152,18 @@ class Link:
     def _saw(self, rows: list[MessageStored]) -> None:
         self._last_row = max([self._last_row, *(row.row for row in rows)])
 
-    async def _send(self, client: Client) -> None:
-        try:
-            while True:
-                outgoing = await self._outgoing.get()
-                if not isinstance(outgoing, str):
-                    await client.ask(outgoing)
-                elif outgoing in self._waiting:
-                    await client.submit(self._waiting[outgoing], outgoing)
-        except StateError:
-            return  # whoever reads the connection notices, too, and attaches anew
+
+async def _send(client: Client, outgoing: "_Outgoing", waiting: Mapping[str, str]) -> None:
+    """Send what comes; bound to one connection, so that nothing reaches a session that it was not meant for."""
+    try:
+        while True:
+            next_one = await outgoing.get()
+            if not isinstance(next_one, str):
+                await client.ask(next_one)
+            elif next_one in waiting:
+                await client.submit(waiting[next_one], next_one)
+    except StateError:
+        return  # whoever reads the connection notices, too, and attaches anew
 
 
 def turn_of(message_id: str) -> str:

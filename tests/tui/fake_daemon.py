@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 
 from goclaw.bus import Bus
 from goclaw.clock import Clock, RealClock, SteppedClock
+from goclaw.errors import AccessDenied, StateError
 from goclaw.events import (
     ALLOW,
     DENY,
@@ -31,6 +32,7 @@ from goclaw.events import (
     Question,
     QuestionAnswered,
     QuestionAsked,
+    SessionForgotten,
     SessionInfo,
     SessionNow,
     TextStreamed,
@@ -62,13 +64,18 @@ class FakeGateway:
         self.clock = clock
         self.bus = Bus(clock)
         self.rows: list[MessageStored] = []
+        self._stored = 0
         self.heard: list[Inbound] = []
         """What was accepted, each once."""
         self.questions: list[Question] = []
+        self.refuses: set[str] = set()
+        """Texts that are not taken."""
         self.late = False
         """Whether messages are taken as answers to a question that is gone."""
         self.todos: tuple[Todo, ...] = ()
         self.known_sessions: list[SessionInfo] = []
+        self.closed: set[str] = set()
+        """Sessions that the person may not read."""
         self.workspace: list[str] = []
         """Paths that `@` finds."""
         self.decided: list[tuple[str, str]] = []
@@ -78,6 +85,8 @@ class FakeGateway:
     # What the server asks
 
     async def accept(self, inbound: Inbound) -> Acceptance:
+        if inbound.text in self.refuses:
+            raise StateError("no room for more")
         if any(heard.id == inbound.id for heard in self.heard):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         self.heard.append(inbound)
@@ -92,6 +101,8 @@ class FakeGateway:
         return Acceptance(AcceptKind.TURN, inbound.id)
 
     def session_for(self, actor: Actor, session: str) -> str:
+        if session in self.closed:
+            raise AccessDenied(f"{session} is not a session of {actor.key}")
         return session
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
@@ -103,7 +114,8 @@ class FakeGateway:
     async def history(
         self, session: str, after: int = 0, limit: int = 200, before: int | None = None
     ) -> Sequence[MessageStored]:
-        return [row for row in self.rows if row.row > after and (before is None or row.row < before)][-limit:]
+        rows = [row for row in self.rows if row.session == session]
+        return [row for row in rows if row.row > after and (before is None or row.row < before)][-limit:]
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
         return ()
@@ -132,15 +144,16 @@ class FakeGateway:
 
     # What tests say for the agent
 
-    def store(self, turn: str, message: Message, sender: str = "") -> MessageStored:
+    def store(self, turn: str, message: Message, sender: str = "", session: str = SESSION) -> MessageStored:
         """Put a row into the transcript without telling anybody."""
-        row = MessageStored(turn, SESSION, len(self.rows) + 1, message, self.clock.now(), sender)
+        self._stored += 1
+        row = MessageStored(turn, session, self._stored, message, self.clock.now(), sender)
         self.rows.append(row)
         return row
 
-    def tell(self, turn: str, message: Message, sender: str = "") -> None:
+    def tell(self, turn: str, message: Message, sender: str = "", session: str = SESSION) -> None:
         """Put a row into the transcript and tell whoever watches."""
-        self.bus.publish(self.store(turn, message, sender))
+        self.bus.publish(self.store(turn, message, sender, session))
 
     def begin(self, turn: str, text: str, sender: str = "tui:me") -> None:
         """A turn begins."""
@@ -157,6 +170,11 @@ class FakeGateway:
         self.tell(turn, AssistantMessage(text, calls))
         if not calls:
             self.bus.publish(TurnFinished(turn, SESSION, Outcome.ANSWERED, text))
+
+    def forget(self) -> None:
+        """The transcript is deleted; numbers of rows are never used again."""
+        self.rows.clear()
+        self.bus.publish(SessionForgotten(SESSION))
 
     def think(self, turn: str, *texts: str) -> None:
         """The agent thinks."""
@@ -195,13 +213,15 @@ class Stage:
             yield self.gateway
 
     @asynccontextmanager
-    async def terminal(self, size: tuple[int, int] = (80, 24)) -> AsyncIterator["Screen"]:
-        """The client, attached and at rest."""
-        terminal = Terminal(self.place, SESSION, self.clock)
+    async def terminal(
+        self, size: tuple[int, int] = (80, 24), *, ready: str = "12.3k of 200k tokens", pick: bool = False
+    ) -> AsyncIterator["Screen"]:
+        """The client, attached and at rest: the bar has the numbers."""
+        terminal = Terminal(self.place, SESSION, self.clock, pick=pick)
         async with terminal.run_test(size=size, notifications=True) as pilot:
             screen = Screen(pilot)
             if self.place.socket.exists():
-                await screen.until("12.3k of 200k tokens")
+                await screen.until(ready)
             yield screen
 
 

@@ -19,6 +19,7 @@ class Notes:
         self.rows: list[int] = []
         self.resumed: list[bool] = []
         self.accepted: list[str] = []
+        self.refusals: list[str] = []
         self._changed = asyncio.Event()
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
@@ -36,9 +37,13 @@ class Notes:
     async def lost(self, reason: str) -> None:
         self._changed.set()
 
-    async def until(self, rows: int = 0, accepted: int = 0) -> None:
+    async def refused(self, reason: str) -> None:
+        self.refusals.append(reason)
+        self._changed.set()
+
+    async def until(self, rows: int = 0, accepted: int = 0, refusals: int = 0) -> None:
         async with asyncio.timeout(PATIENCE):
-            while len(self.rows) < rows or len(self.accepted) < accepted:
+            while len(self.rows) < rows or len(self.accepted) < accepted or len(self.refusals) < refusals:
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -90,3 +95,42 @@ async def test_what_is_decided_without_a_connection_is_not_decided_later(tmp_pat
         await notes.until(accepted=2)
         assert daemon.decided == [("q2", "deny")]
     assert notes.accepted[1] == decision
+
+
+async def test_a_session_that_is_not_open_is_said_and_not_stormed(tmp_path: Path) -> None:
+    stage, notes = Stage(tmp_path), Notes()
+    stage.gateway.closed = {"telegram:5"}
+    link = Link(stage.place.socket, "telegram:5", limit=10)
+    async with stage.daemon(), background(link.run(notes), "link"):
+        await notes.until(refusals=1)
+    assert notes.refusals[0].startswith("the daemon refused: denied: telegram:5 is not a session of tui:")
+    assert not link.connected
+
+
+async def test_what_was_left_behind_is_not_sent_to_the_next_session(tmp_path: Path) -> None:
+    stage, notes = Stage(tmp_path), Notes()
+    stage.gateway.store("t", UserMessage("other"), session="tui:other")
+    link = Link(stage.place.socket, SESSION, limit=10)
+    link.submit("for me")
+
+    left = link.enter("tui:other")
+    link.submit("for the other")
+
+    assert list(left.values()) == ["for me"] and link.unsent() == ["for the other"]
+    async with stage.daemon() as daemon, background(link.run(notes), "link"):
+        await notes.until(rows=1, accepted=1)
+    assert [(heard.session, heard.text) for heard in daemon.heard] == [("tui:other", "for the other")]
+
+
+async def test_a_session_that_is_left_forgets_what_it_saw(tmp_path: Path) -> None:
+    stage, notes = Stage(tmp_path), Notes()
+    stage.gateway.store("t", UserMessage("other"), session="tui:other")
+    stage.gateway.store("t", UserMessage("mine"))
+    link = Link(stage.place.socket, SESSION, limit=10)
+    async with stage.daemon():
+        async with background(link.run(notes), "link"):
+            await notes.until(rows=1)
+        link.enter("tui:other")
+        async with background(link.run(notes), "link"):
+            await notes.until(rows=2)
+    assert notes.rows == [2, 1] and notes.resumed == [False, False]

@@ -72,6 +72,14 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    def edited(self, before: str, after: str) -> None:
+        """`before` was edited elsewhere and is `after` now; what came into the input meanwhile stays, below it."""
+        if after == before:
+            return
+        meanwhile = "" if self.whole_text == before else self.whole_text
+        self._pastes.clear()
+        self.put(f"{after}\n{meanwhile}" if meanwhile else after)
+
     def complete(self) -> None:
         """Put what is highlighted in the list in the place of what was begun."""
         self._offer()

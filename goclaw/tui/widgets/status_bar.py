@@ -44,6 +44,11 @@ class StatusBar(Static):
         """Leave out or add what the width allows."""
         self._show()
 
+    def enter(self, session: str) -> None:
+        """Another session; its numbers come later."""
+        self._session, self._numbers = session, {}
+        self._show()
+
     def numbers(self, numbers: Mapping[str, Any]) -> None:
         """The numbers of `/status`."""
         self._numbers = numbers

@@ -1,0 +1,133 @@
+"""Which session the terminal shows, and the way to another one."""
+
+import asyncio
+from pathlib import Path
+
+from textual.worker import Worker
+
+from goclaw.clock import Clock
+from goclaw.errors import StateError
+from goclaw.tui.client import Received
+from goclaw.tui.incoming import Incoming
+from goclaw.tui.leftover import Leftover
+from goclaw.tui.link import Link
+from goclaw.tui.widgets.conversation import Conversation
+from goclaw.tui.widgets.entries import Note
+from goclaw.tui.widgets.picker import SessionPicker
+from goclaw.wire import AskSessions, Attached, Sessions
+
+
+class Switching:
+    """Implements `link.Watcher`: what concerns the choice of a session it does itself, the rest goes to `Incoming`."""
+
+    def __init__(self, socket: Path, link: Link, incoming: Incoming, conversation: Conversation, clock: Clock) -> None:
+        self._socket = socket
+        self._link = link
+        self._incoming = incoming
+        self._conversation = conversation
+        self._clock = clock
+        self._attending: Worker[None] | None = None
+        self._going = asyncio.Lock()
+        self._home = ""
+        """The last session that was open to the person; empty: none yet."""
+        self._shown = ""
+        """The key under which the daemon knows the session that is shown."""
+        self._is_shut = False
+        self._picker: SessionPicker | None = None
+        self._left: dict[str, tuple[Leftover, Worker[None]]] = {}
+        """By session: what is on its way to where the terminal was before."""
+        self.refusal: StateError | None = None
+        """Why the very first session was not open to the person."""
+
+    def start(self) -> None:
+        """Attach; nothing is waited for."""
+        self._attending = self._conversation.run_worker(self._link.run(self), name="attending")
+
+    def unsent(self) -> list[str]:
+        """The texts that no daemon has taken yet, with their sessions where these are not shown."""
+        elsewhere = [
+            f"(to {session}) {text}" for session, (left, _) in self._left.items() for text in left.link.unsent()
+        ]
+        return [*self._link.unsent(), *elsewhere]
+
+    def pick(self) -> None:
+        """Let the person choose a session."""
+        self._picker = SessionPicker(self._shown or self._link.session, self._clock)
+        self._conversation.app.push_screen(self._picker, self._picked)
+        self._link.ask(AskSessions())
+
+    def go(self, session: str) -> None:
+        """Show another session, as soon as may be."""
+        self._conversation.run_worker(self._go(session), name=f"going to {session}")
+
+    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+        """The connection stands."""
+        was_at, self._home = self._home, self._link.session
+        self._shown, self._is_shut = attached.session, False
+        await self._incoming.attached(attached, resumed=resumed)
+        if was_at not in ("", self._home):
+            await self._conversation.note(Note(f"This is the session {attached.session}. /sessions lists them all."))
+        if self._picker is not None and not self._picker.has_sessions:
+            self._link.ask(AskSessions())
+
+    async def received(self, received: Received) -> None:
+        """Something came."""
+        if not isinstance(received, Sessions):
+            await self._incoming.received(received)
+        elif self._picker is not None:
+            self._picker.show(received.sessions)
+
+    async def lost(self, reason: str) -> None:
+        """The connection broke; the link goes on trying."""
+        await self._incoming.lost(reason)
+
+    async def refused(self, reason: str) -> None:
+        """The session is not open to the person: back to where it was; at the very start there is no such place."""
+        session = self._link.session
+        sentence = f"The session {session} is not open to you: {reason}"
+        if not self._home:
+            self.refusal = StateError(f"{sentence}. `goclaw tui --pick` lists those that are.")
+            self._conversation.app.exit()
+        elif self._home != session:
+            self._conversation.notify(sentence, severity="error")
+            self.go(self._home)
+        else:
+            await self._incoming.refused(reason)
+            if not self._is_shut:
+                self._is_shut = True
+                await self._conversation.note(Note(f"{sentence}. What is typed now waits.", "error"))
+
+    def _picked(self, session: str | None) -> None:
+        self._picker = None
+        if session and session != self._shown:
+            self.go(session)
+
+    async def _go(self, session: str) -> None:
+        async with self._going:
+            if session == self._link.session:
+                return
+            waiting = self._take_back(session)
+            before, left = self._link.session, self._link.enter(session, waiting)
+            if self._attending is not None:
+                self._attending.cancel()
+            if left:
+                self._deliver(before, left)
+            await self._incoming.enter(session, waiting)
+            self.start()
+
+    def _take_back(self, session: str) -> dict[str, str]:
+        """What was on its way to a session goes there by the link that shows it."""
+        if session not in self._left:
+            return {}
+        leftover, delivering = self._left.pop(session)
+        delivering.cancel()
+        return leftover.link.waiting()
+
+    def _deliver(self, session: str, waiting: dict[str, str]) -> None:
+        leftover = Leftover(self._socket, session, waiting, self._conversation.notify)
+        delivering = self._conversation.run_worker(self._delivered(leftover), name=f"what is left for {session}")
+        self._left[session] = (leftover, delivering)
+
+    async def _delivered(self, leftover: Leftover) -> None:
+        await leftover.deliver()
+        del self._left[leftover.link.session]

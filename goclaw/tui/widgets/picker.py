@@ -1,0 +1,157 @@
+"""The list of sessions to choose from, above everything else. It knows only what it is given."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from goclaw.clock import Clock, ago
+from goclaw.events import SessionInfo
+from goclaw.tui.text import one_line, printable
+from goclaw.wire import LONGEST_NAME
+
+OWN_KIND = "tui:"
+"""What the keys of sessions begin with that are made here."""
+_LONGEST_KEY, _LONGEST_TITLE = 28, 80
+"""Characters that are shown."""
+
+
+class SessionPicker(ModalScreen[str]):
+    """Ends with the key of a session, or with nothing (Esc)."""
+
+    DEFAULT_CSS = """
+    SessionPicker { align: center middle; }
+    SessionPicker > Vertical {
+        width: 100%; max-width: 110; height: auto; max-height: 90%;
+        padding: 0 1; margin: 0 2; border: round $accent; border-title-color: $foreground; background: $surface;
+    }
+    SessionPicker Input { margin: 0 0 1 0; background: $surface; }
+    SessionPicker OptionList {
+        height: auto; max-height: 18; border: none; padding: 0; background: $surface;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    SessionPicker .hint { color: $text-muted; margin: 1 0 0 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Close"),
+        Binding("ctrl+c", "leave", "Close", priority=True),
+        Binding("up", "move(-1)", "The one above"),
+        Binding("down", "move(1)", "The one below"),
+        Binding("pageup", "move(-10)", "Further up"),
+        Binding("pagedown", "move(10)", "Further down"),
+    ]
+
+    def __init__(self, current: str, clock: Clock) -> None:
+        super().__init__()
+        self._current = current
+        self._clock = clock
+        self._sessions: Sequence[SessionInfo] | None = None
+        self._input = Input(placeholder="Type to find a session, or a name for a new one", compact=True)
+        self._list = OptionList()
+        self._list.can_focus = False
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether the list has come."""
+        return self._sessions is not None
+
+    def compose(self) -> ComposeResult:
+        """A line to type in, the list, and what the keys do."""
+        with Vertical() as box:
+            box.border_title = "Sessions"
+            yield self._input
+            yield self._list
+            yield Static("Enter opens · Esc closes · type a new name to begin a session", classes="hint")
+
+    def on_mount(self) -> None:
+        """Show what is known."""
+        self._input.focus()
+        self._fill()
+
+    def show(self, sessions: Sequence[SessionInfo]) -> None:
+        """The sessions, the latest first."""
+        self._sessions = sessions
+        if self.is_mounted:
+            self._fill()
+
+    def on_input_changed(self) -> None:
+        """Show what fits what is typed."""
+        self._fill()
+
+    def on_input_submitted(self, submitted: Input.Submitted) -> None:
+        """Enter."""
+        submitted.stop()
+        self._choose()
+
+    def on_option_list_option_selected(self, selected: OptionList.OptionSelected) -> None:
+        """A click on a line."""
+        selected.stop()
+        self._choose()
+
+    def action_move(self, step: int) -> None:
+        """Highlight another line."""
+        if self._list.option_count:
+            at = (self._list.highlighted or 0) + step
+            self._list.highlighted = max(0, min(at, self._list.option_count - 1))
+
+    def action_leave(self) -> None:
+        """Close without a choice."""
+        self.dismiss(None)
+
+    def _choose(self) -> None:
+        chosen = self._list.highlighted_option
+        if chosen is not None and chosen.id is not None and not chosen.disabled:
+            self.dismiss(chosen.id)
+
+    def _fill(self) -> None:
+        known = self._sessions or ()
+        options = _lines(_found(known, self._input.value), self._current, self._clock.now())
+        key = new_key(self._input.value)
+        if key and key not in [info.key for info in known]:
+            options.append(Option(Content.assemble("  new session ", (printable(key), "bold")), id=key))
+        if not options:
+            nothing = "Nothing was said yet." if self.has_sessions else "Waiting for the daemon …"
+            options.append(Option(Content.styled(nothing, "$text-muted"), disabled=True))
+        self._list.clear_options()
+        self._list.add_options(options)
+        self._list.highlighted = 0
+
+
+def new_key(typed: str) -> str:
+    """The key of the session that `typed` names, empty when it cannot be one: `tui:` and the words joined by `-`."""
+    name = "-".join(typed.removeprefix(OWN_KIND).split())
+    key = f"{OWN_KIND}{name}"
+    return key if name and name.isprintable() and len(key) <= LONGEST_NAME else ""
+
+
+def _found(known: Sequence[SessionInfo], typed: str) -> list[SessionInfo]:
+    """Those that have every word that was typed in their key or title; one that is called just so comes first."""
+    words = typed.casefold().split()
+    found = [info for info in known if all(word in f"{info.key} {info.title}".casefold() for word in words)]
+    return sorted(found, key=lambda info: info.key not in (typed.strip(), new_key(typed)))
+
+
+def _lines(sessions: Sequence[SessionInfo], current: str, now: float) -> list[Option]:
+    keys = [Content(one_line(info.key, _LONGEST_KEY)) for info in sessions]
+    times = [ago(now - info.last_at) for info in sessions]
+    counts = [f"{info.messages:,} {'message' if info.messages == 1 else 'messages'}" for info in sessions]
+    widths = [max(map(len, column), default=0) for column in (times, counts)]
+    key_width = max((key.cell_length for key in keys), default=0)
+    return [
+        Option(
+            Content.assemble(
+                ("● " if info.key == current else "  ", "$text-accent"),
+                key.stylize("bold").pad_right(key_width - key.cell_length),
+                (f"  {when:<{widths[0]}}  {count:>{widths[1]}}  ", "$text-muted"),
+                one_line(info.title, _LONGEST_TITLE),
+            ),
+            id=info.key,
+        )
+        for info, key, when, count in zip(sessions, keys, times, counts, strict=True)
+    ]
