@@ -1,13 +1,20 @@
-"""Checkpoints as rows; only ever added."""
+"""Checkpoints as rows; only ever added, but for what is forgotten (`forgetting`)."""
 
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, func, select
 
-from goclaw.store.database import Database, Statement, insert_into
+from goclaw.store.database import Database, Statement, insert_if
 from goclaw.store.tables import checkpoints, messages, sessions
 
-_INSERT = insert_into(checkpoints, "session", "created_at", "covers_to", "tokens", "body")
+_INSERT = insert_if(
+    checkpoints,
+    # What it covers may have been forgotten while it was written: then its words must not come back.
+    select(messages.c.id)
+    .where(messages.c.session == bindparam("session"), messages.c.id == bindparam("covers_to"))
+    .exists(),
+    *("session", "created_at", "covers_to", "tokens", "body"),
+)
 _LATEST = Statement(
     select(checkpoints)
     .join(sessions, sessions.c.key == checkpoints.c.session)
@@ -46,7 +53,7 @@ class CheckpointStore:
         self._database = database
 
     async def add(self, session: str, checkpoint: StoredCheckpoint) -> None:
-        """Keep one."""
+        """Keep one, unless what it covers is gone."""
         await self._database.write(
             _INSERT(
                 session=session,

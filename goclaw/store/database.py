@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
-from sqlalchemy import ClauseElement, Table, bindparam
+from sqlalchemy import ClauseElement, ColumnElement, Table, bindparam, select
 from sqlalchemy.dialects import sqlite
 
 from goclaw.errors import StateError
@@ -77,6 +77,12 @@ def insert_into(table: Table, *columns: str, ignore_conflict: bool = False) -> S
     """An INSERT with one parameter per named column. `ignore_conflict`: a row whose key exists is left as it is."""
     clause = sqlite.insert(table).values({column: bindparam(column) for column in columns})
     return Statement(clause.on_conflict_do_nothing() if ignore_conflict else clause)
+
+
+def insert_if(table: Table, condition: ColumnElement[bool], *columns: str) -> Statement:
+    """An INSERT with one parameter per named column, done only where `condition` (it may use them) holds."""
+    values = select(*(bindparam(column, type_=table.c[column].type) for column in columns)).where(condition)
+    return Statement(sqlite.insert(table).from_select(list(columns), values))
 
 
 @dataclass(frozen=True, slots=True)

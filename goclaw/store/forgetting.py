@@ -67,6 +67,7 @@ _EMPTY_INBOX = Statement(
 _EMPTY_ANSWERS = Statement(update(deliveries).where(ended, deliveries.c.seq.in_(_answers)).values(body=""))
 
 _EXTENT = Statement(select(func.count(), func.min(messages.c.created_at)).where(_of_session))
+_OPEN = Statement(select(func.count()).where(inbox.c.session == bindparam("of_session"), inbox.c.state != "done"))
 _UNSENT = Statement(select(func.count()).select_from(deliveries).where(~ended, deliveries.c.seq.in_(_answers)))
 _IMAGES = Statement(select(messages.c.images).where(*_up_to, messages.c.images.is_not(None)))
 _RESULTS = Statement(
@@ -122,9 +123,10 @@ class Forgetting:
         row = (await self._database.read(_EXTENT(of_session=session)))[0]
         return Extent(int(row[0]), row[1])
 
-    async def unsent(self, session: str) -> int:
-        """Answers of the session that have not reached their chat yet."""
-        return int((await self._database.read(_UNSENT(of_session=session)))[0][0])
+    async def unfinished(self, session: str) -> int:
+        """Messages of the session that are not answered yet, and answers that have not reached their chat."""
+        counts = [await self._database.read(each(of_session=session)) for each in (_OPEN, _UNSENT)]
+        return sum(int(rows[0][0]) for rows in counts)
 
     async def forget(self, session: str, at: float) -> int:
         """Delete all that was said in a session, and its settings; its costs stay in the sums, without its name.

@@ -12,8 +12,8 @@ from goclaw.store.database import Database, Statement
 from goclaw.store.forgetting import FORGET_SUMMARIES, HAS_MEDIA, Forgetting, Owed, ended, media_of
 from goclaw.store.tables import checkpoints, compactions, deliveries, inbox, messages, session_settings, sessions
 
-PREFERENCE = "model"
-"""The setting of a session that says nothing of what was said: it stays."""
+PREFERENCES = ("model", "queue_mode")
+"""Settings of a session that say nothing of what was said: they stay."""
 
 _of_session = messages.c.session == bindparam("of_session")
 _first = messages.alias()
@@ -62,7 +62,8 @@ _YOUNG_COMPACTIONS = Statement(
 )
 _OLD_SETTINGS = Statement(
     delete(session_settings).where(
-        session_settings.c.session == bindparam("of_session"), session_settings.c.name != PREFERENCE
+        session_settings.c.session == bindparam("of_session"),
+        *(session_settings.c.name != name for name in PREFERENCES),
     )
 )
 _OLD_INBOX = Statement(

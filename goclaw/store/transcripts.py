@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, func, select, text, update
 
 from goclaw.events import MessageStored, SessionInfo
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
-from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.database import Bound, Database, Statement, insert_if, insert_into
 from goclaw.store.tables import compactions, messages, sessions
 
 LAST_ROW = 2**63 - 1
@@ -54,7 +54,14 @@ _TAIL = Statement(
     .limit(bindparam("limit"))
 )
 _COUNT = Statement(select(func.count()).where(messages.c.session == bindparam("session")))
-_COMPACTION = insert_into(compactions, *(column.name for column in compactions.columns if column.name != "id"))
+_COMPACTION = insert_if(
+    compactions,
+    # What it stands for may have been forgotten while it was written: then its words must not come back.
+    select(messages.c.id)
+    .where(messages.c.session == bindparam("session"), messages.c.id == bindparam("first_kept"))
+    .exists(),
+    *(column.name for column in compactions.columns if column.name != "id"),
+)
 _LAST_COMPACTION = Statement(
     select(compactions)
     .where(compactions.c.session == bindparam("session"), compactions.c.first_kept > bindparam("start"))
@@ -340,7 +347,7 @@ class Transcripts:
         return last
 
     async def add_compaction(self, session: str, compaction: StoredCompaction) -> None:
-        """Keep a summary."""
+        """Keep a summary, unless the row that it ends at is gone."""
         await self._database.write(
             _COMPACTION(
                 session=session,

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from goclaw.messages import UserMessage
+from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
 from goclaw.store.database import Database, Statement, open_database
 from goclaw.store.forgetting import Forgetting, Owed
 from goclaw.store.settings import Settings
@@ -88,6 +89,15 @@ async def test_what_lies_outside_the_database_is_owed_with_the_deletion(database
     assert not await forgetting.owed()
 
 
+async def test_a_summary_that_was_being_written_does_not_bring_the_words_back(database: Database) -> None:
+    story = await tell(database, "a", "apple")
+    await Forgetting(database).forget("a", 300.0)
+    await story.turn("a", "a:9", 400.0, UserMessage("anew"))
+    await story.transcripts.add_compaction("a", StoredCompaction("apple late", "LLM", 2, 9, 1, at=401.0, pays=1))
+    await CheckpointStore(database).add("a", StoredCheckpoint(6, 100, '{"summary": "apple late"}', 402.0))
+    assert "apple late" not in await contents(database)
+
+
 async def test_what_other_sessions_refer_to_is_known(database: Database) -> None:
     story = await tell(database, "a", "apple")
     await story.turn("b", "b:1", 100.0, UserMessage("no picture"))
@@ -104,12 +114,13 @@ async def test_unsent_answers_and_open_turns_are_seen(database: Database) -> Non
     forgetting = Forgetting(database)
     await story.turn("a", "a:1", 100.0, UserMessage("hello"))
     await story.turn("a:1", "a:12", 100.0, UserMessage("another session with a like name"))
-    assert await forgetting.unsent("a") == 1
+    assert await forgetting.unfinished("a") == 1
     assert await forgetting.oldest_open_turn() is None
     await story.turn("a", "a:2", 500.0, UserMessage("wait"), ended=False)
     assert await forgetting.oldest_open_turn() == 500.0
+    assert await forgetting.unfinished("a") == 2
     await story.sent()
-    assert await forgetting.unsent("a") == 0
+    assert await forgetting.unfinished("a") == 1
     assert (await forgetting.extent("a")).rows == 2 and (await forgetting.extent("a")).first_at == 100.0
 
 
