@@ -86,9 +86,7 @@ _OWED = Statement(
     .where(
         compactions.c.retry_owed.is_(True),
         compactions.c.first_kept > sessions.c.context_start,
-        ~select(_later.c.id)
-        .where(_later.c.session == compactions.c.session, _later.c.id > compactions.c.id)
-        .exists(),
+        ~select(_later.c.id).where(_later.c.session == compactions.c.session, _later.c.id > compactions.c.id).exists(),
     )
     .order_by(compactions.c.id)
 )
