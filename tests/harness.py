@@ -169,6 +169,7 @@ class World:
                 open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock)
             )
             gateway = gateway_of(self, access, bus, database, journal, engine, outbox, sessions)
+            stack.callback(database.buried.set)
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
             await outbox.resume()

@@ -33,6 +33,8 @@ class Mortal(Database):
         self.full = False
         """Refuse every write, as when the disk is full."""
         self.dead = asyncio.Event()
+        self.buried = asyncio.Event()
+        """The test has seen enough: whoever still waits for a write ends."""
 
     async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
         await self._breathe()
@@ -58,8 +60,8 @@ class Mortal(Database):
 
     async def _die(self) -> NoReturn:
         self.dead.set()
-        await asyncio.Event().wait()
-        raise AssertionError("nobody sets this event")
+        await self.buried.wait()
+        raise StateError("the process is dead")
 
 
 class GivenModels(Models):

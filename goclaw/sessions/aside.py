@@ -50,13 +50,17 @@ class Aside:
         while True:
             await self._news.wait()
             self._news.clear()
-            while self._waiting:
-                session, actor = next(iter(self._waiting.items()))
-                del self._waiting[session]
-                try:
-                    await self.look_at(session, actor)
-                except (ConfigError, StateError) as error:
-                    log.warning("no checkpoint of %s: %s", session, error)
+            await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Do all that waits."""
+        while self._waiting:
+            session, actor = next(iter(self._waiting.items()))
+            del self._waiting[session]
+            try:
+                await self.look_at(session, actor)
+            except (ConfigError, StateError) as error:
+                log.warning("no checkpoint of %s: %s", session, error)
 
     async def look_at(self, key: str, actor: Actor) -> None:
         """Do what is due for a conversation."""

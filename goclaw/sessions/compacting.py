@@ -202,10 +202,11 @@ class Attempt:
         self._admitted = self._health.admit()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._admitted:
             self._health.release()
-        if self._asked:
+        # Whoever is stopped must not wait for the disk on the way out; the next attempt writes it, too.
+        if self._asked and kind is None:
             await self._ports.stored.learn(HEALTH, self._health.state())
 
     async def summarizers(self) -> Sequence[Summarizer]:
@@ -230,8 +231,10 @@ class Attempt:
             return
         self._asked = True
         self._health.record(worked=False, reason=reason)
-        # Told when it begins and when the chain is given up for a while; not in between.
-        if self._before == 0 or (self._health.degraded and self._before < self._health.threshold):
+        # Told when it begins and when the chain is given up for a while; not in between, and not of what nobody awaits.
+        if self._purpose != "summary":
+            log.warning("no %s by the summary model: %s", self._purpose, reason)
+        elif self._before == 0 or (self._health.degraded and self._before < self._health.threshold):
             self._say(f"No summary by the summary model: {reason}. {self._remedy()}")
 
     def _remedy(self) -> str:
