@@ -1,5 +1,6 @@
 """`goclaw backup`."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ def backup(
     Conversations, their pictures, settings and the agent's files; secrets only when asked for. The file is read back
     before it gets its name, and never takes the place of another.
     """
+    # The daemon goes first: its people wait, a backup does not.
+    os.nice(10)
     # Whoever ends this rids himself of what was begun, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     made = back_up(load(context), file.expanduser().absolute(), RealClock(), workspace=workspace, secrets=secrets)

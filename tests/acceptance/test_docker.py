@@ -20,6 +20,7 @@ import psutil
 import pytest
 import yaml
 
+from goclaw.app import GRACE_SECONDS
 from tests.acceptance.daemon import Ran
 from tests.acceptance.image import ROOT, NotPossible, Stage, build, inside
 from tests.acceptance.waiting import clock, eventually
@@ -287,8 +288,6 @@ def test_secrets_come_as_files_and_never_as_values() -> None:
 
 
 def test_the_daemon_has_the_time_that_it_needs_to_end() -> None:
-    from goclaw.app import GRACE_SECONDS
-
     assert seconds(GATEWAY["stop_grace_period"]) > 2 * GRACE_SECONDS
 
 
