@@ -75,6 +75,7 @@ def test_a_wrong_call_of_logging_loses_nothing(config: Config) -> None:
     assert "two %s %s" in lines(config)[0]["event"]
 
 
+@pytest.mark.promise("P-log-ids")
 async def test_a_record_carries_the_ids_of_the_work_that_it_was_made_for(config: Config) -> None:
     """Also in threads and tasks of that work, and although another thread writes it; and nobody else's."""
     log = logging.getLogger("some.library")

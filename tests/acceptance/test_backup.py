@@ -45,6 +45,7 @@ async def chatter(telegram: FakeTelegram) -> AsyncIterator[list[str]]:
     task.cancel()
 
 
+@pytest.mark.promise("P-backup-whole")
 async def test_backups_of_a_busy_daemon_are_whole_and_hold_nobody_up(
     home: Installation, telegram: FakeTelegram
 ) -> None:
@@ -84,6 +85,7 @@ def whole_turns(path: Path) -> None:
             assert count("steps WHERE turn = ?", turn) == 0
 
 
+@pytest.mark.promise("P-restore-once")
 async def test_after_a_restore_nothing_is_answered_or_sent_twice(
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:

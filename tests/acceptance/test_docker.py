@@ -161,6 +161,7 @@ async def container(image: Stage, folder: Path, **more: str) -> AsyncIterator[Co
             await made.process.wait()
 
 
+@pytest.mark.promise("P-container")
 async def test_it_becomes_healthy_answers_runs_commands_and_ends_in_its_grace(image: Stage, tmp_path: Path) -> None:
     async with container(image, tmp_path) as gateway:
         await gateway.start()
@@ -174,6 +175,7 @@ async def test_it_becomes_healthy_answers_runs_commands_and_ends_in_its_grace(im
     assert "Traceback" not in gateway.log
 
 
+@pytest.mark.promise("P-container")
 async def test_nothing_outside_the_volume_can_be_written(image: Stage, tmp_path: Path) -> None:
     async with container(image, tmp_path) as gateway:
         tried = await gateway.run(

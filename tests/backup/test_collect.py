@@ -18,6 +18,7 @@ def only_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file() or path.name.startswith("."))
 
 
+@pytest.mark.promise("P-backup-whole")
 def test_everything_is_in_it_but_secrets_and_what_can_be_made_again(home: Home) -> None:
     (home.state / "logs").mkdir()
     (home.state / "logs" / "goclaw.log").write_text("a line")
@@ -160,6 +161,7 @@ def test_a_bad_place_is_refused(home: Home, name: str, words: str) -> None:
         home.back_up(name)
 
 
+@pytest.mark.promise("P-backup-whole")
 def test_a_file_that_exists_is_never_overwritten(home: Home) -> None:
     (home.folder / "backup.tar.gz").write_text("precious")
     with pytest.raises(StateError, match="never overwrites"):
@@ -179,6 +181,7 @@ def test_a_file_that_appears_meanwhile_is_never_overwritten(home: Home, monkeypa
     assert only_files(home.folder) == ["backup.tar.gz"]
 
 
+@pytest.mark.promise("P-backup-whole")
 def test_a_disk_that_is_full_leaves_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

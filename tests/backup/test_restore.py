@@ -56,6 +56,7 @@ def database_of(home: Home, statement: str) -> bytes:
     return (home.folder / "changed.db").read_bytes()
 
 
+@pytest.mark.promise("P-restore-whole")
 def test_everything_comes_back_and_what_was_there_is_kept(home: Home) -> None:
     home.back_up(secrets=True)
     picture = next(path for path in (home.state / "blobs" / "media").iterdir() if not path.suffix)
@@ -255,6 +256,7 @@ def test_an_archive_of_other_things_is_refused(
     unchanged(home, archive_of(home.folder / "odd.gz", given, manifest), words)
 
 
+@pytest.mark.promise("P-restore-whole")
 def test_a_wrong_hash_is_refused(home: Home) -> None:
     home.back_up("original.gz")
     members = members_of(home.folder / "original.gz")
@@ -285,6 +287,7 @@ def test_a_configuration_that_cannot_be_used_is_refused_with_the_remedy(home: Ho
     assert home.texts() == SAID
 
 
+@pytest.mark.promise("P-restore-whole")
 def test_places_outside_that_only_the_backup_names_are_not_written(home: Home, tmp_path: Path) -> None:
     """A backup may come from anybody, and must not put files into somebody's home."""
     target = tmp_path / "victim"

@@ -112,6 +112,7 @@ def test_only_what_was_not_decided_is_left_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.promise("P-restore-whole")
 def test_kill_9_at_any_change_of_the_disk_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.backup.dying", str(tmp_path)]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(house.ROOT)}

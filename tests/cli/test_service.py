@@ -77,6 +77,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.promise("P-service")
 def test_the_environment_is_not_copied_and_what_the_service_will_miss_is_named(
     systemd: FakeSystemd, unit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_hint_about_lingering_is_given_where_it_is_off(systemd: FakeSystemd, u
 
 @pytest.mark.parametrize("command", ["install", "remove"])
 @pytest.mark.parametrize("kind", ["file", "link"])
+@pytest.mark.promise("P-service")
 def test_a_unit_that_is_not_ours_is_left_alone(
     systemd: FakeSystemd, unit: Path, capsys: Capture, command: str, kind: str
 ) -> None:
@@ -183,6 +185,7 @@ def test_a_service_that_does_not_start_is_told_with_the_way_out(
     assert run(["service", "remove"]) == 0
 
 
+@pytest.mark.promise("P-service")
 def test_remove_takes_away_what_install_brought(systemd: FakeSystemd, unit: Path, tmp_path: Path) -> None:
     run(["service", "install"])
     before = systemd.calls

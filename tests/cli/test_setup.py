@@ -155,6 +155,7 @@ def files(home: Installation) -> set[str]:
     return {str(path.relative_to(home.folder)) for path in home.folder.rglob("*")}
 
 
+@pytest.mark.promise("P-setup-owner")
 async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegram: FakeTelegram) -> None:
     """The five minutes: wrong answers first, then the right ones, then the daemon."""
     await telegram.world.say("I was here before", user=8)
@@ -185,6 +186,7 @@ async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegra
         assert await home.stop() == 0
 
 
+@pytest.mark.promise("P-setup-harmless")
 async def test_whatever_was_written_before_is_left_to_the_byte(home: Installation, telegram: FakeTelegram) -> None:
     home.state.mkdir(mode=0o700)
     existing = home.state / "config.yaml"
@@ -277,6 +279,7 @@ async def test_a_named_file_that_is_missing_is_made_there(home: Installation) ->
 
 
 @pytest.mark.parametrize("moment", ["model", "key", "code"])
+@pytest.mark.promise("P-setup-harmless")
 async def test_ctrl_c_leaves_a_terminal_as_it_was_and_nothing_written(
     home: Installation, telegram: FakeTelegram, moment: str
 ) -> None:

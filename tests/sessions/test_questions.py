@@ -61,6 +61,7 @@ async def results(core: Core) -> list[str]:
     return [message.content for message in await core.messages() if isinstance(message, ToolResult)]
 
 
+@pytest.mark.promise("P-approval")
 async def test_an_approval_shows_the_call_and_lets_it_run_once(tmp_path: Path) -> None:
     trail = Trail()
     world = World(tmp_path, GO, tools=[dig(trail)], users=[User("memory:anna")])
@@ -110,6 +111,7 @@ async def test_an_approval_survives_a_restart_under_its_id_and_asks_the_chat_onc
     assert [text for text in world.texts() if text.startswith("**May dig run?**")] == world.texts()[:1]
 
 
+@pytest.mark.promise("P-approval")
 async def test_nobody_s_answer_is_no(tmp_path: Path) -> None:
     trail = Trail()
     world = World(tmp_path, [GO[0], Answer("Well.", when="denied")], tools=[dig(trail)], users=[User("memory:anna")])
@@ -127,6 +129,7 @@ async def test_nobody_s_answer_is_no(tmp_path: Path) -> None:
         assert (await seen(core, QuestionAnswered)).answer == ""
 
 
+@pytest.mark.promise("P-approval")
 async def test_only_the_asked_person_or_an_admin_may_answer(tmp_path: Path) -> None:
     users = [User("memory:anna"), User("memory:bob"), User("memory:chef", roles=frozenset({"admin"}))]
     world = World(tmp_path, GO, tools=[dig(Trail())], users=users)
@@ -140,6 +143,7 @@ async def test_only_the_asked_person_or_an_admin_may_answer(tmp_path: Path) -> N
         await core.settled()
 
 
+@pytest.mark.promise("P-approval")
 async def test_plain_words_never_approve_anything(tmp_path: Path) -> None:
     trail = Trail()
     world = World(tmp_path, [*GO, Answer("What?")], tools=[dig(trail)], users=[User("memory:anna")])

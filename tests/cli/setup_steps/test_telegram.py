@@ -77,6 +77,7 @@ async def waiting(
         yield shown[1], task
 
 
+@pytest.mark.promise("P-setup-owner")
 async def test_whoever_sends_the_code_becomes_the_owner(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         with dialogue() as heard:
@@ -101,6 +102,7 @@ async def test_every_code_is_another_one(tmp_path: Path) -> None:
     assert len(codes) == 3
 
 
+@pytest.mark.promise("P-setup-owner")
 async def test_a_wrong_code_is_nobody_and_the_time_is_bounded(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         with dialogue() as heard:

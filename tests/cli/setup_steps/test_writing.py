@@ -146,6 +146,7 @@ def test_secrets_and_people_that_exist_are_left_as_they_are(state: Path) -> None
     assert "`rm state/secrets/telegram_token`" in token and '"roles": ["admin"]' in person
 
 
+@pytest.mark.promise("P-setup-harmless")
 def test_what_cannot_be_written_leaves_nothing_behind(state: Path) -> None:
     (state.parent / "users").write_text("a file where a folder should be")
     before = load(state, GOCLAW_USERS_FILE=str(state.parent / "users" / "users.json"))
