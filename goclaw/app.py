@@ -43,6 +43,8 @@ from goclaw.sessions.status import Details
 from goclaw.state import check_apart, open_state
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
+from goclaw.store.forgetting import Forgetting
+from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
@@ -213,6 +215,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     registry = Registry([BuiltIn()], ground.access)
     journal = Journal(ground.database)
     settings = Settings(ground.database)
+    forgetting = Forgetting(ground.database)
     questions = QuestionPorts(ground.access, clock, ground.bus.publish, outbox.promise, journal.answer)
     sessions = Sessions(
         SessionPorts(
@@ -229,6 +232,8 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             prompt=Prompt(),
             checkpoints=CheckpointStore(ground.database),
             flush=Flush(config.memory.flush, settings, ground.access, ground.environment, partial(_is_alone, ground)),
+            forgetting=forgetting,
+            retention=Retention(ground.database, forgetting),
             questions=Questions(questions),
             settings=settings,
             spending=Spending(ground.database),
@@ -281,6 +286,7 @@ def _gateway(app: App) -> Gateway:
         return await completion.matching(await app.ground.environment.workspace(actor), begun)
 
     ports = CommandPorts(
+        access=app.ground.access,
         sessions=app.sessions,
         engine=app.engine,
         clock=app.ground.clock,
@@ -362,8 +368,9 @@ async def _prune(app: App) -> None:
         try:
             await app.journal.prune(app.ground.clock.now())
             await app.outbox.prune()
-            # Pictures stay: the transcript refers to them.
+            # Pictures stay while a conversation refers to them.
             await app.ground.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
+            await app.sessions.forgetter.prune()
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
         await app.ground.clock.sleep(PRUNE_SECONDS)

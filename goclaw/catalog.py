@@ -43,6 +43,7 @@ COMMANDS = {
     "cleartool": "goclaw.commands.cleartool:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
     "queue": "goclaw.commands.queue:COMMAND",
+    "forget": "goclaw.commands.forget:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",
     "deny": "goclaw.commands.deny:COMMAND",
     "sessions": "goclaw.commands.sessions:COMMAND",

@@ -41,6 +41,8 @@ from goclaw.sessions.service import SessionPorts, Sessions
 from goclaw.sessions.status import Details
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
+from goclaw.store.forgetting import Forgetting
+from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
@@ -160,6 +162,8 @@ class World:
                     prompt=Prompt(),
                     checkpoints=CheckpointStore(database),
                     flush=Flush(self.config.memory.flush, Settings(database), access, environment, lambda actor: True),
+                    forgetting=Forgetting(database),
+                    retention=Retention(database, Forgetting(database)),
                     questions=Questions(asking),
                     settings=Settings(database),
                     spending=Spending(database),
@@ -194,6 +198,7 @@ def gateway_of(
         return Details({"Queue": f"{engine.waiting(session)} waiting"})
 
     ports = CommandPorts(
+        access=access,
         sessions=sessions,
         engine=engine,
         clock=world.clock,

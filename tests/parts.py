@@ -54,6 +54,10 @@ class Mortal(Database):
         await self._breathe()
         return await self._inner.read(statement)
 
+    async def rewrite(self) -> bool:
+        await self._breathe()
+        return await self._inner.rewrite()
+
     async def _breathe(self) -> None:
         if self.dead.is_set():
             await self._die()

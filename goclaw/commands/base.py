@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from goclaw.access import Access
 from goclaw.clock import Clock
 from goclaw.engine.base import Engine
 from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
@@ -14,6 +15,7 @@ from goclaw.sessions.status import Details
 class CommandPorts:
     """What commands stand on; `app` fills it in."""
 
+    access: Access
     sessions: Sessions
     engine: Engine
     clock: Clock

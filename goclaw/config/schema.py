@@ -144,6 +144,17 @@ class MemorySettings(Section):
     )
 
 
+class RetentionSettings(Section):
+    """How long conversations are kept."""
+
+    days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        description="Messages older than this are deleted for ever, once a day; not set: everything is kept.",
+    )
+
+
 class ExecSettings(Section):
     """The `exec` tool."""
 
@@ -228,8 +239,9 @@ class Config(Section):
     models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
     providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
     compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
-    checkpoint: CheckpointSettings = Field(
-        default_factory=CheckpointSettings, description="Checkpoints."
+    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings, description="Checkpoints.")
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings, description="How long conversations are kept."
     )
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")

@@ -40,6 +40,7 @@ from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor, CompactorPorts
 from goclaw.sessions.debts import Debts
 from goclaw.sessions.flush import Flush
+from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import Questions, TurnQuestions
 from goclaw.sessions.queueing import QueueModes
@@ -48,6 +49,8 @@ from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Bound
+from goclaw.store.forgetting import Forgetting
+from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose, Spending
 from goclaw.store.transcripts import Transcripts
@@ -80,6 +83,8 @@ class SessionPorts:
     prompt: Prompt
     checkpoints: CheckpointStore
     flush: Flush
+    forgetting: Forgetting
+    retention: Retention
     questions: Questions
     settings: Settings
     spending: Spending
@@ -104,6 +109,10 @@ class Sessions:
             checkpoint=checkpoints.latest,
         )
         self.compactor = Compactor(compaction)
+        forgetting = ForgettingPorts(
+            ports.blobs, ports.clock, self.contexts, ports.forgetting, ports.bus.publish, ports.retention
+        )
+        self.forgetter = Forgetter(forgetting, ports.config.retention.days)
         self.calibration = Calibration()
         self.debts = Debts(self.contexts, self.compactor, compaction)
         self.aside = Aside(

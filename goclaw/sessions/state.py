@@ -67,16 +67,16 @@ class Contexts:
         self._stored = stored
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
+        self._forgotten = 0
+        """How often a conversation was dropped: whoever reads one meanwhile reads it again."""
 
     async def session(self, key: str) -> Session:
         """The conversation, read from the store if it is not in memory."""
-        session = self._loaded.get(key)
-        if session is None:
-            settings = await self._stored.of_session(key)
-            todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
-            window = Window.of(*await self._transcripts.context(key), View(**settings.get(VIEW, {})))
-            fresh = Session(key, window, todos=todos, queue_mode=settings.get("queue_mode"))
-            session = self._loaded.setdefault(key, fresh)
+        while (session := self._loaded.get(key)) is None:
+            forgotten, fresh = self._forgotten, await self._load(key)
+            if forgotten == self._forgotten:  # else what was read may be what was forgotten meanwhile
+                session = self._loaded.setdefault(key, fresh)
+                break
         self._loaded.move_to_end(key)
         if len(self._loaded) > SESSIONS_IN_MEMORY:
             idle = next((known for known in self._loaded.values() if not known.running and known is not session), None)
@@ -94,9 +94,25 @@ class Contexts:
         finally:
             session.running = False
 
+    async def _load(self, key: str) -> Session:
+        settings = await self._stored.of_session(key)
+        todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
+        window = Window.of(*await self._transcripts.context(key), View(**settings.get(VIEW, {})))
+        return Session(key, window, todos=todos, queue_mode=settings.get("queue_mode"))
+
     def forget(self, key: str) -> None:
-        """Drop a conversation from memory (a turn of it ended half-way): the store knows better."""
+        """Drop a conversation from memory (a turn of it ended half-way, or it was deleted): the store knows better."""
+        self._forgotten += 1
         self._loaded.pop(key, None)
+
+    def forget_before(self, key: str, row: int, *, whole: bool) -> None:
+        """The rows before `row` are deleted; `whole`: and the summary of what was before them."""
+        session = self._loaded.get(key)
+        if session is None or not session.running:
+            self.forget(key)
+        else:  # the turn goes on with what is left
+            window = session.window
+            window.keep_from(row, "" if whole else window.summary, owed=window.owed and not whole)
 
     async def clear_tools(self, key: str) -> int:
         """Leave every tool call and result so far out of the context; returns how many messages that concerns."""

@@ -1,0 +1,136 @@
+"""Forgets conversations: on somebody's order (`/forget`), and what is older than wanted (`retention.days`).
+
+The database is `store.forgetting`'s and `store.retention`'s business; here are the windows in memory, the files outside
+the database, and the code without which nobody forgets by a slip.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from goclaw.blobs import Blobs
+from goclaw.clock import Clock
+from goclaw.events import SessionForgotten, TurnEvent
+from goclaw.sessions.state import Contexts
+from goclaw.store.forgetting import Extent, Forgetting, Owed
+from goclaw.store.retention import Retention
+
+log = logging.getLogger(__name__)
+
+DAY = 24 * 3600.0
+CODE_SECONDS = 5 * 60.0
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""No I, O, 0 and 1: a code is typed."""
+CODE_LENGTH = 6
+STRAY_SECONDS = 7 * DAY
+"""Media to which nothing refers are kept this long: as long as the outbox remembers what it sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgettingPorts:
+    """What forgetting stands on."""
+
+    blobs: Blobs
+    clock: Clock
+    contexts: Contexts
+    forgetting: Forgetting
+    publish: Callable[[TurnEvent], None]
+    retention: Retention
+
+
+class Codes:
+    """Codes that confirm an order: each for one person and one session, for five minutes, for one use."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._given: dict[tuple[str, str], tuple[str, float]] = {}
+
+    def give(self, person: str, session: str) -> str:
+        """A new code; an earlier one is void."""
+        now = self._clock.monotonic()
+        self._given = {key: given for key, given in self._given.items() if given[1] > now}
+        code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))
+        self._given[person, session] = (code, now + CODE_SECONDS)
+        return code
+
+    def take(self, person: str, session: str, code: str) -> bool:
+        """Whether this is the code; whatever was said, it is void afterwards."""
+        given, until = self._given.pop((person, session), ("", 0.0))
+        return self._clock.monotonic() < until and secrets.compare_digest(given.encode(), code.encode())
+
+
+class Forgetter:
+    """Does it. One order at a time."""
+
+    def __init__(self, ports: ForgettingPorts, days: int | None) -> None:
+        self._ports = ports
+        self._days = days
+        self._lock = asyncio.Lock()
+        self.codes = Codes(ports.clock)
+
+    async def extent(self, session: str) -> Extent:
+        """What there is to forget."""
+        return await self._ports.forgetting.extent(session)
+
+    async def unfinished(self, session: str) -> bool:
+        """Whether messages of the session wait for an answer, or answers for their chat."""
+        return await self._ports.forgetting.unfinished(session) > 0
+
+    async def forget(self, session: str) -> tuple[int, bool]:
+        """Delete a conversation; nothing of it may run (`Engine.alone`).
+
+        Returns the number of rows, and whether nothing is left to do: files that another turn may be about to use, and
+        a database file that somebody reads, are tried again at the next start and once a day.
+        """
+        async with self._lock:
+            try:
+                rows = await self._ports.forgetting.forget(session, self._ports.clock.now())
+            finally:
+                self._ports.contexts.forget(session)
+            self._ports.publish(SessionForgotten(session))
+            log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})
+            return rows, await self._finish()
+
+    async def prune(self) -> None:
+        """Once a day: delete what is older than wanted, and do what is owed."""
+        async with self._lock:
+            if self._days:
+                await self._prune(self._days)
+            await self._owe_strays()
+            await self._finish()
+
+    async def _prune(self, days: int) -> None:
+        ports, now = self._ports, self._ports.clock.now()
+        before = now - days * DAY
+        rows = sessions = 0
+        for session in await ports.retention.sessions(before):
+            pruned = await ports.retention.prune(session, before, now)
+            ports.contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
+            rows, sessions = rows + pruned.rows, sessions + (pruned.rows > 0)
+        await ports.retention.empty_receipts(before)
+        if rows:
+            log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
+
+    async def _owe_strays(self) -> None:
+        """Media that were sent, or fetched for a message that never was: nothing knows them any more."""
+        strays = await self._ports.blobs.old_media(self._ports.clock.now() - STRAY_SECONDS)
+        if strays and (strays := strays - await self._ports.forgetting.referred_media()):
+            await self._ports.forgetting.owe(await self._ports.forgetting.owed() | Owed(frozenset(strays)))
+
+    async def _finish(self) -> bool:
+        """Do what is owed; True when nothing is left."""
+        ports = self._ports
+        owed = await ports.forgetting.owed()
+        if not owed:
+            return True
+        # Turns that are open now put pictures that no row refers to yet; what they put bears a later time.
+        now, open_since = ports.clock.now(), await ports.forgetting.oldest_open_turn()
+        until = now if open_since is None else min(now, open_since)
+        left = await ports.blobs.remove_media(owed.media - await ports.forgetting.referred_media(), until)
+        await ports.blobs.remove_outputs(owed.outputs)
+        rewritten = not owed.rewrite or await ports.forgetting.rewrite()
+        remaining = Owed(frozenset(left), rewrite=not rewritten)
+        await ports.forgetting.owe(remaining)
+        return not remaining
