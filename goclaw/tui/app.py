@@ -86,6 +86,7 @@ class Terminal(App[Farewell]):
     Screen.-chat LogView { display: none; }
     Screen.-log Conversation { display: none; }
     Screen.-log LogView { max-width: 100%; }
+    Prompt { border-title-color: $foreground; border-title-style: bold; border-subtitle-color: $text-warning; }
     #jump { display: none; height: 1; background: $accent; color: $text; text-align: center; }
     #jump.-shown { display: block; }
     """
@@ -287,7 +288,7 @@ class Terminal(App[Farewell]):
         try:
             command = editor_of()
             # The loop goes on, but nothing may be painted: the thread that writes to the terminal has ended.
-            with self.batch_update(), self.suspend():
+            with self.suspend():
                 edited = await edit(text, command)
         except (EditorError, SuspendNotSupported) as error:
             self.notify(str(error), severity="error")

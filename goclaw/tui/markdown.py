@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.highlight import highlight
 from textual.style import Style
 
-from goclaw.tui.text import markdown_parser
+from goclaw.tui.text import QUIET, markdown_parser
 
 NARROWEST = 8
 """Columns that are used even where there are fewer."""
@@ -131,7 +131,7 @@ def _depth(node: SyntaxTreeNode) -> int:
 
 
 def _quote(node: SyntaxTreeNode, width: int) -> Lines:
-    bar = Content.styled("▌ ", "$text-muted")
+    bar = Content.styled("▌ ", QUIET)
     return [bar + line for line in _blocks(node.children, width - 2, tight=False)]
 
 
@@ -139,7 +139,7 @@ def _code(node: SyntaxTreeNode, width: int) -> Lines:
     text = node.content.expandtabs(4).rstrip("\n")
     language = node.info.split()[0] if node.info.strip() else ""
     colored = highlight(text, language=language) if language and len(text) < LONGEST_CODE else Content(text)
-    bar = Content.styled("│ ", "$text-disabled")
+    bar = Content.styled("│ ", QUIET)
     return [bar + part for line in colored.split("\n", allow_blank=True) for part in _folded(line, width - 2)]
 
 
@@ -148,7 +148,7 @@ def _folded(line: Content, width: int) -> Lines:
 
 
 def _rule(_: SyntaxTreeNode, width: int) -> Lines:
-    return [Content.styled("─" * width, "$text-disabled")]
+    return [Content.styled("─" * width, QUIET)]
 
 
 def _table(node: SyntaxTreeNode, width: int) -> Lines:
@@ -158,7 +158,7 @@ def _table(node: SyntaxTreeNode, width: int) -> Lines:
     while sum(widths) > room:
         widths[widths.index(max(widths))] -= 1
     lines = _row([cell.stylize("bold") for cell in rows[0]], widths)
-    lines.append(Content.styled("─┼─".join("─" * cell for cell in widths), "$text-disabled"))
+    lines.append(Content.styled("─┼─".join("─" * cell for cell in widths), QUIET))
     for row in rows[1:]:
         lines += _row(row, widths)
     return lines
@@ -166,7 +166,7 @@ def _table(node: SyntaxTreeNode, width: int) -> Lines:
 
 def _row(cells: list[Content], widths: list[int]) -> Lines:
     wrapped = [cell.wrap(max(width, 1)) or [Content("")] for cell, width in zip(cells, widths, strict=True)]
-    separator = Content.styled(CELL_SEPARATOR, "$text-disabled")
+    separator = Content.styled(CELL_SEPARATOR, QUIET)
     lines = []
     for at in range(max(map(len, wrapped))):
         parts = [cell[at] if at < len(cell) else Content("") for cell in wrapped]

@@ -8,6 +8,8 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 
+QUIET = "dim"
+"""The style of what matters less. Textual 8.2 paints `$text-muted` in a part of a text as plain black or white."""
 FORGOTTEN = "This session was forgotten: nothing of what was said is kept."
 
 # Colours and cursor movements of a program's output, then its titles and clipboard requests.

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.events import Notice, ToolFinished, ToolStarted
+from goclaw.clock import Clock, SteppedClock
+from goclaw.events import ALLOW, DENY, Notice, Question, Todo, ToolFinished, ToolStarted
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.tui.widgets.conversation import LOOK_SECONDS
+from goclaw.tui.widgets.question_cards import SEEN_SECONDS
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
 
 ANSWER = """# Heading
@@ -75,10 +78,165 @@ async def tool_failed(screen: Screen, daemon: FakeGateway) -> str:
     return await screen.until("✗ exec")
 
 
+def approval(clock: Clock, asker: str = SESSION) -> Question:
+    return Question(
+        id="4f2a9c11d0",
+        kind="approval",
+        asker=asker,
+        title="May exec run?",
+        text='exec may use the network.\n\n```json\n{\n  "command": "pip install left-pad",\n  "timeout": 60\n}\n```',
+        options=(ALLOW, DENY),
+        free_text=False,
+        expires_at=clock.now() + 1_800,
+        about="exec",
+    )
+
+
+COLOUR = Question(
+    "9d03b7aa15",
+    "question",
+    SESSION,
+    "Colour of the report",
+    "The template has two colours. **Which one** should it be?",
+    ("Red, as last year", "Blue, as the new rules of the house want it for everything that leaves the house"),
+)
+TODOS = [
+    Todo("Read the notes", "completed"),
+    Todo("Find out who wrote them", "completed"),
+    Todo("Write the report", "in_progress"),
+    Todo("Ask Anna whether the figures of the second quarter are right"),
+    Todo("Correct the figures"),
+    Todo("Send it"),
+    Todo("Tell Anna"),
+]
+
+
+async def approval_asked(screen: Screen, daemon: FakeGateway) -> str:
+    call = ToolCall("c2", "exec", {"command": "pip install left-pad", "timeout": 60})
+    daemon.begin("t2", "Install it, please.")
+    daemon.answer("t2", "", call)
+    daemon.ask("t2", approval(daemon.clock))
+    await screen.until("an approval waits")
+    clock, began = stepped(daemon), daemon.clock.now()
+    while "y allows" not in screen.text():
+        clock.advance(SEEN_SECONDS)
+        await screen.pilot.pause(LOOK_SECONDS)
+    clock.advance(60 - (clock.now() - began))
+    await screen.until("29 min left")
+    return await screen.until("1 min 00 s")
+
+
+async def approval_decided(screen: Screen, daemon: FakeGateway) -> str:
+    await approval_asked(screen, daemon)
+    daemon.close("4f2a9c11d0", DENY, "telegram:5")
+    return await screen.until("denied by telegram:5")
+
+
+async def approval_while_typing(screen: Screen, daemon: FakeGateway) -> str:
+    await approval_asked(screen, daemon)
+    await screen.type("What does it do?")
+    return await screen.until("empty the input")
+
+
+async def question_asked(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.begin("t2", "Paint it.")
+    daemon.ask("t2", COLOUR)
+    return await screen.until("you are asked")
+
+
+async def question_answered(screen: Screen, daemon: FakeGateway) -> str:
+    await question_asked(screen, daemon)
+    await screen.type("Neither; take a green\nthat nobody has used")
+    await screen.press("enter")
+    return await screen.until("answered by you")
+
+
+async def telegram_mirrored(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.begin("telegram:1", "Install it, please.", sender="telegram:5")
+    daemon.ask("telegram:1", approval(daemon.clock, "telegram:5"))
+    return await screen.until("for telegram:5")
+
+
+async def thinking(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.begin("t2", "Think about it.")
+    daemon.think("t2", *(f"This is thought number {number}, and it is rather a long one.\n" for number in range(9)))
+    await screen.until("number 8")
+    stepped(daemon).advance(12)
+    return await screen.until("thinking 12 s")
+
+
+async def thought(screen: Screen, daemon: FakeGateway) -> str:
+    await thinking(screen, daemon)
+    daemon.stream("t2", "So this is what I think")
+    await screen.until("what I think")
+    return await screen.until("12 s")
+
+
+async def thought_open(screen: Screen, daemon: FakeGateway) -> str:
+    await thought(screen, daemon)
+    return await screen.press("ctrl+o")
+
+
+async def todos(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.plan("t1", *TODOS)
+    return await screen.until("2 of 7 done")
+
+
+async def todos_folded(screen: Screen, daemon: FakeGateway) -> str:
+    await todos(screen, daemon)
+    return await screen.press("ctrl+n")
+
+
+async def todos_and_approval(screen: Screen, daemon: FakeGateway) -> str:
+    await todos(screen, daemon)
+    return await approval_asked(screen, daemon)
+
+
+async def forgotten(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.forget()
+    return await screen.until("was forgotten")
+
+
+async def expensive(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.numbers |= {"model": "anthropic:claude-sonnet-4-5", "cost": 12.5, "spent": {"requests": 9, "unpriced": 2}}
+    daemon.begin("t2", "Count it.")
+    return await screen.until("$12.50+")
+
+
+def stepped(daemon: FakeGateway) -> SteppedClock:
+    assert isinstance(daemon.clock, SteppedClock)
+    return daemon.clock
+
+
+SCREENS: list[Act] = [
+    rest,
+    cards_open,
+    log_alone,
+    commands,
+    several_lines,
+    told,
+    tool_failed,
+    approval_asked,
+    approval_decided,
+    approval_while_typing,
+    question_asked,
+    question_answered,
+    telegram_mirrored,
+    thinking,
+    thought,
+    thought_open,
+    todos,
+    todos_folded,
+    todos_and_approval,
+    forgotten,
+    expensive,
+]
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=["80x24", "160x50"])
-@pytest.mark.parametrize("act", [rest, cards_open, log_alone, commands, several_lines, told, tool_failed])
+@pytest.mark.parametrize("act", SCREENS)
 async def test_screen(tmp_path: Path, act: Act, size: tuple[int, int]) -> None:
-    stage = Stage(tmp_path)
+    stage = Stage(tmp_path, SteppedClock())
     stage.place.log.write_text('{"event": "listening", "level": "info", "path": "/run/goclaw.sock"}\n')
     async with stage.daemon() as daemon:
         daemon.store("t1", UserMessage("What is in the notes?"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from goclaw.clock import Clock
 from goclaw.events import ToolFinished, ToolStarted
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.tui.widgets.tool_card import ToolCard
@@ -13,7 +14,8 @@ CallKey = tuple[str, str]
 class Cards:
     """The calls of the turn that runs, and those of rows that came from the past."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._unfinished: dict[CallKey, ToolCard] = {}
         self._asked_at: dict[CallKey, float] = {}
         self._finished: set[CallKey] = set()
@@ -30,13 +32,13 @@ class Cards:
             self._finished.discard(key)
             self._asked_at[key] = at
             if key not in self._unfinished:
-                self._unfinished[key] = ToolCard(call.name, call.input, is_open=self.are_open)
+                self._unfinished[key] = ToolCard(call.name, call.input, self._clock, is_open=self.are_open)
                 cards.append(self._unfinished[key])
         return cards
 
     def older(self) -> "Cards":
         """For rows from before those on the screen: an id that is used again there is another call."""
-        cards = Cards()
+        cards = Cards(self._clock)
         cards.are_open = self.are_open
         cards._early = self._early
         return cards
@@ -58,7 +60,7 @@ class Cards:
             return []  # told a second time after a break
         new = []
         if key not in self._unfinished:
-            self._unfinished[key] = ToolCard(event.name, event.input, is_open=self.are_open)
+            self._unfinished[key] = ToolCard(event.name, event.input, self._clock, is_open=self.are_open)
             new.append(self._unfinished[key])
         self._unfinished[key].begin()
         return new

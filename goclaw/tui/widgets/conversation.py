@@ -59,7 +59,7 @@ class Conversation(FollowedScroll):
         super().__init__()
         self._rows: dict[Widget, int] = {}
         """Which row an entry shows."""
-        self._cards = Cards()
+        self._cards = Cards(clock)
         self.questions = QuestionCards(me, clock)
         self._answerable: QuestionCard | None = None
         self._stream = Stream(self._add, clock)

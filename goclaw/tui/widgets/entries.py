@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from goclaw.tui.markdown import Document
-from goclaw.tui.text import printable
+from goclaw.tui.text import QUIET, printable
 from goclaw.tui.widgets.growing import Growing
 from goclaw.tui.widgets.lined import Lined
 
@@ -23,7 +23,7 @@ class Said(Static):
     """
 
     def __init__(self, text: str, *, sender: str = "", waiting: bool = False) -> None:
-        name = Content.styled(f"{printable(sender)}\n", "$text-muted") if sender else Content("")
+        name = Content.styled(f"{printable(sender)}\n", QUIET) if sender else Content("")
         super().__init__(name + Content(printable(text)))
         self.set_class(waiting, "-waiting")
 

@@ -14,7 +14,7 @@ from goclaw.clock import Clock
 from goclaw.events import ALLOW, DENY, Question, QuestionAnswered
 from goclaw.tui.markdown import Document
 from goclaw.tui.questions import Decided, decided, text_of, time_left, title_of, ways
-from goclaw.tui.text import printable
+from goclaw.tui.text import QUIET, printable
 
 KEYS = {ALLOW: "y", DENY: "n"}
 """The key for each option of an approval."""
@@ -130,7 +130,7 @@ class QuestionCard(Widget):
             for at, part in enumerate(Content(name).wrap(max(width - 4, 1))):
                 self._options[len(lines)] = option
                 lines.append((indent if at else sign_cell) + part)
-        return [*lines, Content.styled(self._said or self._how(), "$text-warning" if self._said else "$text-muted")]
+        return [*lines, Content.styled(self._said or self._how(), "$text-warning" if self._said else QUIET)]
 
     def _headline(self) -> Content:
         asked = self.question
@@ -138,8 +138,8 @@ class QuestionCard(Widget):
         return Content.assemble(
             ("? ", "bold $text-warning"),
             (title_of(asked), "bold"),
-            ("" if self.is_mine else f"  for {printable(asked.asker)}", "$text-muted"),
-            (f"  {left}" if left else "", "$text-muted"),
+            ("" if self.is_mine else f"  for {printable(asked.asker)}", QUIET),
+            (f"  {left}" if left else "", QUIET),
         )
 
     def _how(self) -> str:

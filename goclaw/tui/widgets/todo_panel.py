@@ -7,9 +7,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from goclaw.events import Todo
-from goclaw.tui.text import one_line
+from goclaw.tui.text import QUIET, one_line
 
-SIGNS = {"completed": ("✓", "$text-muted"), "in_progress": ("▶", "bold"), "pending": ("○", "")}
+SIGNS = {"completed": ("✓", QUIET), "in_progress": ("▶", "bold"), "pending": ("○", "")}
 """A sign and a style for each state: the sign is enough."""
 SHARE = 4
 """The panel takes one line in so many of the screen: six on a terminal of 24 lines."""
@@ -68,14 +68,14 @@ class TodoPanel(Static):
         doing = next((todo.content for todo in self._todos if todo.status == "in_progress"), "")
         folded = "" if self._open or not doing else f"  ▶ {one_line(doing, max(self.size.width - 24, 10))}"
         words = f"{'▾' if self._open else '▸'} {done} of {len(self._todos)} done"
-        return Content.assemble((words, "$text-muted"), folded)
+        return Content.assemble((words, QUIET), folded)
 
     def _body(self) -> list[Content]:
         room = max(self.app.size.height // SHARE, FEWEST_LINES) - 1
         first, more = _window(self._todos, room)
         shown = self._todos[first : first + room - bool(more)]
         lines = [_line(todo, max(self.size.width - 4, 10)) for todo in shown]
-        return [*lines, Content.styled(f"  +{more} more", "$text-muted")] if more else lines
+        return [*lines, Content.styled(f"  +{more} more", QUIET)] if more else lines
 
 
 def _window(todos: Sequence[Todo], room: int) -> tuple[int, int]:

@@ -1,6 +1,5 @@
 """A tool call as a card that folds."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ from textual import events
 from textual.content import Content
 from textual.widgets import Static
 
+from goclaw.clock import Clock
 from goclaw.tui.text import hint, one_line, printable, seconds, whole_seconds
 
 HINT_LENGTH = 60
@@ -26,7 +26,7 @@ class ToolCard(Static):
     ToolCard:hover { background: $boost; }
     """
 
-    def __init__(self, name: str, given: Mapping[str, Any], *, is_open: bool) -> None:
+    def __init__(self, name: str, given: Mapping[str, Any], clock: Clock, *, is_open: bool) -> None:
         super().__init__()
         self._tool = name
         self._given = given
@@ -34,7 +34,9 @@ class ToolCard(Static):
         self._content: str | None = None
         self._is_error = False
         self._took = ""
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began: float | None = None
+        """None: it was asked for and may still wait, for others or for a person."""
 
     def on_mount(self) -> None:
         """Show what is known."""
@@ -47,7 +49,7 @@ class ToolCard(Static):
 
     def begin(self) -> None:
         """The tool runs from now on."""
-        self._began = time.monotonic()
+        self._began = self._clock.monotonic()
 
     def finish(self, content: str, *, is_error: bool, took: float | None = None, about: float = 0.0) -> None:
         """The result; `took` in seconds where it is known, else `about`, of which parts of a second say nothing."""
@@ -79,8 +81,7 @@ class ToolCard(Static):
         self.update(Content("\n").join([self._headline(), *(self._inside() if self._open else self._folded())]))
 
     def _headline(self) -> Content:
-        running_for = time.monotonic() - self._began
-        took = (seconds(running_for) if running_for >= 1 else "") if self.is_running else self._took
+        took = self._running_for() if self.is_running else self._took
         sign, style = ("●", "$warning") if self.is_running else ("✗", "$error") if self._is_error else ("✓", "$success")
         return Content.assemble(
             (f"{sign} ", style),
@@ -88,6 +89,10 @@ class ToolCard(Static):
             f"  {hint(self._given, HINT_LENGTH)}" if self._given else "",
             f"  {took}" if took else "",
         )
+
+    def _running_for(self) -> str:
+        spent = 0.0 if self._began is None else self._clock.monotonic() - self._began
+        return whole_seconds(spent) if spent >= 1 else ""
 
     def _folded(self) -> list[Content]:
         if self._content is None:
