@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--only NAME]…`: run the benchmarks, print the table, keep the figures as JSON."""
+"""`python -m benchmarks [--quick] [--only NAME]… [--keep NAME]`: run the benchmarks, print the table, keep the figures."""
 
 import argparse
 import asyncio
@@ -49,8 +49,8 @@ BENCHMARKS: Mapping[str, Measure] = {
 }
 
 
-async def main(names: list[str], options: Options) -> int:
-    """Run the named benchmarks; returns 1 when a target was missed."""
+async def main(names: list[str], options: Options, kept_as: str) -> int:
+    """Run the named benchmarks and keep what they found, where that is wanted; returns 1 when a target was missed."""
     begun = datetime.now(UTC)
     report: Json = {"begun": begun.isoformat(timespec="seconds"), "quick": options.quick, **machine(), "figures": []}
     reached = True
@@ -60,8 +60,8 @@ async def main(names: list[str], options: Options) -> int:
             print(line(figure), flush=True)
             report["figures"].append(figure.as_json() | {"benchmark": name, "load_before": round(load, 1)})
             reached = reached and figure.reached
-    if set(names) == set(BENCHMARKS) and not options.quick:
-        path = RESULTS / f"{begun:%Y-%m-%d}-gateway.json"
+    if kept_as:
+        path = RESULTS / f"{begun:%Y-%m-%d}-{kept_as}.json"
         await asyncio.to_thread(keep, path, report)
         print(f"kept in {path.relative_to(ROOT)}")
     return 0 if reached else 1
@@ -99,5 +99,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; nothing is kept")
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--keep", metavar="NAME", help="keep the figures as NAME; a whole run is kept as `gateway`")
     given = parser.parse_args()
-    sys.exit(asyncio.run(main(given.only or list(BENCHMARKS), Options(given.quick))))
+    whole = "" if given.quick or given.only else "gateway"
+    sys.exit(asyncio.run(main(given.only or list(BENCHMARKS), Options(given.quick), given.keep or whole)))
