@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--only NAME]… [--keep NAME]`: run the benchmarks, print the table, keep the figures."""
+"""`python -m benchmarks [--quick] [--only NAME]… [--keep NAME]`: run benchmarks, print the table, keep the figures."""
 
 import argparse
 import asyncio
