@@ -288,7 +288,7 @@ class Terminal(App[Farewell]):
         try:
             command = editor_of()
             # The loop goes on, but nothing may be painted: the thread that writes to the terminal has ended.
-            with self.suspend():
+            with self.batch_update(), self.suspend():
                 edited = await edit(text, command)
         except (EditorError, SuspendNotSupported) as error:
             self.notify(str(error), severity="error")
