@@ -26,6 +26,7 @@ async def select_and_copy(terminal: Terminal) -> None:
     await terminal.type("\x03")
 
 
+@pytest.mark.promise("P-terminal-ctrl-c")
 async def test_ctrl_c_hands_what_is_selected_to_the_terminal(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon(), open_client(tmp_path) as terminal:
@@ -37,6 +38,7 @@ async def test_ctrl_c_hands_what_is_selected_to_the_terminal(tmp_path: Path) -> 
     assert [command for command in terminal.screen.commands if command.startswith("52;")] == [COPY]
 
 
+@pytest.mark.promise("P-terminal-ctrl-c")
 async def test_words_of_the_conversation_are_copied_as_they_stand(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
     async with stage.daemon() as daemon, open_client(tmp_path) as terminal:
