@@ -42,9 +42,9 @@ async def _explained(context: CommandContext) -> str:
     since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
     code = forgetter.codes.give(context.actor.key, context.session)
     return (
-        f"This deletes for ever what was said in this conversation: {_count(extent.rows)}{since}, summaries, todos, the "
-        "settings made here, pictures and long outputs that no other conversation has. What it cost stays in the sums, "
-        f"without its name.\n\n{KEPT}\n\nIf only I should start afresh, /clear does that and deletes nothing.\n\n"
+        f"This deletes for ever what was said in this conversation: {_count(extent.rows)}{since}, summaries, todos, "
+        "the settings made here, pictures and long outputs that no other conversation has. What it cost stays in the "
+        f"sums, without its name.\n\n{KEPT}\n\nIf only I should start afresh, /clear does that and deletes nothing.\n\n"
         f"To delete it, send within {CODE_SECONDS / 60:.0f} minutes:\n/forget {code}"
     )
 
