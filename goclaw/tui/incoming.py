@@ -21,6 +21,7 @@ from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link, person_in, turn_of
 from goclaw.tui.text import one_line
+from goclaw.tui.waiting import waiting_words
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.entries import Note
@@ -59,6 +60,9 @@ class Incoming:
         self._greeted = False
         self._thinking = False
         self._running_since: float | None = None
+        self._turn = ""
+        """The turn that runs."""
+        self._queue_mode = ""
 
     @property
     def running(self) -> bool:
@@ -71,7 +75,7 @@ class Incoming:
         self._set_running(False)
         self._thinking = False
         self._parts.todos.show(())
-        self._parts.prompt.border_subtitle = ""
+        self._turn = self._queue_mode = ""
         self._parts.bar.enter(session)
         self._parts.bar.connection("connecting")
         await self._parts.conversation.enter(person_in(session), {turn_of(key): waiting[key] for key in waiting})
@@ -88,6 +92,7 @@ class Incoming:
             self._greeted = True
             await parts.conversation.note(Note(attached.greeting))
         parts.todos.show(now.todos)
+        self._turn = now.turn
         self._set_running(bool(now.turn), since=now.since)
         self._thinking = bool(now.thinking) and not now.text
         self.say_doing()
@@ -102,6 +107,8 @@ class Incoming:
                     await self._accepted(received)
             case Status():
                 self._parts.bar.numbers(received.numbers)
+                self._queue_mode = str(received.numbers.get("queue_mode", ""))
+                self.say_doing()
             case Refused():
                 if not self._approving.refused(received):
                     await self._refused(received)
@@ -119,8 +126,7 @@ class Incoming:
         _collect_garbage_again()
         self._approving.lost()
         self._parts.bar.connection("reconnecting" if self._greeted else "no daemon")
-        unsent = len(self._link.unsent())
-        self._parts.prompt.border_subtitle = f"{unsent} not sent yet" if unsent else ""
+        self.say_doing()
 
     async def refused(self, reason: str) -> None:
         """The session is not open to the person any more."""
@@ -134,15 +140,18 @@ class Incoming:
         self._parts.conversation.tick()
 
     def say_doing(self) -> None:
-        """What is going on, and what a key would do about it, above the input."""
-        title = self._doing()
-        if self._parts.prompt.border_title != title:
-            self._parts.prompt.border_title = title
+        """What is going on, and what a key would do about it, above the input; what waits, below it."""
+        prompt, title, subtitle = self._parts.prompt, self._doing(), self._waiting()
+        if prompt.border_title != title:
+            prompt.border_title = title
+        if prompt.border_subtitle != subtitle:
+            prompt.border_subtitle = subtitle
 
     async def _happened(self, event: TurnEvent) -> None:
         await self._parts.conversation.show(event)
         match event:
             case TurnStarted():
+                self._turn = event.turn
                 self._set_running(True)
             case TurnFinished():
                 self._set_running(False)
@@ -160,7 +169,6 @@ class Incoming:
     async def _accepted(self, accepted: Accepted) -> None:
         turn, acceptance = turn_of(accepted.id), accepted.acceptance
         conversation = self._parts.conversation
-        self._parts.prompt.border_subtitle = ""
         match acceptance.kind:
             case AcceptKind.REPLY:
                 await conversation.settle(turn, Note(acceptance.text, "reply"))
@@ -175,6 +183,7 @@ class Incoming:
                 await conversation.settle(turn, Note("Done; the answer was lost in the break."))
             case _:
                 pass  # it becomes a row
+        self.say_doing()
 
     async def _refused(self, refused: Refused) -> None:
         text = self._link.refused(refused.id)
@@ -210,6 +219,16 @@ class Incoming:
             return f"you are asked · what you send is the answer{stops}"
         doing = "thinking" if self._thinking else "working"
         return f"{doing}{stops}" if self.running else ""
+
+    def _waiting(self) -> str:
+        """Only a turn of somebody at a terminal can be joined from here, or interrupted (see `sessions.queueing`)."""
+        return waiting_words(
+            self._queue_mode if self._turn.startswith(turn_of("")) else "",
+            unsent=0 if self._link.connected else len(self._link.unsent()),
+            sent=sum(turn != self._turn for turn in self._parts.conversation.waiting),
+            is_running=self.running,
+            is_typing=bool(self._parts.prompt.text),
+        )
 
 
 def _collect_garbage_again() -> None:

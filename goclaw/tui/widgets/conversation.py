@@ -76,6 +76,11 @@ class Conversation(FollowedScroll):
         super().on_mount()
         self._questions_looked_at = self.set_interval(LOOK_SECONDS, self._look_at_questions, pause=True)
 
+    @property
+    def waiting(self) -> list[str]:
+        """The turns of own messages that are no row yet, in order."""
+        return list(self._waiting)
+
     async def enter(self, me: str, waiting: Mapping[str, str]) -> None:
         """Another session, in which the person is `me`; `waiting` are messages for it, by turn, that nobody took."""
         await self._stream.drop()
