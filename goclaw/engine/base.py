@@ -58,7 +58,10 @@ class Turn(Protocol):
 
     @property
     def stopping(self) -> bool:
-        """Somebody said /stop: the handler is being cancelled, or was before a crash."""
+        """Somebody said /stop: the handler is being cancelled, or was before a crash, or before it could begin.
+
+        In the last two cases it is called all the same, to record what was said; it must not begin anything.
+        """
         ...
 
     async def step(

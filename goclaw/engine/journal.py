@@ -71,6 +71,8 @@ class JournaledTurn:
     """It came to take another turn's place."""
     behind: "deque[JournaledTurn]" = field(default_factory=deque)
     """What waits in the same lane, the next one first; the lane's own queue."""
+    silent: bool = True
+    """This run of the daemon has recorded none of its steps."""
     _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
 
     @property
@@ -106,6 +108,7 @@ class JournaledTurn:
 
         async def record() -> Step[T]:
             step = Step(value, await self._journal.record(self.id, name, codec.to_json(value), rows(value)))
+            self.silent = False
             kept(step)
             return step
 

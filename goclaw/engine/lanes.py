@@ -199,26 +199,31 @@ class Lanes:
     async def _run(self, lane: _Lane, turn: JournaledTurn) -> None:
         lane.ended = asyncio.Event()
         lane.turn = turn
-        lane.work = asyncio.create_task(self._outcome(turn), name=f"turn {turn.id}")
         try:
-            deliveries = await self._result(turn, lane.work)
+            deliveries = await self._result(lane, turn)
+            if deliveries is None and turn.silent:
+                deliveries = await self._result(lane, turn)  # stopped before it had said anything: its words are kept
+            deliveries = deliveries or ()
             await self._journal.end(turn.id, self._clock.now(), [self._outbox.row(item) for item in deliveries])
             self._outbox.take(deliveries)
         except Exception:
             # Most likely nothing can be written: the turn stays open in the journal, for the next start.
             log.exception("the turn could not be recorded; it is taken up at the next start")
         finally:
-            lane.work.cancel()
             lane.turn = lane.work = None
             lane.ended.set()
 
-    async def _result(self, turn: JournaledTurn, work: asyncio.Task[Sequence[Delivery]]) -> Sequence[Delivery]:
+    async def _result(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery] | None:
+        """What the handler wants to be delivered; None when it was cut by /stop."""
+        work = lane.work = asyncio.create_task(self._outcome(turn), name=f"turn {turn.id}")
         try:
             return await work
         except asyncio.CancelledError:
             if turn.stopping and work.cancelled() and not _being_cancelled():
-                return ()  # /stop came before the handler could say anything
+                return None
             raise
+        finally:
+            work.cancel()
 
     async def _outcome(self, turn: JournaledTurn) -> Sequence[Delivery]:
         try:

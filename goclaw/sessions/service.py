@@ -282,6 +282,8 @@ class Sessions:
         return Image(await self._ports.blobs.put(data, attachment.mime), attachment.mime)
 
     async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+        if turn.stopping:
+            return Outcome.STOPPED, STOPPED
         try:
             return Outcome.ANSWERED, await self.compactor.compact(session, turn.inbound.text, forced=True)
         except asyncio.CancelledError:

@@ -30,6 +30,8 @@ class House:
     ) -> None:
         self.folder, self.act, self.around = folder, act, around
         self.room = Room()
+        self.stopped: list[str] = []
+        """Turns that the handler was told to end without an answer."""
         self.clock = SteppedClock()
 
     @asynccontextmanager
@@ -50,6 +52,9 @@ class House:
         return [heard.delivery.text for heard in self.room.all]
 
     async def _handle(self, turn: Turn) -> Sequence[Delivery]:
+        if turn.stopping:
+            self.stopped.append(turn.id)
+            return ()
         return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, await self.act(turn))]
 
     async def _failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:

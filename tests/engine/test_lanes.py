@@ -228,3 +228,13 @@ async def test_a_parked_turn_can_be_stopped(tmp_path: Path) -> None:
         assert not await lanes.signal("m1", "approve", "yes")
         await lanes.idle()
     assert house.texts() == []
+
+
+@pytest.mark.promise("P-stop")
+async def test_a_turn_that_is_stopped_before_it_begins_is_still_heard(tmp_path: Path) -> None:
+    house = House(tmp_path, echo)
+    async with house.open() as lanes:
+        await lanes.submit(inbound(1))
+        assert await lanes.cancel("s")
+        await lanes.idle()
+    assert (house.stopped, house.texts()) == (["m1"], [])

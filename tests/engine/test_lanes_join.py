@@ -128,6 +128,38 @@ async def test_what_could_not_join_because_of_a_stop_has_a_turn_of_its_own(tmp_p
     assert (house.texts(), heard) == (["2"], [])
 
 
+async def test_what_has_begun_joins_nothing(tmp_path: Path) -> None:
+    """Both turns have begun when the disk was full for the end of the first one, and the daemon ended in the second."""
+    hanging, followers = asyncio.Event(), list[Sequence[Inbound]]()
+
+    async def give() -> str:
+        return "done"
+
+    async def cut(turn: Turn) -> str:
+        await turn.step("one", give, TEXT)
+        if turn.id == "m1":
+            raise StateError("the disk is full")
+        hanging.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def act(turn: Turn) -> str:
+        followers.append(turn.followers(past_others=True))
+        return turn.inbound.text
+
+    house = House(tmp_path, cut)
+    async with house.open() as lanes:
+        await lanes.submit(inbound(1))
+        await lanes.submit(inbound(2))
+        await hanging.wait()
+    house.act = act
+    async with house.open() as lanes:
+        await lanes.submit(inbound(3))
+        await lanes.idle()
+    assert followers == [[], [inbound(3)], []]
+    assert house.texts() == ["1", "2", "3"]
+
+
 class Slow(Database):
     """Holds up the one write that has `join:m2` in it, as a busy disk does, and may then refuse it."""
 
