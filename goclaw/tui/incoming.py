@@ -11,6 +11,7 @@ from goclaw.events import (
     MessageStored,
     SessionForgotten,
     StreamRestarted,
+    TextStreamed,
     ThinkingStreamed,
     TodosChanged,
     TurnEvent,
@@ -161,8 +162,11 @@ class Incoming:
                 self._parts.todos.show(())
             case _:
                 pass
-        self._thinking = isinstance(event, ThinkingStreamed)
-        self.say_doing()
+        thinking = isinstance(event, ThinkingStreamed)
+        # Thousands of these come in a turn, and all but the first say nothing new.
+        if thinking != self._thinking or not isinstance(event, TextStreamed | ThinkingStreamed):
+            self._thinking = thinking
+            self.say_doing()
         if isinstance(event, MessageStored | TurnFinished | StreamRestarted | SessionForgotten):
             self._link.ask(AskStatus())
 
