@@ -29,6 +29,8 @@ class Server:
     """How thinking is asked for: `reasoning_effort: "high"`, `reasoning: {effort: "high"}`, or not at all."""
     short_ids: bool = False
     """Whether ids of tool calls must be nine letters and digits, as Mistral has it."""
+    strict_order: bool = False
+    """Whether all its models refuse a person's words right after tool results, as Mistral's do (error 3230)."""
     local: bool = False
     """Runs on the user's own machine: costs nothing, and its window is small unless configured."""
 
@@ -51,7 +53,14 @@ SERVERS = {
     ),
     "llamacpp": Server("http://127.0.0.1:8080/v1", local=True),
     "lmstudio": Server("http://127.0.0.1:1234/v1", local=True),
-    "mistral": Server("https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral", stream_options=False, short_ids=True),
+    "mistral": Server(
+        "https://api.mistral.ai/v1",
+        "MISTRAL_API_KEY",
+        "mistral",
+        stream_options=False,
+        short_ids=True,
+        strict_order=True,
+    ),
     "moonshotai": Server("https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY", "moonshotai", replay_reasoning=True),
     "openai": Server("https://api.openai.com/v1", "OPENAI_API_KEY", "openai", "max_completion_tokens", effort="word"),
     "openai-chat": Server(

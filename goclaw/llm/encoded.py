@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from goclaw.llm.base import Request
-from goclaw.messages import Image, Message, ToolResult, UserMessage
+from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 
 Blocks = tuple[bytes, ...]
@@ -25,6 +25,8 @@ Pictures = Mapping[str, str]
 Encode = Callable[[Message, Pictures], Blocks]
 NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """What ids and names of tools may not hold at Anthropic and OpenAI; other providers' may, and so may invented ones."""
+RESULTS_SEEN = AssistantMessage("I have the results.")
+"""One object, so that it is encoded once."""
 
 
 class EncodedMessages:
@@ -108,6 +110,19 @@ def results_first(messages: Sequence[Message]) -> list[Message]:
                 waiting = []
             ordered.append(message)
     return ordered + waiting
+
+
+def results_answered(messages: Sequence[Message]) -> list[Message]:
+    """The conversation with a word of the assistant wherever a person speaks right after tool results.
+
+    It happens when a message joins a running turn, and some models' templates refuse it.
+    """
+    answered: list[Message] = []
+    for message in results_first(messages):
+        if answered and isinstance(answered[-1], ToolResult) and isinstance(message, UserMessage):
+            answered.append(RESULTS_SEEN)
+        answered.append(message)
+    return answered
 
 
 def splice(head: Mapping[str, Any], **parts: bytes) -> bytes:

@@ -6,8 +6,10 @@ server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}
 
 import hashlib
 import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -17,7 +19,15 @@ from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.compat import SERVERS, Server
 from goclaw.llm.data import KnownModel
-from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, clean, with_conversation
+from goclaw.llm.encoded import (
+    Blocks,
+    EncodedMessages,
+    EncodedTools,
+    Pictures,
+    clean,
+    results_answered,
+    with_conversation,
+)
 from goclaw.llm.estimate import estimate_tokens
 from goclaw.llm.failures import flagged, reading
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
@@ -30,6 +40,8 @@ DONE = b"[DONE]"
 """The data of the last frame, as the protocol has it."""
 SHORT_ID = 9
 """Characters of a call id at Mistral."""
+OF_MISTRAL = re.compile(r"(mis|minis|magis|codes|devs|mix|pix)tral", re.IGNORECASE)
+"""Their models keep to their own order of roles wherever they are served."""
 
 
 class OpenAIChatModel(KnownModel):
@@ -80,6 +92,8 @@ class OpenAIChatModel(KnownModel):
                 head["reasoning_effort"] = self._options.thinking
             elif self._server.effort == "object":
                 head["reasoning"] = {"effort": self._options.thinking}
+        if self._server.strict_order or OF_MISTRAL.search(self._name):
+            request = replace(request, messages=results_answered(request.messages))
         return await with_conversation(head, request, self._messages, self._tools)
 
     def _encode(self, message: Message, pictures: Pictures) -> Blocks:

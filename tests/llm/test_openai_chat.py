@@ -6,10 +6,10 @@ from pydantic import SecretStr
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError, ModelErrorKind
-from goclaw.llm.base import INVALID_JSON, CallStarted, ModelPorts, Stop
+from goclaw.llm.base import INVALID_JSON, CallStarted, ModelPorts, Request, Stop
 from goclaw.llm.compat import SERVERS
 from goclaw.llm.openai_chat import PROVIDER, OpenAIChatModel
-from goclaw.messages import AssistantMessage, Image, Native, ToolCall, ToolResult, UserMessage
+from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from tests.llm.asking import TOOLS, ask, model_ports, saying
 from tests.llm.fake_provider import FakeProvider, fake_provider, frames, recorded
 from tests.llm.wires import KEY, OPENAI, chunk
@@ -34,6 +34,29 @@ def at(fake: FakeProvider, ports: ModelPorts, server: str, **options: Any) -> Op
     settings = ProviderSettings(api_key=SecretStr(KEY), base_url=fake.url)
     known = {"context_window": 10_000, "max_output": 1_000, **options}
     return PROVIDER.open(f"{server}:some/model", settings, ModelOptions(**known), ports)  # type: ignore[return-value]  # this provider's models
+
+
+@pytest.mark.parametrize(
+    ("server", "name", "between"),
+    [
+        ("openai", "gpt-6", []),
+        ("mistral", "open-hermes", ["assistant"]),
+        ("openrouter", "mistralai/Devstral-Medium", ["assistant"]),
+        ("vllm", "Qwen/Qwen4", []),
+    ],
+)
+async def test_words_right_after_results_reach_every_model(
+    fake: FakeProvider, ports: ModelPorts, server: str, name: str, between: list[str]
+) -> None:
+    settings = ProviderSettings(api_key=SecretStr(KEY), base_url=fake.url)
+    model = PROVIDER.open(f"{server}:{name}", settings, ModelOptions(context_window=10_000, max_output=100), ports)
+    call = ToolCall("call_a", "get_weather", {})
+    # The first words were stored before the result, as after a crash.
+    result, words = ToolResult("call_a", "get_weather", "rain"), (UserMessage("and there?"), UserMessage("and here?"))
+    conversation: list[Message] = [UserMessage("hi"), AssistantMessage("", (call,)), words[0], result, words[1]]
+    await ask(model, Request("", conversation, TOOLS))
+    roles = [message["role"] for message in fake.asked[-1].body["messages"]]
+    assert roles == ["user", "assistant", "tool", *between, "user", "user"]
 
 
 async def test_interleaved_calls_are_put_together(fake: FakeProvider, ports: ModelPorts) -> None:
