@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.clock import Clock, SteppedClock
-from goclaw.events import ALLOW, DENY, Notice, Question, Todo, ToolFinished, ToolStarted
+from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.widgets.conversation import LOOK_SECONDS
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
@@ -203,6 +203,50 @@ async def expensive(screen: Screen, daemon: FakeGateway) -> str:
     return await screen.until("$12.50+")
 
 
+async def sessions(screen: Screen, daemon: FakeGateway) -> str:
+    now = daemon.clock.now()
+    daemon.known_sessions = [
+        SessionInfo(SESSION, 4, now - 600, now - 20, "What is in the notes?"),
+        SessionInfo(
+            "tui:house-of-the-long-names-and-more", 1_204, now, now - 240, "Plan the\nhouse, with a cellar " * 4
+        ),
+        SessionInfo("telegram:5", 31, now, now - 7_300, "Wann treffen wir uns mit **Zoë**?"),
+        SessionInfo("telegram:-1001234:7", 1, now, now - 400_000, "東京へ行きます"),
+        SessionInfo("tui:empty", 0, now, now - 9_000_000, ""),
+    ]
+    await screen.type("/sessions")
+    await screen.press("enter")
+    return await screen.until("1,204 m")
+
+
+async def sessions_found(screen: Screen, daemon: FakeGateway) -> str:
+    await sessions(screen, daemon)
+    await screen.type("house")
+    await screen.until("telegram:5", gone=True)
+    return await screen.press("down")
+
+
+async def files(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.workspace = [
+        "notes.txt",
+        "notes/",
+        "notes/about the house.md",
+        *(f"notes/{number}.md" for number in range(20)),
+    ]
+    await screen.type("compare @notes.txt with @notes")
+    await screen.until("about the house")
+    return await screen.press("down", "down")
+
+
+async def queued(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.begin("t2", "A long task")
+    await screen.until("Esc stops")
+    for text in ("and then this", "and that"):
+        await screen.type(text)
+        await screen.press("enter")
+    return await screen.until("2 queued")
+
+
 def stepped(daemon: FakeGateway) -> SteppedClock:
     assert isinstance(daemon.clock, SteppedClock)
     return daemon.clock
@@ -230,6 +274,10 @@ SCREENS: list[Act] = [
     todos_and_approval,
     forgotten,
     expensive,
+    sessions,
+    sessions_found,
+    files,
+    queued,
 ]
 
 

@@ -41,7 +41,7 @@ async def pick(screen: Screen, *typed: str) -> None:
     await screen.type("/sessions")
     await screen.press("enter")
     await screen.until("Enter opens")
-    await screen.until("1,204 messages")
+    await screen.until("1,204 m")
     for text in typed:
         await screen.type(text)
     await screen.press("enter")
@@ -217,7 +217,7 @@ async def test_a_first_session_that_is_not_open_ends_the_program_with_the_reason
 
 
 async def test_the_program_can_begin_with_the_list(daemon: FakeGateway, stage: Stage) -> None:
-    async with stage.terminal(pick=True, ready="1,204 messages") as screen:
+    async with stage.terminal(pick=True, ready="1,204 m") as screen:
         await screen.type("work")
         await screen.press("enter")
         await screen.until("The plan.")
@@ -229,7 +229,7 @@ async def test_the_own_keys_of_the_list_reach_nothing_behind_it(daemon: FakeGate
         await screen.until("Esc stops")
         await screen.type("/sessions")
         await screen.press("enter")
-        await screen.until("1,204 messages")
+        await screen.until("1,204 m")
         await screen.press("ctrl+l", "ctrl+o", "pageup", "tab")
         await screen.press("ctrl+c")
         await screen.until("Enter opens", gone=True)

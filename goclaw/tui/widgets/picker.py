@@ -20,6 +20,10 @@ OWN_KIND = "tui:"
 """What the keys of sessions begin with that are made here."""
 _LONGEST_KEY, _LONGEST_TITLE = 28, 80
 """Characters that are shown."""
+_KEY_SHARE = 4
+"""A key takes one column in so many at most."""
+_NARROW = 100
+"""Columns below which words are short, so that some are left for the title."""
 
 
 class SessionPicker(ModalScreen[str]):
@@ -70,8 +74,11 @@ class SessionPicker(ModalScreen[str]):
             yield Static("Enter opens · Esc closes · type a new name to begin a session", classes="hint")
 
     def on_mount(self) -> None:
-        """Show what is known."""
+        """Type into the line."""
         self._input.focus()
+
+    def on_resize(self) -> None:
+        """Show as much as there is room for."""
         self._fill()
 
     def show(self, sessions: Sequence[SessionInfo]) -> None:
@@ -111,7 +118,8 @@ class SessionPicker(ModalScreen[str]):
 
     def _fill(self) -> None:
         known = self._sessions or ()
-        options = _lines(_found(known, self._input.value), self._current, self._clock.now())
+        found = _found(known, self._input.value)
+        options = _lines(found, self._current, self._clock.now(), self.size.width)
         key = new_key(self._input.value)
         if key and key not in [info.key for info in known]:
             options.append(Option(Content.assemble("  new session ", (printable(key), "bold")), id=key))
@@ -137,10 +145,11 @@ def _found(known: Sequence[SessionInfo], typed: str) -> list[SessionInfo]:
     return sorted(found, key=lambda info: info.key not in (typed.strip(), new_key(typed)))
 
 
-def _lines(sessions: Sequence[SessionInfo], current: str, now: float) -> list[Option]:
-    keys = [Content(one_line(info.key, _LONGEST_KEY)) for info in sessions]
+def _lines(sessions: Sequence[SessionInfo], current: str, now: float, columns: int) -> list[Option]:
+    messages = ("msg", "msgs") if columns < _NARROW else ("message", "messages")
+    keys = [Content(one_line(info.key, min(_LONGEST_KEY, columns // _KEY_SHARE))) for info in sessions]
     times = [ago(now - info.last_at) for info in sessions]
-    counts = [f"{info.messages:,} {'message' if info.messages == 1 else 'messages'}" for info in sessions]
+    counts = [f"{info.messages:,} {messages[info.messages != 1]}" for info in sessions]
     widths = [max(map(len, column), default=0) for column in (times, counts)]
     key_width = max((key.cell_length for key in keys), default=0)
     return [

@@ -48,7 +48,7 @@ class Prompt(TextArea):
             tab_behavior="focus",
             soft_wrap=True,
             highlight_cursor_line=False,
-            placeholder=Content.styled("Write a message, or / for commands", "$text-disabled"),
+            placeholder=Content.styled("Write a message, / for commands, @ for files", "$text-disabled"),
         )
         self._recall = recall
         self._completion = completion
