@@ -211,10 +211,10 @@ async def _open_ground(
 async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel]) -> App:
     config, clock = ground.config, ground.clock
     outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
-    models = Models(config, ground.ports, lambda line: log.warning("%s", line))
+    settings = Settings(ground.database)
+    models = Models(config, ground.ports, lambda line: log.warning("%s", line), settings)
     registry = Registry([BuiltIn()], ground.access)
     journal = Journal(ground.database)
-    settings = Settings(ground.database)
     forgetting = Forgetting(ground.database)
     questions = QuestionPorts(ground.access, clock, ground.bus.publish, outbox.promise, journal.answer)
     sessions = Sessions(

@@ -43,6 +43,8 @@ COMMANDS = {
     "cleartool": "goclaw.commands.cleartool:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
     "queue": "goclaw.commands.queue:COMMAND",
+    "model": "goclaw.commands.model:COMMAND",
+    "usage": "goclaw.commands.usage:COMMAND",
     "forget": "goclaw.commands.forget:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",
     "deny": "goclaw.commands.deny:COMMAND",

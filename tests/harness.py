@@ -36,6 +36,7 @@ from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import Message
 from goclaw.plugins import load
 from goclaw.sessions.flush import Flush
+from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
 from goclaw.sessions.status import Details
@@ -120,7 +121,7 @@ class World:
         self.folder = folder
         self.clock = SteppedClock()
         self.script = ScriptedModel(answers, clock=self.clock)
-        self.models = GivenModels(model or self.script, summary)
+        self.models: Models = GivenModels(model or self.script, summary)
         self.tools = Tools(tools)
         self.users = Users(users)
         self.room = Room()

@@ -76,14 +76,20 @@ class GivenModels(Models):
         self.sentence = f"Model: {main.spec}, as the test wants it."
         self.summary_specs = (spec,) if summary else ()
 
-    async def agent(self) -> ChatModel:
+    async def agent(self, session: str = "") -> ChatModel:
         return self._main
+
+    async def chosen(self, session: str) -> str:
+        return ""
+
+    def forget(self, session: str) -> None:
+        """Nothing is chosen here."""
 
     @property
     def main(self) -> str:
         return self._main.spec
 
-    async def summarizers(self) -> list[Summarizer]:
+    async def summarizers(self, session: str = "") -> list[Summarizer]:
         first = [Summarizer(Source.LLM, self._given_summary)] if self._given_summary else []
         return first if self.is_demo else [*first, Summarizer(Source.FALLBACK, self._main)]
 

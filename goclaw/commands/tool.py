@@ -1,11 +1,12 @@
 """`/tool NAME {json}`: try a tool without an AI. Only the demo model understands it."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.llm.open import DEMO
 
 
 async def _tool(context: CommandContext) -> Reply:
     ports = context.ports
-    if not ports.sessions.models.is_demo:
+    if (await ports.sessions.models.agent(context.session)).spec != DEMO:
         return Reply("/tool works with the demo model only. Ask the assistant in your own words instead.")
     await ports.engine.submit(context.inbound)
     return Reply(turn=context.inbound.id)

@@ -66,7 +66,7 @@ class Aside:
         """Do what is due for a conversation."""
         ports = self._ports
         session = await ports.contexts.session(key)
-        context_window = (await ports.models.agent()).context_window
+        context_window = (await ports.models.agent(key)).context_window
         if await ports.flush.is_due(session, actor, context_window):
             await ports.flush.take_notes(session, actor, ports.compactor, context_window, ports.clock.now())
         if await ports.checkpoints.is_due(session, context_window):

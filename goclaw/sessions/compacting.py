@@ -142,7 +142,7 @@ class Compactor:
 
     async def _compact(self, session: Session, instructions: str, *, forced: bool) -> StoredCompaction | None:
         try:
-            context_window = (await self._ports.models.agent()).context_window
+            context_window = (await self._ports.models.agent(session.key)).context_window
         except ConfigError:
             context_window = self._ports.settings.reserve_tokens
         settings = self._ports.settings

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.events import SessionForgotten, TurnEvent
+from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts
 from goclaw.store.forgetting import Extent, Forgetting, Owed
 from goclaw.store.retention import Retention
@@ -36,6 +37,7 @@ class ForgettingPorts:
     clock: Clock
     contexts: Contexts
     forgetting: Forgetting
+    models: Models
     publish: Callable[[TurnEvent], None]
     retention: Retention
 
@@ -89,6 +91,7 @@ class Forgetter:
                 rows = await self._ports.forgetting.forget(session, self._ports.clock.now())
             finally:
                 self._ports.contexts.forget(session)
+                self._ports.models.forget(session)
             self._ports.publish(SessionForgotten(session))
             log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})
             return rows, await self._finish()

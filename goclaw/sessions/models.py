@@ -1,38 +1,130 @@
-"""Which models answer. Found out in the background, so that looking for an Ollama server delays no start."""
+"""Which models answer. Found out in the background, so that looking for an Ollama server delays no start.
+
+A session answers with what the configuration says, or with the model that somebody chose for it (`/model`); the
+configured chain stands behind that one.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from goclaw.config.schema import Config
 from goclaw.context.compaction import Source, Summarizer
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, ModelPorts
-from goclaw.llm.open import DEMO, ollama_finder, open_chain, pick_default, pick_summary, prepare
+from goclaw.llm.chain import ModelChain
+from goclaw.llm.found import look_around
+from goclaw.llm.open import DEMO, ollama_finder, open_chain, open_model, pick_default, pick_summary, prepare
+from goclaw.store.settings import Settings
 
 log = logging.getLogger(__name__)
 
+SETTING = "model"
+"""Under which name a session keeps its choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model that could answer."""
+
+    spec: str
+    why: str
+    configured: bool = False
+    """Named in the configuration, or what answers without one: anybody may have it answer in a session of their own."""
+
 
 class Models:
-    """The main model and those that summarise. They are there once `resolve` has found them."""
+    """The main model, those that summarise, and those that sessions have chosen. `resolve` finds the first two."""
 
-    def __init__(self, config: Config, ports: ModelPorts, notice: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, ports: ModelPorts, notice: Callable[[str], None], stored: Settings) -> None:
         self._config = config
         self._ports = ports
         self._notice = notice
-        self._agent: asyncio.Future[ChatModel] = asyncio.get_running_loop().create_future()
+        self._stored = stored
+        self._agent: asyncio.Future[ModelChain] = asyncio.get_running_loop().create_future()
         self._summary: ChatModel | None = None
+        self._chosen: dict[str, str] = {}
+        """By session, as far as it was asked for; empty: none."""
+        self._chains: dict[str, ModelChain] = {}
+        """By the model that was chosen."""
+        self._refused: dict[str, str] = {}
+        """Why a model that was chosen cannot be opened (any more)."""
         self.sentence = "Model: still being looked for."
         """Which model answers, why, and how to change it: for people."""
         self.summary_specs: tuple[str, ...] = ()
 
-    async def agent(self) -> ChatModel:
-        """The main chain.
+    async def agent(self, session: str = "") -> ChatModel:
+        """The chain that answers in a session; without one, the configured chain.
 
         Raises:
             ConfigError: a model of the configuration cannot be opened.
         """
+        chosen = await self.chosen(session) if session else ""
+        if chosen and chosen not in self._refused:
+            try:
+                return await self._chain(chosen)
+            except ConfigError as error:
+                self._refused[chosen] = str(error)
+                log.warning("%s was chosen by /model but cannot be opened: %s", chosen, error)
         return await asyncio.shield(self._agent)
+
+    async def chosen(self, session: str) -> str:
+        """What somebody chose for a session; empty: nothing."""
+        if session not in self._chosen:
+            self._chosen[session] = str((await self._stored.of_session(session)).get(SETTING, ""))
+        return self._chosen[session]
+
+    async def behind(self, session: str) -> list[str]:
+        """Which models answer in a session, one in place of the other.
+
+        Raises:
+            ConfigError: none can be opened.
+        """
+        agent = await self.agent(session)
+        return [model.spec for model in agent.models] if isinstance(agent, ModelChain) else [agent.spec]
+
+    async def choose(self, session: str, spec: str) -> None:
+        """Let `spec` answer in a session from its next request on; empty: what the configuration says.
+
+        Raises:
+            ConfigError: it cannot be opened; the message says what helps. Nothing has changed.
+        """
+        if spec:
+            await self._check_pulled(spec)
+            await self._chain(spec)
+            self._refused.pop(spec, None)
+        await self._stored.set(session, SETTING, spec or None)
+        self._chosen[session] = spec
+
+    def forget(self, session: str) -> None:
+        """The session's settings were deleted."""
+        self._chosen.pop(session, None)
+
+    def refusal(self, spec: str) -> str:
+        """Why a model that was chosen does not answer; empty: it does."""
+        return self._refused.get(spec, "")
+
+    async def choices(self) -> tuple[Sequence[Choice], Sequence[str]]:
+        """Models that could answer, what answers now first; and providers with a key of which no model is obvious."""
+        found = await look_around(self._config, ollama_finder(self._config, self._ports))
+        main = [model.spec for model in self._agent.result().models] if self.main else []
+        why = "in `models.agent`" if self._config.models.agent else "found by itself"
+        # An old server does not tell what a model is good for.
+        pulled = (
+            [model for model in found.ollama.models if not model.capabilities or "completion" in model.capabilities]
+            if found.ollama
+            else []
+        )
+        choices: dict[str, Choice] = {}
+        for choice in (
+            *(Choice(spec, why, configured=True) for spec in main),
+            *(Choice(spec, "in `models.options`", configured=True) for spec in self._config.models.options),
+            *(Choice(candidate.spec, candidate.reason) for candidate in found.candidates),
+            *(Choice(f"ollama:{model.name}", "pulled in Ollama") for model in pulled),
+        ):
+            choices.setdefault(choice.spec, choice)
+        return list(choices.values()), found.keyed
 
     @property
     def main(self) -> str:
@@ -51,12 +143,12 @@ class Models:
         """No AI is connected."""
         return self.main == DEMO
 
-    async def summarizers(self) -> list[Summarizer]:
-        """Who writes summaries, the first choice first."""
-        main = await self.agent()
+    async def summarizers(self, session: str = "") -> list[Summarizer]:
+        """Who writes summaries for a session, the first choice first."""
+        main = await self.agent(session)
         sources = [Summarizer(Source.LLM, self._summary)] if self._summary else []
         # The demo model repeats what it is told: that is no summary.
-        return [*sources, Summarizer(Source.FALLBACK, main)] if not self.is_demo else sources
+        return [*sources, Summarizer(Source.FALLBACK, main)] if main.spec != DEMO else sources
 
     async def resolve(self) -> None:
         """Find and open the models; `agent` waits for this. Runs beside everything else, when the channels run."""
@@ -80,3 +172,27 @@ class Models:
                 self._agent.set_exception(ConfigError("no model could be opened; the log says why"))
                 self._agent.exception()
         log.info("%s", self.sentence)
+
+    async def _chain(self, spec: str) -> ModelChain:
+        """`spec`, and behind it the configured chain. The demo stands behind nothing and nothing behind it."""
+        if spec not in self._chains:
+            first = open_model(spec, self._config, self._ports)
+            if spec != DEMO:
+                await prepare([spec], self._ports.clock.now())
+            try:
+                behind = (await asyncio.shield(self._agent)).models if spec != DEMO else ()
+            except ConfigError:
+                behind = ()
+            others = [model for model in behind if model.spec not in (spec, DEMO)]
+            self._chains[spec] = ModelChain([first, *others], self._ports.clock, self._notice)
+        return self._chains[spec]
+
+    async def _check_pulled(self, spec: str) -> None:
+        provider, _, name = spec.partition(":")
+        if provider != "ollama" or not name:
+            return
+        server = await ollama_finder(self._config, self._ports)()
+        if server and not server.find(name):
+            raise ConfigError(
+                f"{spec}: Ollama at {server.base_url} has no such model; get it with `ollama pull {name}`"
+            )

@@ -110,7 +110,7 @@ class Sessions:
         )
         self.compactor = Compactor(compaction)
         forgetting = ForgettingPorts(
-            ports.blobs, ports.clock, self.contexts, ports.forgetting, ports.bus.publish, ports.retention
+            ports.blobs, ports.clock, self.contexts, ports.forgetting, ports.models, ports.bus.publish, ports.retention
         )
         self.forgetter = Forgetter(forgetting, ports.config.retention.days)
         self.calibration = Calibration()
@@ -163,9 +163,10 @@ class Sessions:
         models = self._ports.models
         try:
             async with asyncio.timeout(0.5):
-                context_window = (await models.agent()).context_window
+                agent = await models.agent(key)
+            context_window, model = agent.context_window, agent.spec
         except (ConfigError, TimeoutError):
-            context_window = 0
+            context_window, model = 0, models.sentence
         return SessionStatus(
             session=key,
             messages=len(session.window.entries),
@@ -175,7 +176,8 @@ class Sessions:
             compacting=session.compacting,
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
             pending_retries=await self.debts.count(),
-            model=models.main or models.sentence,
+            model=model,
+            chosen=await models.chosen(key),
             spent=await self._ports.spending.of_session(key),
             queue_mode=await self.queue_modes.of(key),
             details=details,
@@ -205,7 +207,7 @@ class Sessions:
 
     async def _opening(self, actor: Actor, session: Session) -> Opening:
         ports = self._ports
-        model = await ports.models.agent()
+        model = await ports.models.agent(session.key)
         try:
             system = await ports.prompt.system(await ports.environment.workspace(actor))
         except StateError as error:
@@ -225,7 +227,7 @@ class Sessions:
             ports.bus.publish(TodosChanged(turn.id, session.key, session.todos))
 
         async def make_room(too_long: bool) -> None:
-            model = await ports.models.agent()
+            model = await ports.models.agent(session.key)
             session.window.scale = self.calibration.of(model.spec)
             await self.compactor.make_room(session, model.context_window, too_long=too_long)
 

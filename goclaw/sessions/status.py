@@ -36,6 +36,9 @@ class SessionStatus:
     ollama_configured: bool
     pending_retries: int
     model: str
+    """What answers, or why nothing does."""
+    chosen: str
+    """What somebody chose for the session by /model; empty: nothing."""
     spent: Spent
     queue_mode: QueueMode
     details: Details
@@ -51,9 +54,15 @@ class SessionStatus:
                 f"  Compactions: {self.compactions:,}",
             ],
             ["Compaction Health", *self._health_lines(health, clock)],
-            ["GoClaw", f"  Model: {self.model}", f"  Cost so far: {cost_in_words(self.spent)}", *self._queue_lines()],
+            ["GoClaw", self._model_line(), f"  Cost so far: {cost_in_words(self.spent)}", *self._queue_lines()],
         ]
         return "\n\n".join("\n".join(block) for block in blocks)
+
+    def _model_line(self) -> str:
+        if not self.chosen:
+            return f"  Model: {self.model}"
+        chosen = "" if self.model == self.chosen else f" {self.chosen}, which does not answer now"
+        return f"  Model: {self.model} (set by /model{':' if chosen else ''}{chosen})"
 
     def _queue_lines(self) -> Sequence[str]:
         mode = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
@@ -88,6 +97,7 @@ class SessionStatus:
             "compacting": self.compacting,
             "pending_retries": self.pending_retries,
             "model": self.model,
+            "model_chosen": self.chosen,
             "cost": self.spent.cost if self.spent.requests > self.spent.unpriced else None,
             "spent": {
                 "requests": self.spent.requests,
@@ -116,8 +126,12 @@ def cost_in_words(spent: Spent) -> str:
     if spent.unpriced == spent.requests:
         return f"unknown ({requests}, of unknown price)"
     unknown = f", {spent.unpriced:,} of unknown price" if spent.unpriced else ""
-    dollars = f"${spent.cost:,.4f}" if 0 < spent.cost < SMALL else f"${spent.cost:,.2f}"
-    return f"{dollars} ({requests}{unknown})"
+    return f"{dollars(spent.cost)} ({requests}{unknown})"
+
+
+def dollars(cost: float) -> str:
+    """An amount, as people read it."""
+    return f"${cost:,.4f}" if 0 < cost < SMALL else f"${cost:,.2f}"
 
 
 def _minutes(seconds: float) -> str:

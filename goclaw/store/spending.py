@@ -27,6 +27,12 @@ _SINCE = Statement(
     .group_by(usage.c.model)
     .order_by(func.count().desc())
 )
+_BY_SESSION = Statement(
+    select(usage.c.session, *_SUMS)
+    .where(usage.c.created_at >= bindparam("since"))
+    .group_by(usage.c.session)
+    .order_by(func.coalesce(func.sum(usage.c.cost), 0.0).desc(), func.count().desc())
+)
 _OF_SESSION_SINCE = Statement(
     select(usage.c.model, *_SUMS)
     .where(usage.c.session == bindparam("session"), usage.c.created_at >= bindparam("since"))
@@ -89,6 +95,10 @@ class Spending:
     async def of_session(self, session: str) -> Spent:
         """All that a session ever spent."""
         return Spent(*(await self._database.read(_OF_SESSION(session=session)))[0])
+
+    async def by_session(self, since: float = 0.0) -> Sequence[tuple[str, Spent]]:
+        """Sums per session since a moment, the dearest first; an empty key stands for what was forgotten."""
+        return [(row[0], Spent(*tuple(row)[1:])) for row in await self._database.read(_BY_SESSION(since=since))]
 
     async def by_model(self, since: float = 0.0, session: str | None = None) -> Sequence[Spent]:
         """Sums per model since a moment, of one session or of all."""

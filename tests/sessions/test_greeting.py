@@ -16,6 +16,8 @@ from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.sessions.greeting import greeting
 from goclaw.sessions.models import Models
+from goclaw.store.database import open_database
+from goclaw.store.settings import Settings
 from goclaw.users import User, Users
 
 ANN = User("telegram:5", "Ann")
@@ -50,8 +52,12 @@ async def lines(
 ) -> list[str]:
     """The greeting of a daemon with this configuration."""
     config = Config.model_validate({"state_dir": folder, **NOWHERE, **settings})
-    async with aiohttp.ClientSession() as http, sandbox_of(works, monkeypatch) as sandbox:
-        models = Models(config, ModelPorts(http, no_image, SteppedClock()), lambda line: None)
+    async with (
+        aiohttp.ClientSession() as http,
+        sandbox_of(works, monkeypatch) as sandbox,
+        open_database(folder / "models.db") as database,
+    ):
+        models = Models(config, ModelPorts(http, no_image, SteppedClock()), lambda line: None, Settings(database))
         if looked:
             await models.resolve()
         return greeting(models, config, Users(users), sandbox).splitlines()

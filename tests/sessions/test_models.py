@@ -16,6 +16,8 @@ from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.sessions.models import Models
+from goclaw.store.database import open_database
+from goclaw.store.settings import Settings
 from goclaw.supervise import background
 from tests.harness import World
 from tests.parts import GivenModels
@@ -28,9 +30,9 @@ async def no_image(blob: str) -> bytes:
 @asynccontextmanager
 async def models_of(folder: Path, **models: Any) -> AsyncIterator[Models]:
     config = Config.model_validate({"state_dir": folder, "models": models})
-    async with aiohttp.ClientSession() as http:
+    async with aiohttp.ClientSession() as http, open_database(folder / "models.db") as database:
         ports = ModelPorts(http, no_image, SteppedClock())
-        models_found = Models(config, ports, lambda line: None)
+        models_found = Models(config, ports, lambda line: None, Settings(database))
         async with background(models_found.resolve(), "looking for models"):
             yield models_found
 
@@ -70,7 +72,7 @@ async def test_a_model_that_cannot_be_opened_is_an_error_that_says_why(tmp_path:
 class NoModels(GivenModels):
     """No model can be opened."""
 
-    async def agent(self) -> ChatModel:
+    async def agent(self, session: str = "") -> ChatModel:
         raise ConfigError("anthropic:claude needs a key: set ANTHROPIC_API_KEY")
 
     @property

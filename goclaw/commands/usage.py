@@ -1,0 +1,74 @@
+"""`/usage [day|week|month|all]`: what models were asked here and what it cost; admins also see everything."""
+
+from collections.abc import Mapping, Sequence
+
+from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.redact import printable
+from goclaw.sessions.status import dollars
+from goclaw.store.spending import Spent
+
+DAY = 24 * 3600.0
+PERIODS: Mapping[str, tuple[float, str]] = {
+    "day": (DAY, "in the last 24 hours"),
+    "week": (7 * DAY, "in the last 7 days"),
+    "month": (30 * DAY, "in the last 30 days"),
+    "all": (float("inf"), "since the beginning"),
+}
+MOST_SESSIONS = 20
+
+
+async def _usage(context: CommandContext) -> Reply:
+    period = context.arguments.lower() or "all"
+    if period not in PERIODS:
+        return Reply(f"/usage knows {', '.join(PERIODS)}; without one of them it means all.")
+    seconds, words = PERIODS[period]
+    spending, now = context.ports.sessions.spending, context.ports.clock.now()
+    since = max(0.0, now - seconds)
+    blocks = [_block(f"This conversation {words}", await spending.by_model(since, context.session))]
+    # In a group others read along.
+    alone = context.inbound.address.reply_to is None
+    if alone and context.ports.access.authorize(context.actor, "command.admin", "usage").allowed:
+        blocks.append(_block(f"All conversations {words}", await spending.by_model(since)))
+        by_session = await spending.by_session(since)
+        lines = [f"- {printable(session) or 'forgotten ones'}: {_sums(spent)}" for session, spent in by_session]
+        if len(lines) > MOST_SESSIONS:
+            lines[MOST_SESSIONS:] = [f"and {len(lines) - MOST_SESSIONS} more"]
+        if lines:
+            blocks.append("\n".join([f"By conversation {words}:", *lines]))
+    return Reply("\n\n".join(blocks))
+
+
+def _block(title: str, per_model: Sequence[Spent]) -> str:
+    if not per_model:
+        return f"{title}: no model was asked."
+    lines = [f"{title}:", *(f"- {spent.model}: {_sums(spent)}" for spent in per_model)]
+    if len(per_model) > 1:
+        lines.append(f"In all: {_sums(_total(per_model))}")
+    return "\n".join(lines)
+
+
+def _total(per_model: Sequence[Spent]) -> Spent:
+    return Spent(
+        sum(spent.requests for spent in per_model),
+        sum(spent.input for spent in per_model),
+        sum(spent.output for spent in per_model),
+        sum(spent.cache_read for spent in per_model),
+        sum(spent.cost for spent in per_model),
+        sum(spent.unpriced for spent in per_model),
+    )
+
+
+def _sums(spent: Spent) -> str:
+    requests = f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}"
+    cached = f" ({spent.cache_read / spent.input:.0%} of it from the cache)" if spent.cache_read and spent.input else ""
+    return f"{requests}, {spent.input:,} tokens in{cached}, {spent.output:,} out, {_price(spent)}"
+
+
+def _price(spent: Spent) -> str:
+    if spent.unpriced == spent.requests:
+        return "price unknown"
+    unknown = f" and {spent.unpriced:,} of unknown price" if spent.unpriced else ""
+    return f"{dollars(spent.cost)}{unknown}"
+
+
+COMMAND = Command("usage", "Show what was asked of models and what it cost: /usage [day|week|month|all]", _usage)
