@@ -218,7 +218,7 @@ class Incoming:
                 return "an approval waits · empty the input to answer by a key"
             if (card := questions.answerable) is not None:
                 return f"{one_line(card.question.title, LONGEST_TITLE)} · y allows · n denies"
-            return "an approval waits · see above"
+            return "an approval waits · look at all of it to answer by a key"
         if any(card.is_mine for card in waiting):
             return f"you are asked · what you send is the answer{stops}"
         doing = "thinking" if self._thinking else "working"

@@ -12,6 +12,7 @@ from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, Tool
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.widgets.conversation import LOOK_SECONDS
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
+from tests.tui.contrast import contrasts
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
 
 ANSWER = """# Heading
@@ -300,6 +301,23 @@ async def test_screen(tmp_path: Path, act: Act, size: tuple[int, int]) -> None:
                 await screen.pilot.pause(1.0)
                 kept.write_text(f"{screen.text()}\n")
             assert await at_rest(screen, kept.read_text()) == kept.read_text()
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+async def test_every_word_can_be_read_in_dark_and_in_light(tmp_path: Path, theme: str) -> None:
+    stage = Stage(tmp_path, SteppedClock())
+    async with stage.daemon() as daemon:
+        daemon.store("t1", AssistantMessage(ANSWER))
+        async with stage.terminal((160, 50)) as screen:
+            screen.terminal.theme = theme
+            for act in (approval_decided, todos, thought_open, tool_failed, told, question_asked, telegram_mirrored):
+                await act(screen, daemon)
+                read = contrasts(screen.terminal)
+                assert len(read) > 10
+                # What stands in an empty input is there to be overlooked.
+                weak = {words: ratio for words, ratio in read.items() if ratio < 3 and "rite a message" not in words}
+                assert not weak, act.__name__
+                daemon.questions.clear()
 
 
 async def at_rest(screen: Screen, expected: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,14 +160,36 @@ async def test_an_approval_that_is_out_of_view_is_not_answered_by_a_letter(
             daemon.stream("t0", f"line {number}\n\n")
         await asked(screen, daemon, clock, approval(clock))
         await screen.press("pageup")
-        await screen.until("an approval waits · see above")
+        await screen.until("look at all of it")
         await screen.press("y")
         clock.advance(10 * HOLD_SECONDS)
         await screen.press("backspace", "end")
         await until_seen(screen, clock)
         await screen.press("ctrl+l", "ctrl+l")
-        await screen.until("an approval waits · see above")
+        await screen.until("look at all of it")
     assert daemon.decided == []
+
+
+async def test_of_a_call_that_is_longer_than_the_screen_the_beginning_must_have_been_seen(
+    daemon: FakeGateway, stage: Stage, clock: SteppedClock
+) -> None:
+    long = replace(approval(clock), text="rm -rf ~\n\n" + "\n\n".join(["padding"] * 20))
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "tidy up")
+        daemon.ask("t1", long)
+        await screen.until("Deny")
+        for _ in range(3):
+            clock.advance(SEEN_SECONDS)
+            await screen.pilot.pause(2 * LOOK_SECONDS)
+        await screen.until("look at all of it")
+        card = screen.terminal.query_one(QuestionCard)
+        await screen.pilot.click(card, offset=(5, line_of(card, "Allow")))
+        while "rm -rf" not in screen.text():
+            await screen.press("pageup")
+        await screen.pilot.pause(2 * LOOK_SECONDS)
+        await screen.press("end")
+        await until_seen(screen, clock)
+        assert daemon.decided == []
 
 
 async def test_the_newest_of_two_is_answered_and_the_other_one_wants_a_look_of_its_own(
@@ -176,7 +199,7 @@ async def test_the_newest_of_two_is_answered_and_the_other_one_wants_a_look_of_i
         daemon.begin("t1", "do both")
         await asked(screen, daemon, clock, approval(clock, "q1", about="first"))
         daemon.ask("t1", approval(clock, "q2", about="second"))
-        await screen.until("an approval waits · see above")
+        await screen.until("look at all of it")
         await until_seen(screen, clock, "May second run? · y allows")
         await screen.press("y", "enter")
         await until_decided(screen, daemon)
@@ -344,6 +367,25 @@ async def test_what_is_open_is_shown_after_an_attach_and_after_a_break_nothing_t
             await screen.until("May second run?  denied by you")
             await terminal.__aexit__(None, None, None)
     assert daemon.decided == [("q2", DENY)]
+
+
+async def test_what_a_restart_of_the_daemon_asks_again_stands_there_once(stage: Stage, clock: SteppedClock) -> None:
+    async with asyncio.timeout(PATIENCE):
+        async with stage.daemon() as daemon:
+            daemon.begin("t1", "install it")
+            daemon.ask("t1", approval(clock))
+            terminal = stage.terminal((100, 60))
+            screen = await terminal.__aenter__()
+            await screen.until("May exec run?")
+            daemon.close("q1", "", "")
+            await screen.until("not asked any more")
+        await screen.until("reconnecting")
+        daemon.questions.append(approval(clock))
+        async with stage.daemon() as daemon:
+            text = await screen.until("pip install")
+            assert text.count("May exec run?") == 1
+            await until_seen(screen, clock)
+            await terminal.__aexit__(None, None, None)
 
 
 async def test_without_a_connection_nothing_is_decided_and_the_person_is_told(

@@ -19,8 +19,12 @@ class QuestionCards:
         self._me = me
         self._clock = clock
         self._open: dict[str, QuestionCard] = {}
+        self._withdrawn: dict[str, QuestionCard] = {}
+        """Closed without an answer that is known here. A restart of the daemon asks some of them again."""
+        self._begun: set[str] = set()
+        """Questions whose first line has been in view: one that is longer than the screen is not decided by its end."""
         self._seen: dict[str, float] = {}
-        """Since when a question has been in view."""
+        """Since when a question has been in view, to its last line."""
 
     def enter(self, me: str) -> None:
         """Another session, in which the person is `me`."""
@@ -37,6 +41,8 @@ class QuestionCards:
         if question.id in self._open:
             return []
         self._seen.clear()
+        if (withdrawn := self._withdrawn.pop(question.id, None)) and withdrawn.is_attached:
+            withdrawn.remove()
         self._open[question.id] = QuestionCard(question, self._me, self._clock)
         return [self._open[question.id]]
 
@@ -50,29 +56,37 @@ class QuestionCards:
         if card := self._open.pop(event.question_id, None):
             self._seen.clear()
             card.close(event)
+            if not event.by:
+                self._withdrawn[event.question_id] = card
 
     def sync(self, questions: Iterable[Question]) -> list[QuestionCard]:
         """After a break: exactly `questions` are open. Returns the new cards; an answer that was on its way is not."""
         asked = list(questions)
         for gone in self._open.keys() - {question.id for question in asked}:
-            self._open.pop(gone).close()
+            self._withdrawn[gone] = self._open.pop(gone)
+            self._withdrawn[gone].close()
         for card in self._open.values():
             card.say("")
         return [card for question in asked for card in self.asked(question)]
 
     def look(self, view: Region) -> None:
-        """Notice which cards are in view: of a long one the end counts, where the options are."""
+        """Notice what is in view: of a long card the first line at some time, and the last, where the options are."""
         now = self._clock.monotonic()
         for name, card in self._open.items():
-            if card.is_undecided and card.region.width and view.contains_point((view.x, card.region.bottom - 1)):
+            place = card.region
+            if place.width and view.contains_point((view.x, place.y)):
+                self._begun.add(name)
+            if card.is_undecided and place.width and view.contains_point((view.x, place.bottom - 1)):
                 self._seen.setdefault(name, now)
             else:
                 self._seen.pop(name, None)
 
     def is_seen(self, card: QuestionCard) -> bool:
-        """Whether `card` was in view long enough to be answered by one key or one click."""
+        """Whether `card` was in view, all of it and long enough, to be answered by one key or one click."""
         since = self._seen.get(card.question.id)
-        return card.is_undecided and since is not None and self._clock.monotonic() - since >= SEEN_SECONDS
+        if since is None or not card.is_undecided or card.question.id not in self._begun:
+            return False
+        return self._clock.monotonic() - since >= SEEN_SECONDS
 
     @property
     def answerable(self) -> QuestionCard | None:
@@ -88,4 +102,6 @@ class QuestionCards:
     def clear(self) -> None:
         """The screen begins anew."""
         self._open.clear()
+        self._withdrawn.clear()
+        self._begun.clear()
         self._seen.clear()

@@ -79,7 +79,7 @@ class StatusBar(Static):
         if self._numbers:
             parts += map(Content, self._figures(detail))
         if self._elapsed is not None:
-            parts.append(Content.styled(seconds(self._elapsed), "$text-warning"))
+            parts.append(Content.styled(seconds(self._elapsed), "bold"))
         return Content(" │ ").join(parts)
 
     def _figures(self, detail: Detail) -> list[str]:
