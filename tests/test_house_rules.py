@@ -35,6 +35,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/test_house_rules.py": "these rules",
     "tests/test_promises.py": "docs/promises.md",
     "tests/test_scripts.py": "scripts/",
+    "tests/docs/*": "README.md and docs/",
     "tests/acceptance/*": "the daemon from outside",
     "tests/adversarial/*": "the daemon from outside, by somebody who means harm",
     "tests/aimock/*": "the fake model server",

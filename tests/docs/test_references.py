@@ -1,0 +1,159 @@
+"""What the pages name exists: commands, options, slash commands, keys, places in pages; and nothing is left out."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from goclaw.catalog import COMMANDS as SLASH_COMMANDS
+from goclaw.catalog import TOOLS
+from goclaw.cli import frame
+from goclaw.config.keys import ANY_NAME, keys
+from goclaw.config.load import load_config
+from goclaw.config.schema import Config
+from goclaw.users import Users
+from tests import house
+from tests.docs.pages import SHELL, Page, pages
+
+SWITCH = re.compile(r"--[a-z][a-z-]+|-[a-z]\b")
+SLASH = re.compile(r"/[a-z]+(?=$| )")
+IN_CLIENT = {"/quit", "/exit"}
+"""Typed in the terminal client, and its own."""
+OF_OTHERS = {"/newbot", "/setprivacy", "/deletewebhook", "/tmp", "/data", "/backups"}
+"""Commands of @BotFather, methods of the Bot API, folders."""
+SECTIONS = {key.path[0] for key in keys(Config) if len(key.path) == 1}
+KEYS = {key.path for key in keys(Config)}
+PAGES = [pytest.param(page, id=page.name) for page in pages()]
+WRITTEN_BY_HAND = [page for page in pages() if page.name != "docs/configuration.md"]
+BY_HAND = [pytest.param(page, id=page.name) for page in WRITTEN_BY_HAND]
+
+
+def lines_of(page: Page) -> Iterator[str]:
+    """Every command line that a page shows, in blocks and between backticks."""
+    for block in page.blocks():
+        if block.language in SHELL:
+            yield from block.text.splitlines()
+    yield from page.codes()
+
+
+def calls(line: str) -> Iterator[list[str]]:
+    """The words of each `goclaw …` in a line."""
+    for found in re.finditer(r"(?:^|[;&|] *|\(|gateway |^\$ )goclaw (?P<rest>[^;&|#)]*)", line):
+        try:
+            yield shlex.split(found["rest"].replace("…", " "))
+        except ValueError:
+            yield found["rest"].split()
+
+
+def wrong(words: list[str]) -> str:
+    """What is wrong with the words after `goclaw`; empty when it could be typed."""
+    program: Any = frame.load_command("goclaw.cli.frame:app")
+    command = program
+    while words and not words[0].startswith("-") and (known := getattr(command, "commands", None)):
+        names = words[0].split("|")
+        if missing := [name for name in names if name not in known]:
+            return f"no command {missing[0]}"
+        command = frame.load_command(frame.COMMANDS[names[0]][0]) if command is program else known[names[0]]
+        words = words[1:]
+    own = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
+    everywhere = {"--config", "--set", "--debug", "--help", "-h"}
+    unknown = [word for word in words if SWITCH.fullmatch(word) and word not in own | everywhere]
+    return f"no option {unknown[0]}" if unknown else ""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_that_is_named_exists(page: Page) -> None:
+    found = {line: wrong(words) for line in lines_of(page) for words in calls(line)}
+    assert {line: problem for line, problem in found.items() if problem} == {}
+
+
+def test_a_command_that_does_not_exist_is_found() -> None:
+    """The finder itself."""
+    assert [wrong(words) for words in calls("goclaw statsu; goclaw send --jsn x && goclaw users add a --name b")] == [
+        "no command statsu",
+        "no option --jsn",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_slash_command_that_is_named_exists(page: Page) -> None:
+    named = {found[0] for code in page.codes() if (found := SLASH.match(code))}
+    assert named - {f"/{name}" for name in SLASH_COMMANDS} - IN_CLIENT - OF_OTHERS == set()
+
+
+@pytest.mark.parametrize("page", BY_HAND)
+def test_every_key_of_the_configuration_that_is_named_exists(page: Page) -> None:
+    dotted = re.compile(r"(?P<key>[a-z_]+(?:\.(?:[a-z_-]+|<\w+>))+)(?:[:=] ?.*)?")
+    for code in page.codes():
+        if (found := dotted.fullmatch(code)) and (path := tuple(found["key"].split(".")))[0] in SECTIONS:
+            assert any(_matches(path, key) for key in KEYS), code
+
+
+def _matches(path: tuple[str, ...], key: tuple[str, ...]) -> bool:
+    free = next((number for number, part in enumerate(key) if part == ANY_NAME), len(key))
+    if len(path) > len(key) and free == len(key):
+        return key in {("tools", "exec", "env"), ("channels",), ("policy", "stricter")} and path[: len(key)] == key
+    return len(path) == len(key) and all(b in (ANY_NAME, a) for a, b in zip(path, key, strict=True))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: Page) -> None:
+    for target in page.links():
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.path.parent / name).resolve() if name else page.path
+        assert there.exists(), target
+        assert there.is_relative_to(house.ROOT), target
+        assert not anchor or anchor in Page(there).anchors(), target
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [house.ROOT / "README.md"]
+    while waiting:
+        page = Page(waiting.pop())
+        if page.path in reached:
+            continue
+        reached.add(page.path)
+        links = [target.partition("#")[0] for target in page.links() if not target.startswith("https://")]
+        waiting += [(page.path.parent / link).resolve() for link in links if link.endswith(".md")]
+    assert {page.name for page in pages()} - {house.name_of(path) for path in reached} == set()
+
+
+def test_the_index_of_docs_lists_every_page() -> None:
+    index = Page(house.ROOT / "docs" / "README.md")
+    listed = {Path(link).name for link in index.links()} | {"README.md"}
+    assert {page.path.name for page in pages()} - listed == set()
+
+
+def test_every_command_is_explained_somewhere() -> None:
+    named = {words[0] for page in WRITTEN_BY_HAND for line in lines_of(page) for words in calls(line) if words}
+    assert set(frame.COMMANDS) - named == set()
+
+
+def test_every_slash_command_is_explained_somewhere() -> None:
+    named = {found[0] for page in WRITTEN_BY_HAND for code in page.codes() if (found := SLASH.match(code))}
+    assert {f"/{name}" for name in SLASH_COMMANDS} - named == set()
+
+
+def test_every_tool_is_explained_somewhere() -> None:
+    assert set(TOOLS) - {code for page in WRITTEN_BY_HAND for code in page.codes()} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_shown_can_be_used(page: Page, tmp_path: Path) -> None:
+    for block in page.blocks():
+        if block.language == "json":
+            assert set(json.loads(block.text)) == {"users"}, block.place
+            (tmp_path / "users.json").write_text(block.text)
+            assert Users.read(tmp_path / "users.json").all(), block.place
+        elif block.language == "yaml":
+            assert yaml.safe_load(block.text), block.place
+            (tmp_path / "config.yaml").write_text(block.text)
+            load_config(tmp_path / "config.yaml")
