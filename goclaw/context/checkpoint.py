@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from goclaw.codec import Codec
-from goclaw.context.summary import SYSTEM, Material, Spent, ask, one_piece
+from goclaw.context.summary import SHORTEST_SUMMARY, SYSTEM, Material, Spent, SummaryFailed, ask_about
 from goclaw.llm.base import ChatModel
 from goclaw.redact import mask
 
@@ -54,17 +54,20 @@ async def write_checkpoint(material: Material, model: ChatModel, spent: Spent) -
     Raises:
         SummaryFailed: it wrote none that can be used.
     """
-    piece = await one_piece(material, model, spent)
-    answer = mask(await ask(model, SYSTEM, f"{piece}\n\n{ORDER}", spent))
+    answer = mask(await ask_about(material, model, SYSTEM, ORDER, spent))
     found = _OBJECT.search(answer)
     try:
         given = orjson.loads(found[0]) if found else None
     except orjson.JSONDecodeError:
         given = None
-    if not isinstance(given, dict) or not isinstance(given.get("summary"), str) or not given["summary"].strip():
+    if not isinstance(given, dict):
         return Checkpoint(answer)  # a small model that forgets the form has still said what matters
+    summary = given.get("summary")
     lists = (_lines(given.get(name)) for name in ("topics", "key_decisions", "open_questions"))
-    return Checkpoint(given["summary"].strip(), *lists)
+    checkpoint = Checkpoint(summary.strip() if isinstance(summary, str) else "", *lists)
+    if len(checkpoint.summary) < SHORTEST_SUMMARY:
+        raise SummaryFailed(f"the checkpoint by {model.spec} has no summary")
+    return checkpoint
 
 
 def _lines(value: object) -> tuple[str, ...]:

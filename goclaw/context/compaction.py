@@ -5,7 +5,6 @@ when nobody answers, a stub that says what is missing and leaves a summary owed.
 """
 
 import asyncio
-import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,15 +13,13 @@ from enum import StrEnum
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.key_facts import with_names
-from goclaw.context.summary import Material, Spent, SummaryFailed, told, write_summary
+from goclaw.context.summary import LONGEST_SUMMARY, Material, Spent, SummaryFailed, told, write_summary
 from goclaw.context.thinning import Entry
 from goclaw.context.tokens import estimate, estimate_text
 from goclaw.context.window import Window
 from goclaw.llm.base import ChatModel
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction
-
-log = logging.getLogger(__name__)
 
 RESERVE_SHARE = 4
 """The reserve is never more than a quarter of the window: a small local model must have room to work in."""
@@ -84,8 +81,8 @@ class SummaryPorts:
 class CompactionPorts:
     """What a compaction stands on."""
 
-    keep: Callable[[StoredCompaction], Awaitable[None]]
-    """Stores the result before the window changes."""
+    keep: Callable[[StoredCompaction], Awaitable[bool]]
+    """Stores the result and shortens the window; False: the context was cleared or forgotten meanwhile."""
     originals: Callable[[int], Awaitable[Basis]]
     """From the store: what a stub stands for, up to a row (not included)."""
     summary: SummaryPorts
@@ -104,6 +101,8 @@ class Job:
     instructions: str = ""
     """A person's wish for the summary (`/compact keep the phone numbers`)."""
     checkpoint: Ready | None = None
+    longest_summary: int = LONGEST_SUMMARY
+    """Tokens that the summary should have at most."""
 
 
 def reserve(context_window: int, settings: CompactionSettings) -> int:
@@ -120,58 +119,61 @@ def is_due(window: Window, tokens: int, context_window: int, settings: Compactio
 async def compact(
     window: Window, summarizers: Sequence[Summarizer], settings: CompactionSettings, job: Job, ports: CompactionPorts
 ) -> StoredCompaction | None:
-    """Compact `window` in place; returns None when there is nothing that could be left out."""
+    """Compact `window` in place; None when there is nothing that could be left out, or it was cleared meanwhile."""
     entries = list(window.entries)
     split = split_at(entries, settings.keep_percent, settings.min_messages, job.budget)
     if split == 0:
         return None
     source, summary = Source.EMERGENCY, ""
     if job.checkpoint and not window.owed and not job.instructions:
-        split, source, summary = _by_checkpoint(entries, job, split, job.checkpoint)
+        split, source, summary = await _by_checkpoint(window.summary, entries, job, split, job.checkpoint)
     if not summary:
+        wanted = Wanted(settings.timeout_seconds, job.instructions, job.longest_summary)
         basis = await _basis(window, entries, split, ports)
-        seconds = settings.timeout_seconds
-        source, summary = await summarized(basis, summarizers, seconds, job.instructions, ports.summary)
+        source, summary = await summarized(basis, summarizers, wanted, ports.summary)
     if source is Source.EMERGENCY:
         split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, job.budget) or split
         summary = _stub(window, split)
-    first_kept = entries[split].row
-    if not window.holds(first_kept):
-        return None  # cleared while the summary was written
     kept = sum(estimate(entry.message) for entry in entries[split:])
     compaction = StoredCompaction(
         summary=summary,
         source=source,
-        first_kept=first_kept,
+        first_kept=entries[split].row,
         tokens_before=job.tokens_before,
         tokens_after=int(window.scale * (job.overhead + estimate_text(summary) + kept)),
         at=ports.summary.clock.now(),
         retry_owed=source is Source.EMERGENCY,
     )
-    await ports.keep(compaction)
-    if window.holds(first_kept):
-        window.keep_from(first_kept, summary, owed=compaction.retry_owed)
-    return compaction
+    return compaction if await ports.keep(compaction) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A summary that is asked for."""
+
+    seconds: float
+    """How long it may take in all while somebody waits, else each source."""
+    wish: str = ""
+    longest: int = LONGEST_SUMMARY
+    somebody_waits: bool = True
 
 
 async def summarized(
-    basis: Basis,
-    summarizers: Sequence[Summarizer],
-    seconds: float,
-    wish: str,
-    ports: SummaryPorts,
+    basis: Basis, summarizers: Sequence[Summarizer], wanted: Wanted, ports: SummaryPorts
 ) -> tuple[Source, str]:
-    """The first summary that somebody writes within `seconds` in all; the source is EMERGENCY when nobody does.
+    """The first summary that somebody writes in time; the source is EMERGENCY when nobody does.
 
-    A source that could be followed by another leaves it time: peers that let a slow summariser use all of it never
-    came to ask the main model.
+    While somebody waits, a source that could be followed by another leaves it time: peers that let a slow summariser
+    use all of it never came to ask the main model.
     """
     texts = await asyncio.to_thread(lambda: [told(message) for message in basis.messages])
-    material = Material(basis.summary, texts, wish)
-    ends = ports.clock.monotonic() + seconds
+    material = Material(basis.summary, texts, wanted.wish, wanted.longest)
+    ends = ports.clock.monotonic() + wanted.seconds
     for number, summarizer in enumerate(summarizers, 1):
-        left = max(0.0, ends - ports.clock.monotonic())
-        share = left if number == len(summarizers) else left * FIRST_SHARE
+        share = wanted.seconds
+        if wanted.somebody_waits:
+            left = max(0.0, ends - ports.clock.monotonic())
+            share = left if number == len(summarizers) else left * FIRST_SHARE
         try:
             async with asyncio.timeout(share):
                 text = await write_summary(material, summarizer.model, ports.spent)
@@ -180,9 +182,7 @@ async def summarized(
         except TimeoutError:
             reason = f"{summarizer.model.spec} took longer than {share:.0f} s"
         else:
-            # The old summary first: what it kept has no other place any more.
-            return summarizer.source, await asyncio.to_thread(with_names, text, basis.summary, *_spoken(basis))
-        log.warning("no summary by %s: %s", summarizer.source, reason)
+            return summarizer.source, await asyncio.to_thread(with_names, text, basis.summary, _spoken(basis.messages))
         ports.failed(summarizer.source, reason)
     return Source.EMERGENCY, ""
 
@@ -215,21 +215,24 @@ async def _basis(window: Window, entries: Sequence[Entry], split: int, ports: Co
     return Basis(window.summary, [entry.message for entry in entries[:split]])
 
 
-def _by_checkpoint(entries: Sequence[Entry], job: Job, split: int, ready: Ready) -> tuple[int, Source, str]:
+async def _by_checkpoint(
+    before: str, entries: Sequence[Entry], job: Job, split: int, ready: Ready
+) -> tuple[int, Source, str]:
     """The checkpoint in place of a summary, if it covers enough and what comes after it fits; else nothing."""
     after = next((index for index, entry in enumerate(entries) if entry.row > ready.covers_to), len(entries))
     while 0 < after < len(entries) and isinstance(entries[after].message, ToolResult):
         after -= 1
     sizes = [estimate(entry.message) for entry in entries]
     covered, kept = sum(sizes[:after]), sum(sizes[after:])
-    if after < len(entries) and covered >= CHECKPOINT_SHARE * sum(sizes) and kept <= job.budget:
-        return after, Source.CHECKPOINT, ready.summary
-    return split, Source.EMERGENCY, ""
+    if after == len(entries) or covered < CHECKPOINT_SHARE * sum(sizes) or kept > job.budget:
+        return split, Source.EMERGENCY, ""
+    said = _spoken([entry.message for entry in entries[:after]])
+    return after, Source.CHECKPOINT, await asyncio.to_thread(with_names, ready.summary, before, said)
 
 
-def _spoken(basis: Basis) -> list[str]:
+def _spoken(messages: Sequence[Message]) -> list[str]:
     """What people and the assistant said, the latest first: results of tools are full of names that nobody uses."""
-    return [message.text for message in reversed(basis.messages) if isinstance(message, UserMessage | AssistantMessage)]
+    return [message.text for message in reversed(messages) if isinstance(message, UserMessage | AssistantMessage)]
 
 
 def _stub(window: Window, split: int) -> str:

@@ -5,12 +5,25 @@ numbers are those of `/status` (goclaw-facts, "Compaction"): three failures, thi
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from goclaw.clock import Clock
 
 FAILURE_THRESHOLD = 3
 RESET_MINUTES = 30.0
+
+
+class Trouble(IntEnum):
+    """How badly summaries go. People are told when it gets worse, and when all is well again."""
+
+    NONE = 0
+    FAILING = 1
+    """The chain gave none this time, the main model did."""
+    GIVEN_UP = 2
+    """The chain is left alone for a while."""
+    NOBODY = 3
+    """Nobody could write one: it is owed."""
 
 
 @dataclass(slots=True)
@@ -22,9 +35,12 @@ class CompactionHealth:
     reset_minutes: float = RESET_MINUTES
     failures: int = 0
     last_attempt: float | None = None
-    """Seconds since the epoch; None: never."""
+    """When anybody was last asked for a summary, in seconds since the epoch; None: never."""
     reason: str = ""
-    """Why the latest attempt failed, for people; empty: it did not."""
+    """Why the chain's latest attempt failed, for people; empty: it did not."""
+    told: Trouble = Trouble.NONE
+    """What people were told last."""
+    _failed_at: float | None = None
     _trial: bool = False
 
     @property
@@ -35,11 +51,11 @@ class CompactionHealth:
     @property
     def reset_in(self) -> float:
         """Seconds until the summary chain is tried again."""
-        if self.last_attempt is None or self.failures < self.threshold:
+        if self._failed_at is None or self.failures < self.threshold:
             return 0.0
         span = self.reset_minutes * 60
         # A clock that was set back must not lock the chain out for longer than it ever would be.
-        return min(span, max(0.0, self.last_attempt + span - self.clock.now()))
+        return min(span, max(0.0, self._failed_at + span - self.clock.now()))
 
     def admit(self) -> bool:
         """Whether the chain may be asked now; after a rest only one trial at a time. `release` ends an attempt."""
@@ -52,18 +68,31 @@ class CompactionHealth:
         """An attempt that was admitted is over, recorded or not."""
         self._trial = False
 
+    def asked(self) -> None:
+        """Somebody was asked, the chain or the main model."""
+        self.last_attempt = self.clock.now()
+
     def record(self, *, worked: bool, reason: str = "") -> None:
         """Count one attempt of the summary chain."""
-        self.last_attempt = self.clock.now()
+        self.asked()
         self.failures = 0 if worked else min(self.failures + 1, self.threshold)
+        self._failed_at = None if worked else self.last_attempt
         self.reason = "" if worked else reason
 
     def state(self) -> dict[str, Any]:
         """What outlives a restart, as JSON data."""
-        return {"failures": self.failures, "last_attempt": self.last_attempt, "reason": self.reason}
+        return {
+            "failures": self.failures,
+            "failed_at": self._failed_at,
+            "last_attempt": self.last_attempt,
+            "reason": self.reason,
+            "told": int(self.told),
+        }
 
     def restore(self, state: dict[str, Any] | None) -> None:
         """Go on where an earlier run was."""
         if state:
             self.failures = min(int(state["failures"]), self.threshold)
             self.last_attempt, self.reason = state["last_attempt"], state["reason"]
+            self._failed_at = state.get("failed_at", self.last_attempt)
+            self.told = Trouble(state.get("told", Trouble.NONE))

@@ -5,28 +5,35 @@ put below its text.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+
+from goclaw.redact import MASK, mask
 
 MOST_NAMES = 60
 MOST_CHARACTERS = 2_400
 """About 600 tokens: enough for a project's files, little beside the summary itself."""
 LONGEST_NAME = 120
+SHORTEST_NAME = 3
 HEAD = "Kept word for word:"
 
-MOST_READ = 200_000
-"""Characters of one source that are looked at: the part of a conversation that a summary can be about in earnest."""
+MOST_READ = 600_000
+"""Characters that are looked at in all, which takes less than a second whatever they are."""
 
 # Word by word, and only words of a bounded length: no text can make this slow.
 _WORD = re.compile(r"`[^`\n]{2,80}`|\+\d[\d ().-]{6,18}\d|\S+")
+_SIGNS = re.compile(r"[`/@#_.+\d-]")
+"""Every name has one of these; most words have none."""
+# Each alternative begins where nothing that it could begin with comes before: one try per word, not one per letter.
 _NAME = re.compile(
     r"""
     `[^`]+`                                                 # what somebody marked as literal
     | \+\d[\d\ ().-]+\d                                    # telephone numbers
     | https?://[^\s<>"')\]]+                                # addresses
-    | [\w.+-]+@[\w-]+\.[\w.-]*\w                            # e-mail
+    | (?<![\w.+-])[\w.+-]++@[\w-]+\.[\w.-]*\w               # e-mail
     | [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
-    | (?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*             # paths
-    | [\w-]+\.(?:py|md|txt|json|ya?ml|toml|ts|js|go|rs|java|c|h|cpp|sh|sql|csv|html|css|pdf|png|jpe?g|db|log|lock)\b
+    | (?<![\w.@+/~-])(?:(?:~|\.{1,2})?/(?:[\w.@+-]++/)*[\w.@+-]+|(?:[\w.@+-]++/)+[\w.@+-]*)  # paths
+    | (?<![\w.-])[\w.-]*\w\.(?:py|md|txt|json|ya?ml|toml|ts|js|go|rs|java|c|h|cpp|sh|sql|csv|html|css|pdf|png|jpe?g|db
+        |log|lock)\b
     | \b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                     # CONSTANT_NAMES
     | \b[A-Z]{2,10}-\d+\b | (?<!\w)\#\d+\b                # tickets
     | \bv?\d+\.\d+\.\d+(?:[-+][\w.]+)?\b                 # versions
@@ -37,27 +44,66 @@ _NAME = re.compile(
 )
 
 
-def names(text: str) -> Iterable[str]:
-    """The names in a text, in order, each as often as it occurs."""
-    for word in _WORD.finditer(text, 0, MOST_READ):
-        if word.end() - word.start() > LONGEST_NAME:
+def names(text: str) -> Iterator[str]:
+    """The names in a text, in order, each as often as it occurs. Secrets are none."""
+    for word in _WORD.finditer(mask(text)):
+        if word.end() - word.start() > LONGEST_NAME or not _SIGNS.search(word[0]) or MASK in word[0]:
             continue
         for found in _NAME.finditer(word[0]):
             name = found[0].strip("`").rstrip(".,;:")
-            if len(name) > 2:
+            if len(name) >= SHORTEST_NAME:
                 yield name
 
 
-def with_names(summary: str, *sources: str) -> str:
-    """The summary, with the names of `sources` (the most important first) that it lacks below it, within bounds."""
-    missing: dict[str, None] = {}
-    room = MOST_CHARACTERS
-    for source in sources:
-        for name in names(source):
-            if name in missing or name in summary:
-                continue
-            room -= len(name) + 2
-            if room < 0 or len(missing) == MOST_NAMES:
-                break
-            missing[name] = None
+def with_names(summary: str, before: str, said: Iterable[str]) -> str:
+    """The summary, with the names that it lacks below it, within bounds.
+
+    Args:
+        summary: what was written.
+        before: the summary of what came earlier; its names have no other place any more.
+        said: what the summary is about, the most important first.
+    """
+    seen: set[str] = set()
+    old = list(_missing(summary, _bounded([before]), seen))
+    # Old names get half, and what the new ones leave over: else a full list would never take in another name.
+    kept = _first(old, MOST_NAMES // 2, MOST_CHARACTERS // 2)
+    size = sum(map(_size, kept))
+    new = _first(_missing(summary, _bounded(said), seen), MOST_NAMES - len(kept), MOST_CHARACTERS - size)
+    size += sum(map(_size, new))
+    rest = _first(old[len(kept) :], MOST_NAMES - len(kept) - len(new), MOST_CHARACTERS - size)
+    missing = [*kept, *new, *rest]
     return f"{summary}\n\n{HEAD} {', '.join(missing)}" if missing else summary
+
+
+def _bounded(texts: Iterable[str]) -> Iterator[str]:
+    left = MOST_READ
+    for text in texts:
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def _missing(summary: str, texts: Iterable[str], seen: set[str]) -> Iterator[str]:
+    """The names that the summary has not, each once."""
+    for text in texts:
+        for name in names(text):
+            if name not in seen:
+                seen.add(name)
+                if name not in summary:
+                    yield name
+
+
+def _first(found: Iterable[str], most: int, characters: int) -> Sequence[str]:
+    """As many of the first names as there is room for."""
+    kept: list[str] = []
+    for name in found:
+        characters -= _size(name)
+        if characters < 0 or len(kept) == most:
+            break
+        kept.append(name)
+    return kept
+
+
+def _size(name: str) -> int:
+    return len(name) + len(", ")

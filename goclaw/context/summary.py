@@ -8,27 +8,31 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from goclaw.context.tokens import estimate_text
-from goclaw.errors import ModelError
+from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ChatModel, Finished, Request, Stop
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.redact import mask
 
 SHORTEST_SUMMARY = 40
 """Characters. Anything shorter is taken for nonsense and the next source is asked."""
-LONGEST_ANSWER = 2_048
-"""Tokens that a summary may take; four pages say what matters of any conversation."""
+LONGEST_SUMMARY = 2_048
+"""Tokens that a summary should have at most; four pages say what matters of any conversation."""
+LONGEST_ANSWER = 8_192
+"""Tokens that an answer may take at most: some models think before they write, and that counts."""
 ANSWER_SHARE = 8
-"""A summary takes no more than an eighth of the window of the model that writes it, so that pieces surely shrink."""
-SHARE_OF_WINDOW = 0.75
-"""How much of the model's window is counted on: the sizes are estimates."""
+"""An answer takes no more than an eighth of the window of the model that writes it, so that pieces surely shrink."""
+TOKENS_PER_WORD = 1.5
+"""Models are told a length in words, for they cannot count tokens."""
+SHARES_OF_WINDOW = (0.75, 0.4)
+"""How much of the model's window is counted on, and how much when that was too much: the sizes are estimates."""
 SMALLEST_ROOM = 1_000
 """Tokens that a model must have for the material, else cutting it into pieces makes no sense."""
 MOST_PIECES = 64
 """More would take a small model hours."""
 MOST_ROUNDS = 3
 """Pieces, pieces of those, and once more: who is not done then does not shorten what it reads."""
-RESULT_EXCERPT = 1_500
-"""Characters of one tool result that the summariser reads."""
+EXCERPT = 1_500
+"""Characters of one tool result, and of the arguments of one call, that the summariser reads."""
 
 SYSTEM = """You write the memory of a long conversation between people and an assistant that has tools.
 Whoever reads your summary continues the conversation without seeing what you read. Keep, word for word where it
@@ -41,6 +45,10 @@ class SummaryFailed(Exception):
     """A source gave no summary; the text says why, for people."""
 
 
+class TooLong(SummaryFailed):
+    """The model's server found the question longer than its window."""
+
+
 @dataclass(frozen=True, slots=True)
 class Material:
     """What is to be summarised."""
@@ -51,6 +59,8 @@ class Material:
     """The conversation, a text per message (see `told`)."""
     wish: str = ""
     """What a person asks of the summary."""
+    longest: int = LONGEST_SUMMARY
+    """Tokens that the summary should have at most."""
 
 
 Spent = Callable[[Finished], Awaitable[None]]
@@ -63,12 +73,29 @@ async def write_summary(material: Material, model: ChatModel, spent: Spent) -> s
     Raises:
         SummaryFailed: it wrote none that can be used.
     """
-    wish = f"\n\nThe user asks of the summary: {material.wish}" if material.wish else ""
-    piece = await one_piece(material, model, spent)
-    return mask(await ask(model, SYSTEM, f"{piece}\n\nSummarise all of the above.{wish}", spent))
+    return mask(await ask_about(material, model, SYSTEM, "Summarise all of the above.", spent))
 
 
-async def one_piece(material: Material, model: ChatModel, spent: Spent) -> str:
+async def ask_about(
+    material: Material, model: ChatModel, system: str, order: str, spent: Spent, *, shortest: int = SHORTEST_SUMMARY
+) -> str:
+    """What `model` answers to `order` about the material, which is made to fit its window.
+
+    Raises:
+        SummaryFailed: it gave no answer that can be used.
+    """
+    for share in SHARES_OF_WINDOW:
+        try:
+            piece = await one_piece(material, model, spent, share)
+            question = f"{piece}\n\n{order} {_wishes(material, model)}"
+            return await ask(model, system, question, spent, shortest=shortest)
+        except TooLong:
+            if share == SHARES_OF_WINDOW[-1]:
+                raise
+    raise AssertionError("the last share returns or raises")
+
+
+async def one_piece(material: Material, model: ChatModel, spent: Spent, share: float = SHARES_OF_WINDOW[0]) -> str:
     """The material as one text that fits a request to `model`: as it is, or as summaries of its pieces.
 
     Raises:
@@ -76,13 +103,13 @@ async def one_piece(material: Material, model: ChatModel, spent: Spent) -> str:
     """
     parts = [f"Summary of what came before:\n{material.before}"] if material.before else []
     texts: Sequence[str] = [*parts, "Conversation:", *material.told]
-    for _ in range(MOST_ROUNDS):
-        pieces = await asyncio.to_thread(_pieces, texts, _room(model))
+    for number in range(MOST_ROUNDS + 1):
+        pieces = await asyncio.to_thread(_pieces, texts, _room(model, share))
         if len(pieces) == 1:
             return pieces[0]
-        if len(pieces) > MOST_PIECES:
+        if len(pieces) > MOST_PIECES or number == MOST_ROUNDS:
             break
-        texts = await _of_each(pieces, material.wish, model, spent)
+        texts = await _of_each(pieces, material, model, spent)
     raise SummaryFailed(f"the conversation is too long for the window of {model.spec}")
 
 
@@ -92,27 +119,38 @@ def told(message: Message) -> str:
         case UserMessage():
             return mask(f"User: {message.text}")
         case AssistantMessage():
-            calls = "".join(f"\n[calls {call.name} {call.input}]" for call in message.calls)
-            return mask(f"Assistant: {message.text}{calls}")
+            calls = "".join(f"\n[calls {call.name} {_excerpt(str(call.input))}]" for call in message.calls)
+            return f"{mask(f'Assistant: {message.text}')}{calls}"
         case ToolResult():
-            return mask(f"[{message.name} answers: {message.content[:RESULT_EXCERPT]}]")
+            return f"[{message.name} answers: {_excerpt(message.content)}]"
 
 
-def _room(model: ChatModel) -> int:
+def _excerpt(text: str) -> str:
+    # Masked first: half a secret has not the shape of one.
+    return mask(text)[:EXCERPT]
+
+
+def _room(model: ChatModel, share: float) -> int:
     """Tokens of material that one request to `model` may carry."""
-    room = int(model.context_window * SHARE_OF_WINDOW) - estimate_text(SYSTEM) - answer_tokens(model)
+    room = int(model.context_window * share) - estimate_text(SYSTEM) - answer_tokens(model)
     if room < SMALLEST_ROOM:
         raise SummaryFailed(f"the window of {model.spec} is too small for the job")
     return room
 
 
-async def _of_each(pieces: Sequence[str], wish: str, model: ChatModel, spent: Spent) -> Sequence[str]:
+def _wishes(material: Material, model: ChatModel) -> str:
+    # Half of what it may answer, for a summary that is cut is none.
+    words = int(min(material.longest, answer_tokens(model) // 2) / TOKENS_PER_WORD)
+    wish = f"\n\nThe user asks of the summary: {material.wish}" if material.wish else ""
+    return f"Write at most {words} words.{wish}"
+
+
+async def _of_each(pieces: Sequence[str], material: Material, model: ChatModel, spent: Spent) -> Sequence[str]:
     """A summary of each piece, marked as part."""
-    wanted = f"\n\nThe user asks of the summary: {wish}" if wish else ""
     summaries = []
     for number, piece in enumerate(pieces, 1):
-        order = f"This is part {number} of {len(pieces)} of a long conversation. Summarise this part.{wanted}"
-        summary = await ask(model, SYSTEM, f"{piece}\n\n{order}", spent)
+        order = f"This is part {number} of {len(pieces)} of a long conversation. Summarise this part."
+        summary = await ask(model, SYSTEM, f"{piece}\n\n{order} {_wishes(material, model)}", spent)
         summaries.append(f"Part {number}:\n{summary}")
     return summaries
 
@@ -154,7 +192,7 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, sho
     try:
         finished = await _finished(model, request)
     except ModelError as error:
-        raise SummaryFailed(str(error)) from error
+        raise (TooLong if error.kind is ModelErrorKind.OVERFLOW else SummaryFailed)(str(error)) from error
     if finished is None:
         raise SummaryFailed(f"{model.spec} ended without an answer")
     await spent(finished)

@@ -36,13 +36,16 @@ class Aside:
 
     def __init__(self, ports: AsidePorts) -> None:
         self._ports = ports
-        self._waiting: dict[str, Actor] = {}
+        self._waiting: dict[str, tuple[Actor, int]] = {}
         self._news = asyncio.Event()
 
-    def turn_ended(self, session: str, actor: Actor) -> None:
-        """Look at a conversation when there is time."""
+    def turn_ended(self, session: str, actor: Actor, last_row: int) -> None:
+        """Look at a conversation when there is time.
+
+        `last_row`: where it ends now. What later turns say is theirs: `/clear` may spare it while it hides the rest.
+        """
         if len(self._waiting) < MOST_WAITING:
-            self._waiting[session] = actor
+            self._waiting[session] = actor, last_row
             self._news.set()
 
     async def run(self) -> None:
@@ -55,14 +58,14 @@ class Aside:
     async def catch_up(self) -> None:
         """Do all that waits."""
         while self._waiting:
-            session, actor = next(iter(self._waiting.items()))
-            del self._waiting[session]
+            session = next(iter(self._waiting))
+            actor, last_row = self._waiting.pop(session)
             try:
-                await self.look_at(session, actor)
+                await self.look_at(session, actor, last_row)
             except (ConfigError, StateError) as error:
                 log.warning("no checkpoint of %s: %s", session, error)
 
-    async def look_at(self, key: str, actor: Actor) -> None:
+    async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
         """Do what is due for a conversation."""
         ports = self._ports
         session = await ports.contexts.session(key)
@@ -70,4 +73,4 @@ class Aside:
         if await ports.flush.is_due(session, actor, context_window):
             await ports.flush.take_notes(session, actor, ports.compactor, context_window, ports.clock.now())
         if await ports.checkpoints.is_due(session, context_window):
-            await ports.checkpoints.make(session, ports.compactor, ports.clock.now())
+            await ports.checkpoints.make(session, last_row, ports.compactor, ports.clock.now())

@@ -9,8 +9,9 @@ from goclaw.context.checkpoint import CHECKPOINT, Checkpoint, reached, write_che
 from goclaw.context.compaction import Ready, Source, Summarizer
 from goclaw.context.summary import Material, SummaryFailed, told
 from goclaw.messages import UserMessage
-from goclaw.sessions.compacting import Attempt, Compactor
+from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Session
+from goclaw.sessions.summaries import Attempt
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
 
 log = logging.getLogger(__name__)
@@ -43,11 +44,13 @@ class Checkpoints:
         crossed = reached(tokens, context_window) > reached(last.tokens, context_window)
         return crossed or turns >= self._settings.every_turns
 
-    async def make(self, session: Session, compactor: Compactor, now: float) -> bool:
-        """Have one written of the conversation as it is now. False: nobody could."""
+    async def make(self, session: Session, covers_to: int, compactor: Compactor, now: float) -> bool:
+        """Have one written of the conversation up to a row. False: nobody could, or there is nothing (any more)."""
         window = session.window
-        covers_to, tokens = window.entries[-1].row, window.tokens(session.overhead)
-        before, messages = window.summary, [entry.message for entry in window.entries]
+        messages = [entry.message for entry in window.entries if entry.row <= covers_to]
+        if not messages or window.owed:
+            return False
+        before, tokens = window.summary, window.tokens(session.overhead)
         material = Material(before, await asyncio.to_thread(lambda: [told(message) for message in messages]))
         async with compactor.attempt(session.key, "checkpoint") as attempt:
             written = await self._written(material, await attempt.summarizers(), attempt, compactor.full_timeout)

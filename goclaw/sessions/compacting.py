@@ -1,7 +1,8 @@
-"""When and how a conversation's context is made smaller, and how well that goes. The how in itself is `context`."""
+"""When a conversation's context is made smaller. How that is done is `context`, how well it goes `summaries`."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
 from goclaw.clock import Clock
@@ -12,18 +13,19 @@ from goclaw.context.compaction import (
     Job,
     Ready,
     Source,
-    Summarizer,
-    SummaryPorts,
     compact,
     is_due,
 )
 from goclaw.context.health import CompactionHealth
+from goclaw.context.summary import ANSWER_SHARE
 from goclaw.context.thinning import thinnable_before
+from goclaw.context.window import shown
 from goclaw.errors import ConfigError
 from goclaw.events import Notice, TurnEvent
 from goclaw.llm.base import Finished
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import VIEW, Session
+from goclaw.sessions.summaries import HEALTH, Attempt, AttemptPorts
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
 from goclaw.store.transcripts import StoredCompaction, Transcripts
@@ -34,8 +36,6 @@ FEWEST_KEPT = 2
 """Messages that /compact keeps at least: the last question and its answer."""
 LEAST_FREED = 0.10
 """Share of the tokens that a compaction must free, else another one right after it would be a loop."""
-HEALTH = "summary_health"
-"""Under which name the health outlives a restart."""
 NOTHING = "Nothing to compact: the conversation is short enough to be kept whole."
 
 
@@ -62,6 +62,7 @@ class Compactor:
         self._ports = ports
         settings = ports.settings
         self.health = CompactionHealth(ports.clock, settings.failure_threshold, settings.reset_minutes)
+        self._storing: set[asyncio.Task[bool]] = set()
 
     async def restore(self) -> None:
         """Take up the health of an earlier run."""
@@ -80,7 +81,7 @@ class Compactor:
         if await self._thin(session) and not too_long and not self._is_due(session, context_window):
             return
         if too_long or self._helps(session):
-            await self.compact(session)
+            await self.compact(session, too_long=too_long)
 
     def _is_due(self, session: Session, context_window: int) -> bool:
         tokens = session.window.tokens(session.overhead)
@@ -105,20 +106,29 @@ class Compactor:
         """Whether the conversation has grown since a compaction that freed next to nothing."""
         return session.window.tokens(session.overhead) > session.useless_at * (1 + LEAST_FREED)
 
-    async def compact(self, session: Session, instructions: str = "", *, forced: bool = False) -> str:
-        """Compact now; returns the lines of `/compact`. `forced`: a person wants it, however short it is."""
+    async def compact(
+        self, session: Session, instructions: str = "", *, forced: bool = False, too_long: bool = False
+    ) -> str:
+        """Compact now; returns the lines of `/compact`.
+
+        `forced`: a person wants it, however short it is. `too_long`: the provider found it so, whatever we count.
+        """
         async with session.lock:
             session.compacting = True
             self._ports.publish(Notice(session.key, "compacting the context"))
             try:
-                done = await self._compact(session, instructions, forced=forced)
+                async with self.attempt(session.key, aloud=not forced) as attempt:
+                    done = await self._compact(session, attempt, instructions, forced=forced, too_long=too_long)
             finally:
                 session.compacting = False
-        if done is None:
-            return NOTHING
-        text = self._judged(session, done)
-        if not forced:  # who asked for it reads the answer, the others are told
+        text = self._judged(session, done) if done else NOTHING
+        if forced:  # who asked for it reads the answer, the others are told
+            trouble = attempt.news or (attempt.nobody() if done and done.retry_owed else "")
+            return f"{text}\n\n{trouble}" if trouble else text
+        if done:
             self._ports.publish(Notice(session.key, text))
+        if attempt.is_new_trouble and session.tell:
+            await session.tell(self.health.told.name.lower(), attempt.news)
         return text
 
     def _judged(self, session: Session, done: StoredCompaction) -> str:
@@ -133,119 +143,64 @@ class Compactor:
                 "That is next to nothing: what is left is the prompt, the tools and the last messages. "
                 "Try /clear, or a model with a larger window."
             )
-        if done.retry_owed:
-            more.append(f"{self._trouble()} A summary is written as soon as a model can; nothing is lost meanwhile.")
         return "\n\n".join([text, *more])
 
-    def _trouble(self) -> str:
-        return f"No summary could be made: {self.health.reason}." if self.health.reason else "No model could summarise."
-
-    async def _compact(self, session: Session, instructions: str, *, forced: bool) -> StoredCompaction | None:
+    async def _compact(
+        self, session: Session, attempt: Attempt, instructions: str, *, forced: bool, too_long: bool
+    ) -> StoredCompaction | None:
+        settings, window, cleared = self._ports.settings, session.window, session.cleared
         try:
             context_window = (await self._ports.models.agent(session.key)).context_window
         except ConfigError:
-            context_window = self._ports.settings.reserve_tokens
-        settings = self._ports.settings
+            context_window = settings.reserve_tokens
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
-        ready = await self._ports.checkpoint(session.key) if settings.prefer_checkpoint and not forced else None
+        wants_checkpoint = settings.prefer_checkpoint and not instructions
+        budget = int(context_window // 2 / window.scale)
+        if too_long:
+            budget = min(budget, window.estimated(session.overhead) // 2)
         job = Job(
-            tokens_before=session.window.tokens(session.overhead),
+            tokens_before=window.tokens(session.overhead),
             overhead=session.overhead,
-            budget=max(0, int(context_window // 2 / session.window.scale) - session.overhead),
+            budget=max(0, budget - session.overhead),
             instructions=instructions,
-            checkpoint=ready,
+            checkpoint=await self._ports.checkpoint(session.key) if wants_checkpoint else None,
+            longest_summary=context_window // ANSWER_SHARE,
         )
 
-        async def keep(compaction: StoredCompaction) -> None:
-            await self._ports.transcripts.add_compaction(session.key, compaction)
+        async def keep(compaction: StoredCompaction) -> bool:
+            # Goes on when the turn is stopped meanwhile: what is stored must be shown.
+            task = asyncio.create_task(self._keep(session, compaction, cleared), name=f"compaction of {session.key}")
+            self._storing.add(task)
+            task.add_done_callback(self._storing.discard)
+            return await asyncio.shield(task)
 
         async def originals(before: int) -> Basis:
             summary, stored = await self._ports.transcripts.originals(session.key, before)
-            return Basis(summary, [message.message for message in stored])
+            return Basis(summary, [shown(message).message for message in stored])
 
-        async with self.attempt(session.key) as attempt:
-            ports = CompactionPorts(keep, originals, attempt.ports)
-            done = await compact(session.window, await attempt.summarizers(), settings, job, ports)
-            if done is not None:
-                attempt.ended(Source(done.source))
-            return done
+        ports = CompactionPorts(keep, originals, attempt.ports)
+        done = await compact(window, await attempt.summarizers(), settings, job, ports)
+        if done is not None:
+            attempt.ended(Source(done.source))
+        return done
+
+    async def _keep(self, session: Session, compaction: StoredCompaction, cleared: int) -> bool:
+        """Store a compaction, then shorten the window; not if the context was cleared while it was made."""
+        window, first_kept = session.window, compaction.first_kept
+        if session.cleared != cleared or not window.holds(first_kept):
+            return False
+        await self._ports.transcripts.add_compaction(session.key, compaction)
+        window.keep_from(first_kept, compaction.summary, owed=compaction.retry_owed)
+        return True
 
     @property
     def full_timeout(self) -> float:
         """Seconds that an answer may take for which nobody waits."""
         return self._ports.settings.full_timeout_seconds
 
-    def attempt(self, session: str, purpose: Purpose = "summary") -> "Attempt":
-        """One search for a summary: who may be asked, and what the health learns from it."""
-        return Attempt(session, purpose, self.health, self._ports)
-
-
-class Attempt:
-    """An async context manager around one search for a summary."""
-
-    def __init__(self, session: str, purpose: Purpose, health: CompactionHealth, ports: CompactorPorts) -> None:
-        self._session = session
-        self._purpose: Purpose = purpose
-        self._health = health
-        self._ports = ports
-        self._admitted = False
-        self._asked = False
-        self._before = health.failures
-
-    @property
-    def ports(self) -> SummaryPorts:
-        """What the writing of the summary stands on."""
-        return SummaryPorts(self._ports.clock, self._spent, self._failed)
-
-    async def __aenter__(self) -> "Attempt":
-        self._admitted = self._health.admit()
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._admitted:
-            self._health.release()
-        # Whoever is stopped must not wait for the disk on the way out; the next attempt writes it, too.
-        if self._asked and kind is None:
-            await self._ports.stored.learn(HEALTH, self._health.state())
-
-    async def summarizers(self) -> Sequence[Summarizer]:
-        """Who may be asked, the first choice first; the summary chain only while it is well."""
-        try:
-            found = await self._ports.models.summarizers()
-        except ConfigError:
-            return ()
-        return [item for item in found if item.source is not Source.LLM or self._admitted]
-
-    def ended(self, source: Source) -> None:
-        """A source gave the summary."""
-        if source is Source.LLM:
-            if self._before >= self._health.threshold:
-                self._say("Summaries are written by the summary model again.")
-            self._asked = True
-            self._health.record(worked=True)
-
-    def _failed(self, source: Source, reason: str) -> None:
-        if source is not Source.LLM:
-            self._health.reason = reason
-            return
-        self._asked = True
-        self._health.record(worked=False, reason=reason)
-        # Told when it begins and when the chain is given up for a while; not in between, and not of what nobody awaits.
-        if self._purpose != "summary":
-            log.warning("no %s by the summary model: %s", self._purpose, reason)
-        elif self._before == 0 or (self._health.degraded and self._before < self._health.threshold):
-            self._say(f"No summary by the summary model: {reason}. {self._remedy()}")
-
-    def _remedy(self) -> str:
-        if self._health.degraded:
-            minutes = self._health.reset_in / 60
-            return f"The main model is used instead; the next try is in {minutes:.0f} min."
-        return "The main model is used instead."
-
-    def _say(self, text: str) -> None:
-        log.warning("%s", text)
-        self._ports.publish(Notice(self._session, text))
-
-    async def _spent(self, finished: Finished) -> None:
-        await self._ports.spent(self._session, self._purpose, finished)
+    def attempt(self, session: str, purpose: Purpose = "summary", *, aloud: bool = True) -> Attempt:
+        """One search for a summary; see `Attempt`."""
+        given = self._ports
+        ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored)
+        return Attempt(session, purpose, self.health, ports, aloud=aloud)

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
-from goclaw.context.compaction import Basis, Source, summarized
+from goclaw.context.compaction import Basis, Source, Wanted, summarized
 from goclaw.context.tokens import estimate_text
+from goclaw.context.window import shown
 from goclaw.errors import StateError
 from goclaw.events import Notice
 from goclaw.sessions.compacting import Compactor, CompactorPorts
@@ -57,22 +58,29 @@ class Debts:
             self._again = {row: when for row, when in self._again.items() if row in known}
             for session, compaction in owed:
                 at, pause = self._again.get(compaction.id, (0.0, self._settings.retry_interval_seconds))
-                if at <= self._clock.monotonic() and not await self._pay(session, compaction):
+                if at > self._clock.monotonic():
+                    continue
+                try:
+                    paid = await self._pay(session, compaction)
+                except StateError as error:
+                    log.warning("the summary that %s waits for could not be kept: %s", session, error)
+                    paid = False
+                if not paid:
                     self._again[compaction.id] = (self._clock.monotonic() + pause, min(2 * pause, LONGEST_PAUSE))
 
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
-        """Write one summary and put it in the stub's place. False: it is still owed."""
+        """Write one summary and put it in the stub's place. False: somebody was asked in vain."""
         summary, stored = await self._ports.transcripts.originals(session, owed.first_kept)
-        basis = Basis(summary, [message.message for message in stored])
+        basis = Basis(summary, [shown(message).message for message in stored])
         async with self._compactor.attempt(session) as attempt:
             summarizers = await attempt.summarizers()
             if not summarizers:
-                return False
-            seconds = self._settings.full_timeout_seconds
-            source, text = await summarized(basis, summarizers, seconds, "", attempt.ports)
-            if source is Source.EMERGENCY:
-                return False
+                return True  # nobody to ask now: that costs nothing, and is looked at again soon
+            wanted = Wanted(self._settings.full_timeout_seconds, somebody_waits=False)
+            source, text = await summarized(basis, summarizers, wanted, attempt.ports)
             attempt.ended(source)
+        if source is Source.EMERGENCY:
+            return False
         paid = replace(
             owed,
             summary=text,
@@ -83,17 +91,19 @@ class Debts:
             id=0,
             pays=owed.id,
         )
-        return await self._swap(session, owed, paid)
+        await self._swap(session, owed, paid)
+        return True
 
-    async def _swap(self, key: str, owed: StoredCompaction, paid: StoredCompaction) -> bool:
+    async def _swap(self, key: str, owed: StoredCompaction, paid: StoredCompaction) -> None:
         """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
         session = await self._contexts.session(key)
         async with session.lock:
-            if not any(compaction.id == owed.id for _, compaction in await self._ports.transcripts.owed()):
-                return True
+            cleared, still_owed = session.cleared, await self._ports.transcripts.owed()
+            if session.cleared != cleared or all(compaction.id != owed.id for _, compaction in still_owed):
+                log.info("the context of %s has changed: the summary that was owed is not needed any more", key)
+                return
             await self._ports.transcripts.add_compaction(key, paid)
             if session.window.owed and session.window.holds(paid.first_kept):
                 session.window.swap_summary(paid.summary)
         log.info("the summary that %s waited for is there, from %s", key, paid.source)
         self._ports.publish(Notice(key, f"The summary that was owed is written now ({paid.source})."))
-        return True

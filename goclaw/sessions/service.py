@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import orjson
 
@@ -132,6 +133,7 @@ class Sessions:
         """Do a turn's work; returns what goes to the chat at its end."""
         inbound, began = turn.inbound, self._ports.clock.monotonic()
         async with self.contexts.working(inbound.session) as session:
+            session.tell = partial(self._tell, turn)
             self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
             outcome, text = await (
                 self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)
@@ -142,10 +144,18 @@ class Sessions:
                 if not _taken_for_stop(turn):
                     raise
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
-        self.aside.turn_ended(inbound.session, inbound.actor)
+        if entries := session.window.entries:
+            self.aside.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         if scales := self.calibration.news():
             await self.settings.learn(SCALES, scales)
         return self._finish(turn, outcome, text)
+
+    async def _tell(self, turn: Turn, about: str, text: str) -> None:
+        """A line to the chat of a turn, once; a terminal has it from the bus."""
+        inbound = turn.inbound
+        if inbound.address.channel != LOCAL:
+            told = Delivery(f"{turn.id}:told:{about}", inbound.address, text, session=inbound.session)
+            await self._ports.outbox.promise(told)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
         """The words to the user when `run` ended in a way that nobody foresaw."""

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from goclaw.clock import Clock
 from goclaw.config.values import QueueMode
 from goclaw.context.thinning import View
-from goclaw.context.window import Window
+from goclaw.context.window import Window, shown
 from goclaw.events import Todo
 from goclaw.store.settings import Settings
-from goclaw.store.transcripts import Transcripts
+from goclaw.store.transcripts import LAST_ROW, Transcripts
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,10 @@ class Session:
     """Held while the window is rebuilt."""
     useless_at: int = 0
     """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
+    cleared: int = 0
+    """How often `/clear` was said: what was made of the context before must not come back."""
+    tell: Callable[[str, str], Awaitable[None]] | None = None
+    """Takes a line to the chat of the turn that runs, besides its answer: what it is about, and the line."""
 
 
 class Contexts:
@@ -67,14 +71,14 @@ class Contexts:
         self._stored = stored
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
-        self._forgotten = 0
-        """How often a conversation was dropped: whoever reads one meanwhile reads it again."""
+        self._changed = 0
+        """How often a conversation was dropped or cleared: who was reading one meanwhile reads it again."""
 
     async def session(self, key: str) -> Session:
         """The conversation, read from the store if it is not in memory."""
         while (session := self._loaded.get(key)) is None:
-            forgotten, fresh = self._forgotten, await self._load(key)
-            if forgotten == self._forgotten:  # else what was read may be what was forgotten meanwhile
+            changed, fresh = self._changed, await self._load(key)
+            if changed == self._changed:  # else what was read may be what was forgotten meanwhile
                 session = self._loaded.setdefault(key, fresh)
                 break
         self._loaded.move_to_end(key)
@@ -92,7 +96,7 @@ class Contexts:
         try:
             yield session
         finally:
-            session.running = False
+            session.running, session.tell = False, None
 
     async def _load(self, key: str) -> Session:
         settings = await self._stored.of_session(key)
@@ -102,7 +106,7 @@ class Contexts:
 
     def forget(self, key: str) -> None:
         """Drop a conversation from memory (a turn of it ended half-way, or it was deleted): the store knows better."""
-        self._forgotten += 1
+        self._changed += 1
         self._loaded.pop(key, None)
 
     def forget_before(self, key: str, row: int, *, whole: bool) -> None:
@@ -130,6 +134,17 @@ class Contexts:
 
     async def clear(self, key: str, running_turn: str) -> None:
         """Start an empty context. What the turn that runs has said so far stays, so that it can go on."""
-        last = await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
         if key in self._loaded:
-            self._loaded[key].window.keep_from(last + 1)
+            # Before the store is asked: a summary that is stored after this is not taken, one before it is hidden.
+            self._loaded[key].cleared += 1
+        last = await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
+        _, stored = await self._transcripts.context(key)
+        self._changed += 1
+        session = self._loaded.get(key)
+        if session is None:
+            return
+        window = session.window
+        window.keep_from(last + 1)
+        # What of the turn a summary stood for, which is gone, is shown again.
+        first = window.entries[0].row if window.entries else LAST_ROW
+        window.entries[:0] = [entry for entry in window.view.of(map(shown, stored)) if entry.row < first]

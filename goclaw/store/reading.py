@@ -10,6 +10,7 @@ from goclaw.events import CompactionRecord, Outline, TranscriptRow
 from goclaw.messages import Image
 from goclaw.store.database import Database, Statement
 from goclaw.store.tables import compactions, messages, sessions
+from goclaw.store.transcripts import CLEARED
 
 PAGE_ROWS = 100
 PAGE_SIZE = 1 << 20
@@ -69,8 +70,8 @@ class TranscriptReader:
             shown_from=in_force.first_kept if in_force else cleared_to + 1,
             cleared_to=cleared_to,
             begins=int(begin[0][0]) if begin else 0,
-            compactions=tuple(records),
-            summary=in_force,
+            compactions=tuple(record for record in records if record.source != CLEARED),
+            summary=in_force if in_force and in_force.source != CLEARED else None,
         )
 
 

@@ -62,12 +62,12 @@ compactions = Table(
     Column("session", String, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("summary", Text, nullable=False),
-    Column("source", String, nullable=False, doc="checkpoint, LLM, fallback model or emergency truncation"),
+    Column("source", String, nullable=False, doc="checkpoint, LLM, fallback model, emergency truncation; cleared"),
     Column("first_kept", ROW_ID, nullable=False, doc="Row id of the first message that the context still holds."),
     Column("tokens_before", Integer, nullable=False),
     Column("tokens_after", Integer, nullable=False),
     Column("retry_owed", Boolean, nullable=False, server_default="0"),
-    Column("pays", ROW_ID, doc="The compaction whose stub this summary replaces."),
+    Column("pays", ROW_ID, doc="The compaction whose summary this one replaces."),
     Index("compactions_by_session", "session", "id"),
 )
 

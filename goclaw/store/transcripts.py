@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import orjson
-from sqlalchemy import bindparam, func, select, text, update
+from sqlalchemy import bindparam, func, literal, select, text, update
+from sqlalchemy.dialects import sqlite
 
 from goclaw.events import MessageStored, SessionInfo
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
@@ -20,6 +21,8 @@ LAST_ROW = 2**63 - 1
 """SQLite numbers rows up to this."""
 JOINING = "join:"
 """Begins the name of the step that took a person's message into a turn of another one; its id follows."""
+CLEARED = "cleared"
+"""Source of the empty summary that takes another one's place at a `/clear`."""
 TITLE = 80
 """Characters of a message that name its session in a list."""
 
@@ -62,6 +65,28 @@ _COMPACTION = insert_if(
     .exists(),
     *(column.name for column in compactions.columns if column.name != "id"),
 )
+_beyond = messages.alias()
+_NO_SUMMARY = Statement(
+    # The turn that runs was compacted before it was cleared around: that summary is of what is hidden, too.
+    sqlite.insert(compactions).from_select(
+        [column.name for column in compactions.columns if column.name != "id"],
+        select(
+            bindparam("session", type_=compactions.c.session.type),
+            bindparam("created_at", type_=compactions.c.created_at.type),
+            literal(""),
+            literal(CLEARED),
+            select(func.min(_beyond.c.id))
+            .where(_beyond.c.session == bindparam("session"), _beyond.c.id > bindparam("last"))
+            .scalar_subquery(),
+            literal(0),
+            literal(0),
+            literal(False),
+            func.max(compactions.c.id),
+        )
+        .where(compactions.c.session == bindparam("session"), compactions.c.first_kept > bindparam("last"))
+        .having(func.max(compactions.c.id).is_not(None)),
+    )
+)
 _LAST_COMPACTION = Statement(
     select(compactions)
     .where(compactions.c.session == bindparam("session"), compactions.c.first_kept > bindparam("start"))
@@ -91,7 +116,7 @@ _OWED = Statement(
     .order_by(compactions.c.id)
 )
 _COMPACTIONS = Statement(
-    # A summary that was owed and came later is no compaction of its own.
+    # A summary that was owed and came later is no compaction of its own, nor is one that was taken away.
     select(func.count()).where(compactions.c.session == bindparam("session"), compactions.c.pays.is_(None))
 )
 _of_it = messages.c.session == sessions.c.key
@@ -341,7 +366,11 @@ class Transcripts:
         """
         rows = await self._database.read(_LAST_ROW(session=session, but=but_turn))
         last = int(rows[0][0] or 0)
-        await self._database.write(self.ensure_session(session, at), _CLEAR(session=session, context_start=last))
+        await self._database.write(
+            self.ensure_session(session, at),
+            _CLEAR(session=session, context_start=last),
+            _NO_SUMMARY(session=session, created_at=at, last=last),
+        )
         return last
 
     async def add_compaction(self, session: str, compaction: StoredCompaction) -> None:

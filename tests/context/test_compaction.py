@@ -60,8 +60,12 @@ class Desk:
     ) -> StoredCompaction | None:
         sources = (Source.LLM, Source.FALLBACK)
 
-        async def keep(compaction: StoredCompaction) -> None:
+        async def keep(compaction: StoredCompaction) -> bool:
+            if not self.window.holds(compaction.first_kept):
+                return False
             self.kept.append(compaction)
+            self.window.keep_from(compaction.first_kept, compaction.summary, owed=compaction.retry_owed)
+            return True
 
         async def originals(before: int) -> Basis:
             return self.basis

@@ -1,0 +1,133 @@
+"""One search for a summary: who may be asked, what it teaches about their health, and what people are told of it."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from goclaw.clock import Clock
+from goclaw.context.compaction import Source, Summarizer, SummaryPorts
+from goclaw.context.health import CompactionHealth, Trouble
+from goclaw.errors import ConfigError
+from goclaw.events import Notice, TurnEvent
+from goclaw.llm.base import Finished
+from goclaw.sessions.models import Models
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Purpose
+
+log = logging.getLogger(__name__)
+
+HEALTH = "summary_health"
+"""Under which name the health outlives a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPorts:
+    """What a search stands on."""
+
+    clock: Clock
+    models: Models
+    publish: Callable[[TurnEvent], None]
+    spent: Callable[[str, Purpose, Finished], Awaitable[None]]
+    """Books an answer of a summariser to a session."""
+    stored: Settings
+
+
+class Attempt:
+    """An async context manager around one search for a summary (or a checkpoint, or notes)."""
+
+    def __init__(
+        self, session: str, purpose: Purpose, health: CompactionHealth, ports: AttemptPorts, *, aloud: bool
+    ) -> None:
+        """`aloud`: news go to who watches the session."""
+        self._session = session
+        self._aloud = aloud
+        self._purpose: Purpose = purpose
+        self._health = health
+        self._ports = ports
+        self._admitted = False
+        self._has_chain = False
+        self._failures: dict[Source, str] = {}
+        self._before = health.state()
+        self.news = ""
+        """A sentence for people: how summaries go has changed."""
+        self.is_new_trouble = False
+        """The news are bad, and nothing of it was told before."""
+
+    @property
+    def ports(self) -> SummaryPorts:
+        """What the writing of the summary stands on."""
+        return SummaryPorts(self._ports.clock, self._spent, self._failed)
+
+    async def __aenter__(self) -> "Attempt":
+        self._admitted = self._health.admit()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._admitted:
+            self._health.release()
+        if self._health.state() != self._before:
+            await self._ports.stored.learn(HEALTH, self._health.state())
+        if self.news and self._aloud:
+            self._ports.publish(Notice(self._session, self.news))
+
+    async def summarizers(self) -> Sequence[Summarizer]:
+        """Who may be asked, the first choice first; the summary chain only while it is well."""
+        try:
+            found = await self._ports.models.summarizers(self._session)
+        except ConfigError:
+            return ()
+        self._has_chain = any(item.source is Source.LLM for item in found)
+        return [item for item in found if item.source is not Source.LLM or self._admitted]
+
+    def ended(self, source: Source) -> None:
+        """The search is over; EMERGENCY: nobody gave a summary."""
+        if source is Source.LLM:
+            self._health.record(worked=True)
+        elif source is Source.FALLBACK:
+            self._health.asked()
+        if source is Source.LLM or (self._purpose == "summary" and source is not Source.CHECKPOINT):
+            self._compare(self._health.told, self._trouble(source))
+
+    def nobody(self) -> str:
+        """What it means that nobody gave a summary, in words for people."""
+        reasons = "; ".join(self._failures.values()) or self._health.reason
+        trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
+        return f"{trouble} A summary is written as soon as a model can; nothing is lost meanwhile."
+
+    def _trouble(self, source: Source) -> Trouble:
+        if source is Source.EMERGENCY:
+            return Trouble.NOBODY
+        if source is Source.LLM or not self._has_chain:
+            return Trouble.NONE
+        return Trouble.GIVEN_UP if self._health.failures >= self._health.threshold else Trouble.FAILING
+
+    def _compare(self, told: Trouble, now: Trouble) -> None:
+        self._health.told = now
+        if now > told:
+            self.news = self.nobody() if now is Trouble.NOBODY else self._instead()
+            # That the chain is now left alone is more of the same: for who looks, not for who would be disturbed.
+            self.is_new_trouble = told is Trouble.NONE or now is Trouble.NOBODY
+            log.warning("%s", self.news)
+        elif now is Trouble.NONE and told >= Trouble.GIVEN_UP and self._has_chain:
+            self.news = "Summaries are written by the summary model again."
+            log.info("%s", self.news)
+
+    def _instead(self) -> str:
+        minutes = max(1, round(self._health.reset_in / 60))
+        later = f"; the next try is in {minutes} min" if self._health.degraded else ""
+        return f"No summary by the summary model: {self._health.reason}. The main model is used instead{later}."
+
+    def _failed(self, source: Source, reason: str) -> None:
+        reason = " ".join(reason.split()).rstrip(".")
+        self._failures[source] = reason
+        if source is Source.LLM:
+            self._health.record(worked=False, reason=reason)
+        else:
+            self._health.asked()
+        log.warning("no %s by the %s: %s", self._purpose, _NAMES[source], reason)
+
+    async def _spent(self, finished: Finished) -> None:
+        await self._ports.spent(self._session, self._purpose, finished)
+
+
+_NAMES = {Source.LLM: "summary model", Source.FALLBACK: "main model"}
