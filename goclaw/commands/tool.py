@@ -1,12 +1,17 @@
 """`/tool NAME {json}`: try a tool without an AI. Only the demo model understands it."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.errors import ConfigError
 from goclaw.llm.open import DEMO
 
 
 async def _tool(context: CommandContext) -> Reply:
     ports = context.ports
-    if (await ports.sessions.models.agent(context.session)).spec != DEMO:
+    try:
+        model = await ports.sessions.models.agent(context.session)
+    except ConfigError as error:
+        return Reply(str(error))
+    if model.spec != DEMO:
         return Reply("/tool works with the demo model only. Ask the assistant in your own words instead.")
     await ports.engine.submit(context.inbound)
     return Reply(turn=context.inbound.id)
