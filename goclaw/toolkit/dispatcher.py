@@ -60,6 +60,13 @@ class CallScope:
     """The call's name in the journal of the turn."""
 
 
+@dataclass(slots=True)
+class _Watch:
+    """Since when a call runs, monotonic."""
+
+    began: float
+
+
 class Dispatcher:
     """The one way to run a tool."""
 
@@ -80,16 +87,16 @@ class Dispatcher:
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         clock = self._environment.clock
-        began = clock.monotonic()
+        watch = _Watch(clock.monotonic())
         scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input))
         try:
-            content, failed = await self._bounded(mask(_text(await self._run(call, scope))), scope), False
+            content, failed = await self._bounded(mask(_text(await self._run(call, scope, watch))), scope), False
         except GoclawError as error:
             content, failed = error_text(_text(str(error))[:RESULT_LIMIT]), True
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
-        seconds = clock.monotonic() - began
+        seconds = clock.monotonic() - watch.began
         scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
         log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
         return ToolResult(call.id, call.name, content, failed)
@@ -106,7 +113,7 @@ class Dispatcher:
             f'{spill.name}, open it with read {{"path": "{spill.name}"}}]'
         )
 
-    async def _run(self, call: ToolCall, scope: CallScope) -> str:
+    async def _run(self, call: ToolCall, scope: CallScope, watch: "_Watch") -> str:
         tool = self.registry.find(call.name, scope.actor)
         if tool is None:
             raise UnknownTool(call.name)
@@ -114,6 +121,7 @@ class Dispatcher:
         context = await self._context(call, scope)
         await self._obtain_consent(tool, arguments, call, context, scope)
         await scope.begin()
+        watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         limit = None if tool.own_timeout else self._environment.config.tools.timeout
         try:
             async with asyncio.timeout(limit):
