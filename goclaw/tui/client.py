@@ -36,8 +36,25 @@ Received = TurnEvent | Accepted | Status | Older | Sessions | Files | Refused
 """What comes from the daemon after `Attached`."""
 
 
+DENIED = "denied: "
+"""How the daemon's reason begins where rights decided (servers.socket)."""
+
+
 class Refusal(StateError):
-    """The daemon does not do what it was asked for; the message has its reason."""
+    """The daemon does not do what it was asked for."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the daemon refused: {reason}")
+        self.reason = reason
+
+
+class NotOpen(Refusal):
+    """The session is not open to this person."""
+
+    def __init__(self, session: str, reason: str) -> None:
+        super().__init__(reason)
+        rule = reason.removeprefix(DENIED)
+        self.args = (f"the session {session} is not open to you ({rule}); `goclaw tui --pick` lists those that are",)
 
 
 class Client:
@@ -53,10 +70,16 @@ class Client:
         """Say which session; `attached` holds the answer.
 
         Raises:
-            Refusal: the daemon does not open that session to this person.
+            NotOpen: the session is not open to this person.
+            Refusal: the daemon does not understand us.
         """
         await self._send(Attach(session.encode(errors="replace").decode(), after, limit))
-        self.attached = await self._expect(Attached)
+        try:
+            self.attached = await self._expect(Attached)
+        except Refusal as refusal:
+            if refusal.reason.startswith(DENIED):
+                raise NotOpen(session, refusal.reason) from None
+            raise
 
     async def submit(self, text: str, message_id: str = "") -> str:
         """Send a message or a command without waiting; returns its id."""
@@ -134,7 +157,7 @@ class Client:
             if isinstance(frame, kind):
                 return frame
             if isinstance(frame, Refused):
-                raise Refusal(f"the daemon refused: {frame.reason}")
+                raise Refusal(frame.reason)
             self._early.append(frame)
         raise StateError("the daemon closed the connection")
 
@@ -144,7 +167,8 @@ async def attach(path: Path, session: str, *, after: int = 0, limit: int = 50) -
     """Attach to `session` at the daemon whose socket is at `path`.
 
     Raises:
-        Refusal: the daemon does not open that session to this person.
+        NotOpen: the session is not open to this person.
+        Refusal: the daemon does not understand us.
         StateError: no daemon answers there.
     """
     connector = aiohttp.UnixConnector(str(path))

@@ -83,10 +83,9 @@ class Switching:
 
     async def refused(self, reason: str) -> None:
         """The session is not open to the person: back to where it was; at the very start there is no such place."""
-        session = self._link.session
-        sentence = f"The session {session} is not open to you: {reason}"
+        session, sentence = self._link.session, f"{reason[0].upper()}{reason[1:]}."
         if not self._home:
-            self.refusal = StateError(f"{sentence}. `goclaw tui --pick` lists those that are.")
+            self.refusal = StateError(reason)
             self._conversation.app.exit()
         elif self._home != session:
             self._conversation.notify(sentence, severity="error")
@@ -95,7 +94,7 @@ class Switching:
             await self._incoming.refused(reason)
             if not self._is_shut:
                 self._is_shut = True
-                await self._conversation.note(Note(f"{sentence}. What is typed now waits.", "error"))
+                await self._conversation.note(Note(f"{sentence} What is typed now waits.", "error"))
 
     def _picked(self, session: str | None) -> None:
         self._picker = None

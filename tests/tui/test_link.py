@@ -103,7 +103,9 @@ async def test_a_session_that_is_not_open_is_said_and_not_stormed(tmp_path: Path
     link = Link(stage.place.socket, "telegram:5", limit=10)
     async with stage.daemon(), background(link.run(notes), "link"):
         await notes.until(refusals=1)
-    assert notes.refusals[0].startswith("the daemon refused: denied: telegram:5 is not a session of tui:")
+    assert notes.refusals[0].startswith(
+        "the session telegram:5 is not open to you (telegram:5 is not a session of tui:"
+    )
     assert not link.connected
 
 

@@ -194,7 +194,7 @@ async def test_rights_that_are_taken_away_are_said_once_and_typing_waits(stage: 
         stage.gateway.closed = {SESSION}
         async with stage.daemon() as daemon:
             await screen.until("not allowed")
-            text = await screen.until("What is typed now waits")
+            text = await screen.until("now waits.")
             await screen.type("hello?")
             await screen.press("enter")
             assert text.count("is not open to you") == 1
@@ -212,7 +212,7 @@ async def test_a_first_session_that_is_not_open_ends_the_program_with_the_reason
             while terminal.failure is None:
                 await pilot.pause()
     assert isinstance(terminal.failure, StateError)
-    assert str(terminal.failure).startswith("The session tui:me is not open to you: ")
+    assert str(terminal.failure).startswith("the session tui:me is not open to you (tui:me is not a session of tui:me)")
     assert "`goclaw tui --pick`" in str(terminal.failure)
 
 
