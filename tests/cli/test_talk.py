@@ -59,6 +59,14 @@ async def asked(core: Core) -> Question:
         return await first_question(events)
 
 
+async def until_queued(core: Core) -> None:
+    """Wait until a message stands behind the turn that waits."""
+    while True:
+        if core.engine.waiting(SESSION):
+            return
+        await asyncio.sleep(0)
+
+
 async def first_question(events: AsyncIterator[TurnEvent]) -> Question:
     async for event in events:
         if isinstance(event, QuestionAsked):
@@ -107,14 +115,13 @@ async def test_a_message_behind_a_turn_that_waits_says_what_holds_it_up(
         question = await asked(core)
         capsys.readouterr()
         second = asyncio.create_task(talk.send(world.config, "hello", SESSION, as_json=as_json))
-        seen = ""
-        while question.id not in seen:
-            await asyncio.sleep(0.01)
-            seen += "".join(capsys.readouterr())
+        await until_queued(core)
         await talk.send(world.config, f"/approve {question.id}", SESSION)
         await first
         assert (await second)[1]
-    assert ("not finished" in seen) is not as_json
+    out, err = capsys.readouterr()
+    assert question.id in (out if as_json else err)
+    assert ("not finished" in err) is not as_json
 
 
 async def test_a_message_may_be_the_answer_and_one_that_is_too_late_fails(
