@@ -1,6 +1,6 @@
 """Make docs/images/terminal.svg: the real client before a real daemon, whose model follows a script.
 
-.venv-dev/bin/python docs/images/make.py
+    .venv-dev/bin/python docs/images/make.py [FILE]
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any
 from goclaw.config.schema import default_state_dir
 from goclaw.tui.app import Place, Terminal
 
-FILE = Path(__file__).with_name("terminal.svg")
+FILE = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_name("terminal.svg")
 SIZE = (124, 33)
 PATIENCE = 15.0
 LOOK_SECONDS = 0.05
@@ -97,7 +97,8 @@ def _shown(app: Terminal) -> str:
 
 def _environment(home: Path) -> dict[str, str]:
     path = os.environ.get("PATH", os.defpath)
-    return {"HOME": str(home), "PATH": path, "OLLAMA_HOST": "http://127.0.0.1:9", "LANG": "C.UTF-8", "TERM": "xterm"}
+    ours = {"PYTHONPATH": str(Path(__file__).parents[2]), "OLLAMA_HOST": "http://127.0.0.1:9"}
+    return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "xterm", **ours}
 
 
 def _prepare(state: Path) -> None:

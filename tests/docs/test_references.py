@@ -126,6 +126,14 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert {page.name for page in pages()} - {house.name_of(path) for path in reached} == set()
 
 
+def test_the_promises_of_the_readme_are_promises() -> None:
+    named = {code for code in Page(house.ROOT / "README.md").codes() if code.startswith("P-")}
+    page = (house.ROOT / "docs" / "promises.md").read_text("utf-8")
+    promised = set(re.findall(r"^\| (P-[a-z0-9-]+) \|", page, re.MULTILINE))
+    assert named
+    assert named - promised == set()
+
+
 def test_the_index_of_docs_lists_every_page() -> None:
     index = Page(house.ROOT / "docs" / "README.md")
     listed = {Path(link).name for link in index.links()} | {"README.md"}
