@@ -14,6 +14,7 @@ from goclaw.cli.start import bring_up
 from goclaw.cli.started import started
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
+from goclaw.errors import StateError
 from goclaw.tui.plain import converse
 from goclaw.users import login_name
 
@@ -38,13 +39,16 @@ def talk_here(
 ) -> None:
     """Talk in `session` (empty: the person's own) in this terminal, or in plain lines where there is none.
 
-    `pick` begins with the list of sessions, which plain lines do not have.
+    `pick` begins with the list of sessions.
 
     Raises:
         StateError: no daemon answers, or it went away under a conversation in plain lines; or the session is not open
-            to the person.
+            to the person; or `pick` where plain lines are shown.
     """
-    if plain or not _is_terminal():
+    in_lines = plain or not _is_terminal()
+    if in_lines and pick:
+        raise StateError("--pick needs the full client in a terminal; `goclaw sessions list` shows the sessions here")
+    if in_lines:
         try:
             asyncio.run(converse(config.socket_path, session or own_session()))
         except KeyboardInterrupt:

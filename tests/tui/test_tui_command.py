@@ -1,7 +1,9 @@
 """What `goclaw` and `goclaw tui` load, and their last line."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,3 +22,15 @@ def test_the_last_line_says_how_to_come_back_and_how_to_end_the_daemon() -> None
     assert "`goclaw tui`" in goodbye() and "`goclaw stop`" in goodbye()
     assert "`goclaw tui --session tui:other`" in goodbye("tui:other")
     assert "No daemon runs" in goodbye(runs=False)
+
+
+def test_a_list_to_pick_from_is_not_promised_where_there_is_none(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "goclaw", "tui", "--pick", "--plain"],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GOCLAW_STATE_DIR": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ran.returncode == 1 and "--pick needs the full client in a terminal" in ran.stderr
