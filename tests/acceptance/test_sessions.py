@@ -1,13 +1,19 @@
-"""`goclaw sessions` beside a daemon that runs, and after it: the same words both ways."""
+"""Conversations from outside: read beside a daemon and without one, forgotten for ever, also through a kill."""
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from goclaw.messages import UserMessage
+from goclaw.store.database import open_database
+from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel
+from tests.acceptance.waiting import clock, eventually
 
 pytestmark = [pytest.mark.slow]
 
@@ -16,6 +22,7 @@ pytestmark = [pytest.mark.slow]
 async def talking(folder: Path, model: EchoModel) -> AsyncIterator[Installation]:
     """A daemon without Telegram that has answered twice."""
     async with installation(folder, None, model.url) as made:
+        made.environment = {"LOG_LEVEL": "DEBUG"}
         await made.start()
         for text in ("m1 plain", "m2 run echo hello"):
             assert (await made.run("send", "--session", "tui:me", text)).code == 0
@@ -51,3 +58,91 @@ async def test_an_export_beside_the_daemon_is_whole_and_takes_nobodys_place(talk
     assert written.startswith("# Conversation `tui:me`\n") and "**calls** `exec`" in written
     again = await talking.run("sessions", "export", "tui:me", str(target))
     assert again.code == 1 and "exists already" in again.err and target.read_text() == written
+
+
+WORD = "pomegranate"
+ROWS = "SELECT count(*) FROM messages WHERE session = 'tui:me'"
+
+
+async def order(home: Installation) -> str:
+    """Ask `/forget` for its code."""
+    explained = await home.run("send", "--session", "tui:me", "/forget")
+    code = re.search(r"^/forget (\w+)$", explained.out, re.MULTILINE)
+    assert code, explained
+    return code[1]
+
+
+def holding(folder: Path) -> list[str]:
+    """Files that hold the word, whatever they are."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(path.name for path in files if WORD.encode() in path.read_bytes())
+
+
+@pytest.mark.promise("P-history-kept")
+async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Installation) -> None:
+    assert (await talking.run("send", "--session", "tui:me", f"m3 plain {WORD}")).code == 0
+    assert (await talking.run("send", "--session", "tui:you", "m4 plain orange")).code == 0
+    assert holding(talking.state)
+    forgotten = await talking.run("send", "--session", "tui:me", f"/forget {await order(talking)}")
+    assert forgotten.out.startswith("Forgotten: ")
+    assert holding(talking.state) == []
+    assert "did you mean" in (await talking.run("sessions", "show", "tui:me")).err
+    assert "orange" in (await talking.run("sessions", "show", "tui:you")).out
+    assert (await talking.run("send", "--session", "tui:me", "m5 plain")).out.startswith("answer m5")
+    assert await talking.stop() == 0
+    assert holding(talking.state) == []
+
+
+async def fill(home: Installation) -> None:
+    """A conversation that takes a while to delete."""
+    async with open_database(home.state / "goclaw.db") as database:
+        await database.write(Transcripts(database).ensure_session("tui:me", clock.now()))
+        for turn in range(40):
+            origin = Origin("tui:me", f"t:{turn}", "user", clock.now())
+            message = UserMessage(f"{WORD} " * 200)
+            await database.write(*(row for _ in range(100) for row in rows_of(message, origin)))
+
+
+@pytest.mark.promise("P-history-kept")
+@pytest.mark.parametrize("moment", ["when it is said", "while it is done", "when the rows are gone"])
+async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
+    folder: Path, model: EchoModel, moment: str
+) -> None:
+    async with installation(folder, None, model.url) as home:
+        home.state.mkdir(mode=0o700, exist_ok=True)
+        await fill(home)
+        await home.start()
+        said = asyncio.ensure_future(home.run("send", "--session", "tui:me", f"/forget {await order(home)}"))
+        log = home.state / "goclaw.db-wal"
+        if moment == "while it is done":
+            size = log.stat().st_size
+            await eventually(lambda: log.stat().st_size > size + 4_096 or home.read(ROWS) == [(0,)])
+        elif moment == "when the rows are gone":
+            await eventually(lambda: home.read(ROWS) == [(0,)])
+        await home.kill()
+        await said
+        ((left,),) = home.read(ROWS)
+        assert left in (0, 4_000) and (left == 0 or moment != "when the rows are gone")
+        await home.start()
+        if left == 0:
+            await eventually(lambda: holding(home.state) == [])
+        else:
+            assert holding(home.state)
+        assert (await home.run("send", "--session", "tui:me", "m1 plain")).out.startswith("answer m1")
+        assert await home.stop() == 0
+
+
+async def test_what_is_older_than_wanted_is_gone_after_the_start(folder: Path, model: EchoModel) -> None:
+    async with installation(folder, None, model.url, retention={"days": 7}) as home:
+        home.state.mkdir(mode=0o700, exist_ok=True)
+        async with open_database(home.state / "goclaw.db") as database:
+            await database.write(Transcripts(database).ensure_session("tui:me", 0.0))
+            for days in (30, 8, 1):
+                origin = Origin("tui:me", f"t:{days}", "user", clock.now() - days * 24 * 3600)
+                await database.write(*rows_of(UserMessage(f"said {days} days ago"), origin))
+        await home.start()
+        await eventually(lambda: home.read(ROWS) == [(1,)])
+        log = home.state / "logs" / "goclaw.log"
+        await eventually(lambda: "2 rows of 1 sessions were older than retention.days (7)" in log.read_text())
+        assert "said 1 days ago" in (await home.run("sessions", "show", "tui:me", "--full")).out
+        assert await home.stop() == 0
