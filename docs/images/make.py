@@ -1,6 +1,6 @@
 """Make docs/images/terminal.svg: the real client before a real daemon, whose model follows a script.
 
-    .venv-dev/bin/python docs/images/make.py [FILE]
+.venv-dev/bin/python docs/images/make.py [FILE]
 """
 
 import asyncio

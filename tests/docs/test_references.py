@@ -126,6 +126,16 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert {page.name for page in pages()} - {house.name_of(path) for path in reached} == set()
 
 
+def test_what_runs_what_asks_is_the_same_on_every_page() -> None:
+    tables = [
+        [line for line in page.text.splitlines() if re.match(r"\| (row|low|medium|contained|high|critical) \|", line)]
+        for page in pages()
+    ]
+    shown = [table for table in tables if table]
+    assert len(shown) == 2
+    assert shown[0] == shown[1]
+
+
 def test_the_promises_of_the_readme_are_promises() -> None:
     named = {code for code in Page(house.ROOT / "README.md").codes() if code.startswith("P-")}
     page = (house.ROOT / "docs" / "promises.md").read_text("utf-8")
