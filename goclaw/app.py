@@ -34,7 +34,7 @@ from goclaw.plugins import load, third_party
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.servers.socket import open_socket
-from goclaw.sessions.flush import Flush
+from goclaw.sessions.flush import Flush, works_alone
 from goclaw.sessions.greeting import greeting
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
@@ -79,12 +79,16 @@ class Environment:
 
     async def workspace(self, actor: Actor) -> Workspace:
         """The user's own workspace if users.json names one, else the configured one; made when it is missing."""
-        user = self.users.get(actor.key)
-        root = (user.workspace if user and user.workspace else self.config.workspace_path).expanduser().absolute()
+        root = self.root(actor.key)
         if root not in self._opened:
             async with self._opening:
                 await self._open(root)
         return self._opened[root]
+
+    def root(self, key: str) -> Path:
+        """The folder of the workspace of the user with this key."""
+        user = self.users.get(key)
+        return (user.workspace if user and user.workspace else self.config.workspace_path).expanduser().absolute()
 
     async def _open(self, root: Path) -> None:
         if root not in self._opened:
@@ -245,10 +249,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
 
 def _is_alone(ground: Ground, actor: Actor) -> bool:
     """Whether nobody but the actor works in the actor's workspace."""
-    users = ground.users.all()
-    own = ground.users.get(actor.key)
-    mine = own.workspace if own else None
-    return not any(user.key != actor.key and user.workspace == mine for user in users)
+    return works_alone(actor.key, (user.key for user in ground.users.all()), ground.environment.root)
 
 
 async def _open_channels(stack: AsyncExitStack, config: Config, ports: ModelPorts) -> dict[str, Channel]:

@@ -126,6 +126,8 @@ class World:
         self.users = Users(users)
         self.room = Room()
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
+        self.is_alone: Callable[[Actor], bool] = lambda actor: True
+        """Whether nobody else works in an actor's workspace."""
         self.root = folder / "workspace"
         self.root.mkdir(exist_ok=True)
 
@@ -162,7 +164,7 @@ class World:
                     models=self.models,
                     prompt=Prompt(),
                     checkpoints=CheckpointStore(database),
-                    flush=Flush(self.config.memory.flush, Settings(database), access, environment, lambda actor: True),
+                    flush=Flush(self.config.memory.flush, Settings(database), access, environment, self.is_alone),
                     forgetting=Forgetting(database),
                     retention=Retention(database, Forgetting(database)),
                     questions=Questions(asking),

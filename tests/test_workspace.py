@@ -116,6 +116,25 @@ async def test_a_dangling_link_inside_is_not_written(workspace: Workspace) -> No
         await workspace.write_bytes("link", b"x")
 
 
+async def test_a_link_on_the_way_is_told_whether_it_leads_anywhere_or_not(workspace: Workspace) -> None:
+    root = workspace.root
+    (root / "a").mkdir()
+    (root / "a" / "file.md").touch()
+    (root / "behind").symlink_to("a")
+    (root / "a" / "link.md").symlink_to("file.md")
+    (root / "a" / "dangling.md").symlink_to("nothing")
+    for path, expected in {
+        "a/file.md": False,
+        "a/missing/at/all.md": False,
+        "a/link.md": True,
+        "a/dangling.md": True,
+        "behind/file.md": True,
+        "behind/new.md": True,
+        f"{root}/a/file.md": False,
+    }.items():
+        assert await workspace.has_link(path) is expected, path
+
+
 async def test_a_link_to_itself_is_an_error_in_words(workspace: Workspace) -> None:
     (workspace.root / "loop").symlink_to("loop")
 

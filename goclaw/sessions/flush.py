@@ -7,20 +7,23 @@ model is asked only where `memory.flush.main_model` says so.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 
-from goclaw.access import Access
+from goclaw.access import Access, consent
 from goclaw.config.schema import FlushSettings
 from goclaw.context.checkpoint import reached
 from goclaw.context.compaction import Source, Summarizer
-from goclaw.context.summary import Material, SummaryFailed, ask, one_piece, told
+from goclaw.context.summary import Material, SummaryFailed, ask_about, told
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
 from goclaw.memory.base import notes_folder
 from goclaw.redact import mask
-from goclaw.sessions.compacting import Attempt, Compactor
+from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Session
+from goclaw.sessions.summaries import Attempt
+from goclaw.specs import RISK_OF, SideEffect
 from goclaw.store.settings import Settings
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.workspace import Workspace
@@ -34,6 +37,9 @@ MEMORY = "memory"
 """Folder of the notes that belong to a workspace."""
 LARGEST_NOTES = 1 << 20
 """Bytes of one day's file beyond which nothing is added."""
+TRIES = 3
+"""To add to a file that somebody else keeps changing."""
+WRITES = SideEffect.MUTATING
 SYSTEM = """You keep the notes of an assistant about the person it works for. From the conversation you are shown, write
 what will still matter in other conversations weeks from now: facts about the person and their projects, preferences,
 decisions, names, dates, places of things. One line each, beginning with "- ". No passwords, keys or tokens. Nothing
@@ -65,28 +71,38 @@ class Flush:
         if not self._settings.enabled or not self._environment.config.memory.enabled or not session.window.entries:
             return False
         mark = self._mark(session, context_window)
-        if not mark or not self._access.authorize(actor, "tool.use", "write").allowed:
+        if not mark or not self._may_write(actor):
             return False
-        done = (await self._stored.of_session(session.key)).get(SETTING, {})
-        return bool(done.get("cycle") != self._cycle(session) or done.get("mark", 0) < mark)
+        cycle, done = self._cycle(session), (await self._stored.of_session(session.key)).get(SETTING, {})
+        return bool(done.get("cycle") != cycle or done.get("mark", 0) < mark)
 
     async def take_notes(
         self, session: Session, actor: Actor, compactor: Compactor, context_window: int, now: float
     ) -> None:
         """Have notes written and add them to the person's file. A failure is logged; the mark counts as done."""
-        done = {"cycle": self._cycle(session), "mark": self._mark(session, context_window)}
-        await self._stored.set(session.key, SETTING, done)
-        messages = [entry.message for entry in session.window.entries]
+        messages, mark = [entry.message for entry in session.window.entries], self._mark(session, context_window)
+        if not messages or not mark:
+            return  # cleared or compacted meanwhile
         material = Material(session.window.summary, await asyncio.to_thread(lambda: [told(m) for m in messages]))
+        await self._stored.set(session.key, SETTING, {"cycle": self._cycle(session), "mark": mark})
         async with compactor.attempt(session.key, "flush") as attempt:
             notes = await self._written(material, await attempt.summarizers(), attempt, compactor.full_timeout)
-        if not notes:
+        if not notes or not self._may_write(actor):
             return
         try:
-            folder = MEMORY if self._is_alone(actor) else notes_folder(actor.key)
+            is_alone = await asyncio.to_thread(self._is_alone, actor)
+            folder = MEMORY if is_alone else notes_folder(actor.key)
             await _append(await self._environment.workspace(actor), folder, notes, now)
         except GoclawError as error:
             log.warning("notes of %s could not be kept: %s", session.key, error)
+        else:
+            log.info("notes of %s were taken", session.key)
+
+    def _may_write(self, actor: Actor) -> bool:
+        """Whether the actor's agent may write a file without asking; nobody is there to be asked."""
+        allowed = self._access.authorize(actor, "tool.use", "write").allowed
+        stricter = self._environment.config.policy.stricter
+        return allowed and consent(self._access.mode(actor), RISK_OF[WRITES], stricter=stricter) == "run"
 
     async def _written(
         self, material: Material, summarizers: Sequence[Summarizer], attempt: Attempt, seconds: float
@@ -96,9 +112,7 @@ class Flush:
                 continue
             try:
                 async with asyncio.timeout(seconds):
-                    piece = await one_piece(material, summarizer.model, attempt.ports.spent)
-                    question = f"{piece}\n\n{ORDER}"
-                    answer = await ask(summarizer.model, SYSTEM, question, attempt.ports.spent, shortest=1)
+                    answer = await ask_about(material, summarizer.model, SYSTEM, ORDER, attempt.ports.spent, shortest=1)
             except SummaryFailed as error:
                 attempt.ports.failed(summarizer.source, str(error))
             except TimeoutError:
@@ -112,25 +126,42 @@ class Flush:
     @staticmethod
     def _cycle(session: Session) -> int:
         """A compaction begins the next one: it moves the first message that is shown."""
-        return session.window.entries[0].row
+        return session.window.entries[0].row if session.window.entries else 0
 
     @staticmethod
     def _mark(session: Session, context_window: int) -> int:
         return reached(session.window.tokens(session.overhead), context_window, MARKS)
 
 
+def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) -> bool:
+    """Whether nobody else of those listed in users.json works in the workspace of the user with this key.
+
+    Asks the disk: one folder may have several names. `root`: the folder of a user's workspace.
+    """
+    mine = root(key).resolve()
+    return all(other == key or root(other).resolve() != mine for other in listed)
+
+
 async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> None:
-    """Add lines to today's file in `folder`."""
+    """Add lines to today's file in `folder`; somebody may be writing to it at the same moment.
+
+    Raises:
+        ToolError: the file is full, or is no file of its own there.
+    """
     moment = datetime.fromtimestamp(now).astimezone()
     path = f"{folder}/{moment:%Y-%m-%d}.md"
-    before = b""
-    version = None
-    if await workspace.exists(path):
-        version = (await workspace.stat(path)).version
-        before = await workspace.read_bytes(path, LARGEST_NOTES)
-    if not before:
-        before = f"# {moment:%A %Y-%m-%d}\n".encode()
     added = f"\n## {moment:%H:%M}, noted by GoClaw\n\n{notes}\n".encode()
-    if len(before) + len(added) > LARGEST_NOTES:
-        raise ToolError(f"{path} is full")
-    await workspace.write_bytes(path, before + added, unless_changed=version)
+    for left in reversed(range(TRIES)):
+        if await workspace.has_link(path):
+            raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to somebody else's notes")
+        version = (await workspace.stat(path)).version if await workspace.exists(path) else None
+        before = await workspace.read_bytes(path, LARGEST_NOTES) if version else f"# {moment:%A %Y-%m-%d}\n".encode()
+        if len(before) + len(added) > LARGEST_NOTES:
+            raise ToolError(f"{path} is full: {LARGEST_NOTES:,} bytes are the limit")
+        try:
+            await workspace.write_bytes(path, before + added, unless_changed=version)
+        except ToolError:
+            if not left:
+                raise
+        else:
+            return

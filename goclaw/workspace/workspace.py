@@ -126,6 +126,10 @@ class Workspace:
             return False
         return True
 
+    async def has_link(self, path: str) -> bool:
+        """Whether a symbolic link is on the way to what `path` names, or is it."""
+        return await asyncio.to_thread(self._has_link, path)
+
     async def write_bytes(self, path: str, data: bytes, *, unless_changed: Version | None = None) -> Written:
         """Put `data` in the file's place in one step; missing parent folders are made, its mode is kept.
 
@@ -155,6 +159,11 @@ class Workspace:
         if not found.is_folder:
             raise ToolError(f"not a directory: {path}")
         return self.root / found.path
+
+    def _has_link(self, path: str) -> bool:
+        name = PurePosixPath(self._names(path)[0])
+        with in_words(path):
+            return any(self._is_link(str(part)) for part in (*reversed(name.parents[:-1]), name))
 
     def _still_there(self) -> None:
         """Whoever starts a program goes by the path: it must still lead to the folder that was opened."""
@@ -300,6 +309,10 @@ class Workspace:
             descriptor = open_beneath(self._folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=self._by_walk)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return True  # the walk follows none, and says so
+            raise
         try:
             return stat.S_ISLNK(os.fstat(descriptor).st_mode)
         finally:

@@ -1,0 +1,61 @@
+"""How tests of contexts fill one, watch one, and compare it with what the store has."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from goclaw.context.window import Window
+from goclaw.events import Notice
+from goclaw.llm.base import Request, Usage
+from goclaw.llm.scripted import Answer, text_of
+from tests.harness import PATIENCE, Core
+
+HERE = "memory:here"
+SUMMARY = "Anna wants the report on Friday; the file is report.md; nothing is open."
+
+
+def reading(*thousands: int) -> list[Answer]:
+    """Answers to requests of which the provider counts so many thousand tokens, the answer included."""
+    return [Answer(f"answer at {count}", usage=Usage(input=count * 1_000)) for count in thousands]
+
+
+async def talk(core: Core, *texts: str, chat: str = "here") -> None:
+    """Say things and wait for the answer to each."""
+    for text in texts:
+        await core.say(text, chat=chat)
+        await core.settled()
+
+
+async def window_of(core: Core, session: str = HERE) -> Window:
+    """The context as the next request would be made of it."""
+    return (await core.sessions.contexts.session(session)).window
+
+
+async def check_mirrors_the_store(core: Core, session: str = HERE) -> None:
+    """A context that grew equals one that is loaded anew."""
+    grown = await window_of(core, session)
+    loaded = Window.of(*await core.transcripts.context(session), grown.view)
+    assert (grown.summary, grown.owed, grown.entries) == (loaded.summary, loaded.owed, loaded.entries)
+
+
+def said(request: Request) -> str:
+    """All that a request says."""
+    return "\n".join(map(text_of, request.messages))
+
+
+def notices(core: Core) -> list[str]:
+    """What was told to who watches, without the sign that a compaction has begun."""
+    texts = [event.text for event in core.seen if isinstance(event, Notice)]
+    return [text for text in texts if text != "compacting the context"]
+
+
+@asynccontextmanager
+async def until_noticed(core: Core, begin: str) -> AsyncIterator[None]:
+    """The block, and then the wait for a notice that begins so."""
+    async with core.bus.subscribe(None) as events:
+        yield
+        async with asyncio.timeout(PATIENCE):
+            async for event in events:
+                if isinstance(event, Notice) and event.text.startswith(begin):
+                    return
+    raise AssertionError("the bus ended")
