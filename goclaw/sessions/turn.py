@@ -180,7 +180,8 @@ class TurnRun:
             await self._hear(self._words)
         for name, call in list(self._asked.items()):
             result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
-            await self._note(f"settle:{name}", result, _RESULT)
+            # Under the call's own name: a turn that is taken up again must find that the call has its result.
+            await self._note(name, result, _RESULT)
         self._asked.clear()
         await self._note("settle", AssistantMessage(note), _NOTE)
 

@@ -17,6 +17,7 @@ from tests.parts import Trail, acting
 SCRIPT = [
     Answer("Working.", calls=(ToolCall("c1", "look", {}),), when="first"),
     Answer("First done.", when="looked"),
+    Answer("First done.", when="outcome unknown"),
     Answer("Second done.", when="second"),
 ]
 """Depends on the conversation alone, as a real model does."""
@@ -26,7 +27,7 @@ Moment = Literal["die_before", "die_after"]
 
 def world_in(folder: Path, mode: QueueMode, trail: Trail) -> World:
     folder.mkdir()
-    return World(folder, SCRIPT, tools=[acting("look", trail.leave_slowly)], queue={"mode": mode})
+    return World(folder, SCRIPT, tools=[acting("look", trail.leave_slowly, idempotent=False)], queue={"mode": mode})
 
 
 async def live(world: World, trail: Trail, *, die_before: int | None = None, die_after: int | None = None) -> bool:

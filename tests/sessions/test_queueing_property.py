@@ -15,7 +15,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from goclaw.context.window import Window
 from goclaw.engine.journal import Journal
 from goclaw.llm.base import Request
-from goclaw.messages import AssistantMessage, Message, UserMessage
+from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from tests.harness import Core
 from tests.llm import test_anthropic_oracle, test_openai_chat_oracle
 from tests.llm.asking import TOOLS
@@ -112,6 +112,9 @@ async def verdict(stage: Stage, core: Core, *, in_order: bool) -> None:
         own = [text for sender, text in heard if sender == person.key]
         assert own == [text for sender, text in said if sender == person.key], "in the order of each person"
     assert not rows or isinstance(rows[-1].message, AssistantMessage), "nothing is left without an answer"
+    asked = [call.id for row in rows if isinstance(row.message, AssistantMessage) for call in row.message.calls]
+    results = [row.message.call_id for row in rows if isinstance(row.message, ToolResult)]
+    assert Counter(results) == Counter(asked), "each call has one result"
     fresh = [heard.delivery.id for heard in stage.world.room.all if not heard.delivery.repeated]
     assert max(Counter(fresh).values(), default=1) == 1, "no answer comes twice"
     assert max(stage.effects.values(), default=1) == 1, "no effect happens twice"
