@@ -82,7 +82,7 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     async with open_client() as http:
         answers = await _ask(Scene(dialogue, loaded, http, RealClock()), given)
     report = writing.write(answers, place, loaded)
-    dialogue.say("\n".join(_told(report, [*writing.caveats(answers, place, _load(said))], _next(said, loaded))))
+    dialogue.say("\n".join(_told(report, [*writing.caveats(answers, place, _load(said))], _next(said, loaded, report))))
 
 
 async def _ask(scene: Scene, given: Given) -> Answers:
@@ -109,7 +109,8 @@ def _told(report: writing.Report, caveats: Sequence[str], following: str) -> lis
     return [*lines, "", f"Next: `{following}`"]
 
 
-def _next(said: Options, loaded: Loaded) -> str:
+def _next(said: Options, loaded: Loaded, report: writing.Report) -> str:
     """The command that puts it all into force."""
     config = f" --config {said.config}" if said.config else ""
-    return f"goclaw{config} restart" if running_pid(loaded.config) else f"goclaw{config}"
+    has_news = bool(report.written or report.left)
+    return f"goclaw{config} restart" if has_news and running_pid(loaded.config) else f"goclaw{config}"

@@ -218,6 +218,14 @@ async def test_a_daemon_that_runs_has_to_be_restarted(home: Installation) -> Non
     assert asked.said.endswith("Next: `goclaw restart`\n")
 
 
+async def test_a_daemon_that_runs_goes_on_when_nothing_is_new(home: Installation) -> None:
+    with open_state(Config(state_dir=home.state)):
+        async with wizard(home) as asked:
+            asked.type("", "")
+            assert await asked.end() == 0
+    assert asked.said.endswith("Nothing new.\n\nNext: `goclaw`\n")
+
+
 async def test_options_answer_and_nothing_is_asked(home: Installation, telegram: FakeTelegram) -> None:
     (home.folder / "key").write_text(f"{KEY}\n")
     (home.folder / "token").write_text(f"{telegram.token}\n")
