@@ -88,3 +88,30 @@ def test_from_an_empty_folder_to_an_answer_through_a_restart_and_out_again(pane:
     finally:
         pane.type(f"clear; {goclaw('stop')}; echo end=$?", "Enter")
         pane.until(lambda screen: "end=0" in screen)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_call_waits_for_a_letter_over_a_restart_and_runs_once_it_is_allowed(pane: Pane, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("policy:\n  stricter:\n    medium: ask\n")
+    given = ["--config", str(config)]
+    pane.type(goclaw(*given), "Enter")
+    try:
+        pane.until(lambda screen: "● connected" in screen and "Write a message" in screen)
+        pane.type("please", "C-j")
+        pane.type('/tool write {"path": "a.txt", "content": "as allowed"}', "Enter")
+        pane.until(lambda screen: "May write run? · y allows · n denies" in screen)
+        pane.tmux("split-window", "-d", goclaw(*given, "restart"))
+        pane.until(lambda screen: "reconnecting" in screen)
+        seen = pane.until(lambda screen: "● connected" in screen and "? May write" in screen and "y allows" in screen)
+        assert seen.count("? May write run?") == 1 and not list(tmp_path.rglob("a.txt"))
+        pane.type("y")
+        pane.until(lambda screen: "May write run?  allowed by you" in screen)
+        pane.until(lambda screen: "✓ write" in screen)
+        assert [path.read_text() for path in tmp_path.rglob("a.txt")] == ["as allowed"]
+    finally:
+        pane.tmux("send-keys", "C-q")
+        pane.until(lambda screen: "GoClaw keeps running in the background" in screen)
+        pane.type(f"clear; {goclaw(*given, 'stop')}; echo end=$?", "Enter")
+        pane.until(lambda screen: "end=0" in screen)
