@@ -87,7 +87,7 @@ class Flush:
         await self._stored.set(session.key, SETTING, {"cycle": self._cycle(session), "mark": mark})
         async with compactor.attempt(session.key, "flush") as attempt:
             notes = await self._written(material, await attempt.summarizers(), attempt, compactor.full_timeout)
-        if not notes or not self._may_write(actor):
+        if not notes or session.gone or not self._may_write(actor):
             return
         try:
             is_alone = await asyncio.to_thread(self._is_alone, actor)

@@ -90,7 +90,7 @@ class Forgetter:
             try:
                 rows = await self._ports.forgetting.forget(session, self._ports.clock.now())
             finally:
-                self._ports.contexts.forget(session)
+                self._ports.contexts.forget(session, gone=True)
                 self._ports.models.forget(session)
             self._ports.publish(SessionForgotten(session))
             log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})

@@ -48,6 +48,8 @@ class Session:
     """What the agent has noted as to be done."""
     queue_mode: QueueMode | None = None
     """What `/queue` chose; None: the configured mode."""
+    gone: bool = False
+    """Somebody had it deleted: whoever still works with it must keep nothing of it."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
     useless_at: int = 0
@@ -104,10 +106,12 @@ class Contexts:
         window = Window.of(*await self._transcripts.context(key), View(**settings.get(VIEW, {})))
         return Session(key, window, todos=todos, queue_mode=settings.get("queue_mode"))
 
-    def forget(self, key: str) -> None:
-        """Drop a conversation from memory (a turn of it ended half-way, or it was deleted): the store knows better."""
+    def forget(self, key: str, *, gone: bool = False) -> None:
+        """Drop a conversation from memory: the store knows better (a turn of it ended half-way), or it is deleted."""
         self._changed += 1
-        self._loaded.pop(key, None)
+        session = self._loaded.pop(key, None)
+        if session is not None:
+            session.gone = gone
 
     def forget_before(self, key: str, row: int, *, whole: bool) -> None:
         """The rows before `row` are deleted; `whole`: and the summary of what was before them."""

@@ -65,6 +65,20 @@ def files(world: World) -> dict[str, str]:
     }
 
 
+async def test_of_a_conversation_that_is_forgotten_meanwhile_nothing_is_noted(tmp_path: Path) -> None:
+    world = NotedWorld(tmp_path, 120)
+    world.clerk.gate = asyncio.Event()
+    async with world.running() as core:
+        await talk(core, "question")
+        noting = asyncio.ensure_future(core.sessions.aside.catch_up())
+        async with asyncio.timeout(PATIENCE):
+            await world.clerk.streaming.wait()
+            await core.sessions.forgetter.forget("memory:here")
+            world.clerk.gate.set()
+            await noting
+    assert world.asked == 1 and files(world) == {}
+
+
 async def test_at_half_and_at_three_quarters_once_each(tmp_path: Path) -> None:
     world = NotedWorld(tmp_path, 20, 99, 100, 120, 149, 150, 160)
     counts = []
