@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from goclaw.config.values import QueueMode
 from goclaw.engine.base import Turn
 from goclaw.events import Inbound
-from goclaw.sessions.state import Contexts, Session
+from goclaw.sessions.state import QUEUE_MODE, Contexts, Session
 from goclaw.store.settings import Settings
 
-SETTING = "queue_mode"
 MEANINGS: Mapping[QueueMode, str] = {
     "queue": "it waits and gets an answer of its own",
     "collect": "it waits; what one person wrote in a row meanwhile is answered together",
@@ -37,7 +36,7 @@ class QueueModes:
 
     async def set(self, key: str, mode: QueueMode | None) -> None:
         """Choose the mode of a session; None: the configured one."""
-        await self._stored.set(key, SETTING, mode)
+        await self._stored.set(key, QUEUE_MODE, mode)
         (await self._contexts.session(key)).queue_mode = mode
 
     def joining(self, session: Session, turn: Turn, request: int) -> Sequence[Inbound]:

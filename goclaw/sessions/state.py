@@ -17,6 +17,8 @@ from goclaw.store.transcripts import LAST_ROW, Transcripts
 
 log = logging.getLogger(__name__)
 
+QUEUE_MODE = "queue_mode"
+"""The session's setting that says what becomes of a message that comes while a turn runs."""
 VIEW = "view"
 """The session's setting that says what of its context is shown smaller than it is stored."""
 SESSIONS_IN_MEMORY = 200
@@ -104,7 +106,7 @@ class Contexts:
         settings = await self._stored.of_session(key)
         todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
         window = Window.of(*await self._transcripts.context(key), View(**settings.get(VIEW, {})))
-        return Session(key, window, todos=todos, queue_mode=settings.get("queue_mode"))
+        return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE))
 
     def forget(self, key: str, *, gone: bool = False) -> None:
         """Drop a conversation from memory: the store knows better (a turn of it ended half-way), or it is deleted."""
