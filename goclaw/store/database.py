@@ -150,8 +150,8 @@ class Database:
     async def rewrite(self) -> bool:
         """Write the file anew and empty its log: nothing that was deleted can be read in them afterwards.
 
-        Writes wait meanwhile (some seconds per gigabyte). False: somebody reads an old view of it (a backup), or the
-        disk is too full; the log says which.
+        Writes wait meanwhile (about ten seconds per gigabyte). False: somebody reads an old view of it (a backup), or
+        the disk is too full; the log says which.
         """
         return await self._writer.run(_rewrite)
 

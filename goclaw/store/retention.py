@@ -32,16 +32,16 @@ _BEGIN_OF_TURN = Statement(select(func.min(messages.c.id)).where(_of_session, me
 _LAST = Statement(select(func.max(messages.c.id)).where(_of_session))
 
 _start = select(sessions.c.context_start).where(sessions.c.key == bindparam("of_session")).scalar_subquery()
-_in_force = (
-    select(func.max(compactions.c.id))
-    .where(compactions.c.session == bindparam("of_session"), compactions.c.first_kept > _start)
-    .scalar_subquery()
+_shown = select(func.max(compactions.c.id)).where(
+    compactions.c.session == bindparam("of_session"), compactions.c.first_kept > _start
 )
+# A stub is paid from the latest real summary and the messages since.
+_real = _shown.where(compactions.c.retry_owed.is_(False))
 _OLD_COMPACTIONS = Statement(
     delete(compactions).where(
         compactions.c.session == bindparam("of_session"),
         compactions.c.created_at < bindparam("before"),
-        compactions.c.id != func.coalesce(_in_force, 0),
+        *(compactions.c.id != func.coalesce(kept.scalar_subquery(), 0) for kept in (_shown, _real)),
     )
 )
 _NO_DEBT = Statement(

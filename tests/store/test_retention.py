@@ -88,6 +88,23 @@ async def test_the_summary_in_force_outlives_its_rows_and_older_ones_go(
     assert compaction is not None and [each.message for each in kept] == [UserMessage("young")]
 
 
+async def test_a_stub_keeps_what_its_summary_will_be_made_of(database: Database, retention: Retention) -> None:
+    story = Story(database)
+    old = await story.turn("a", "a:1", 10.0, *talk("old"))
+    young = await story.turn("a", "a:2", 200.0, *talk("young"))
+    for at, row, text, owed in (
+        (9.0, old[0], "first", False),
+        (11.0, old[3], "real", False),
+        (12.0, young[2], "stub", True),
+    ):
+        await story.transcripts.add_compaction("a", StoredCompaction(text, "LLM", row, 9, 1, at, retry_owed=owed))
+    await retention.prune("a", 100.0, at=300.0)
+    assert await story.column("SELECT summary FROM compactions") == ["real", "stub"]
+    ((session, stub),) = await story.transcripts.owed()
+    summary, messages = await story.transcripts.originals(session, stub.first_kept)
+    assert summary == "real" and [each.message for each in messages][:1] == [UserMessage("young question")]
+
+
 async def test_what_clear_hid_stays_hidden(database: Database, retention: Retention) -> None:
     story = Story(database)
     await story.turn("a", "a:1", 10.0, UserMessage("old"))
