@@ -15,9 +15,9 @@ from goclaw.config.schema import CompactionSettings
 from goclaw.context.key_facts import with_names
 from goclaw.context.summary import LONGEST_SUMMARY, Material, Spent, SummaryFailed, told, write_summary
 from goclaw.context.thinning import Entry
-from goclaw.context.tokens import estimate, estimate_text
 from goclaw.context.window import Window
 from goclaw.llm.base import ChatModel
+from goclaw.llm.estimate import estimate_text
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction
 
@@ -134,7 +134,7 @@ async def compact(
     if source is Source.EMERGENCY:
         split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, job.budget) or split
         summary = _stub(window, split)
-    kept = sum(estimate(entry.message) for entry in entries[split:])
+    kept = sum(entry.tokens for entry in entries[split:])
     compaction = StoredCompaction(
         summary=summary,
         source=source,
@@ -198,7 +198,7 @@ def split_at(entries: Sequence[Entry], keep_percent: int, min_messages: int, bud
         return 0
     split, room = len(entries), budget
     while split > 0 and len(entries) - split < wanted:
-        room -= estimate(entries[split - 1].message)
+        room -= entries[split - 1].tokens
         if room < 0:
             break
         split -= 1
@@ -222,7 +222,7 @@ async def _by_checkpoint(
     after = next((index for index, entry in enumerate(entries) if entry.row > ready.covers_to), len(entries))
     while 0 < after < len(entries) and isinstance(entries[after].message, ToolResult):
         after -= 1
-    sizes = [estimate(entry.message) for entry in entries]
+    sizes = [entry.tokens for entry in entries]
     covered, kept = sum(sizes[:after]), sum(sizes[after:])
     if after == len(entries) or covered < CHECKPOINT_SHARE * sum(sizes) or kept > job.budget:
         return split, Source.EMERGENCY, ""

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from goclaw.context.tokens import estimate_text
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ChatModel, Finished, Request, Stop
+from goclaw.llm.estimate import estimate_text
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.redact import mask
 
@@ -172,9 +172,12 @@ def _pieces(texts: Iterable[str], room: int) -> list[str]:
 
 
 def _cut(text: str, room: int) -> Iterable[str]:
-    # A token has at least one byte, a character at most four: so many characters surely fit.
-    size = room if not text.isascii() else 3 * room
-    return [text] if estimate_text(text) < room else [text[at : at + size] for at in range(0, len(text), size)]
+    tokens = estimate_text(text)
+    if tokens < room:
+        return [text]
+    # A little smaller than need be, for no text is equally dense everywhere; a part that is too dense is cut again.
+    size = len(text) * room * 9 // (tokens * 10)
+    return [cut for at in range(0, len(text), size) for cut in _cut(text[at : at + size], room)]
 
 
 def answer_tokens(model: ChatModel) -> int:

@@ -5,9 +5,9 @@ thinned in the same places (`View`), so that the part that a provider has cached
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from goclaw.context.tokens import BYTES_PER_TOKEN, estimate
+from goclaw.llm.estimate import estimate_message
 from goclaw.messages import AssistantMessage, Message, ToolResult
 
 LATEST_RESULTS = 6
@@ -24,6 +24,11 @@ class Entry:
 
     row: int
     message: Message
+    tokens: int = field(init=False, repr=False, compare=False)
+    """Estimated; asked for several times in every turn."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", estimate_message(self.message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +59,22 @@ def thinnable_before(entries: Sequence[Entry]) -> int:
 def cut_to_window(entry: Entry, context_window: int) -> Entry:
     """A result that is too large for the model's window, with its middle left out; every other entry as it is."""
     message, most = entry.message, context_window // WINDOW_SHARE
-    if not isinstance(message, ToolResult) or estimate(message) <= most:
+    if not isinstance(message, ToolResult) or entry.tokens <= most:
         return entry
-    room = most * BYTES_PER_TOKEN * len(message.content) // max(1, len(message.content.encode(errors="replace")))
+    shorter, room = entry, len(message.content) * most // entry.tokens
+    while shorter.tokens > most:  # what is left may be denser than the rest; cut to the end now, not with every request
+        shorter, room = replace(entry, message=_without_middle(message, room)), room * 9 // 10
+    return shorter
+
+
+def _without_middle(message: ToolResult, room: int) -> ToolResult:
     head, tail = room * 2 // 3, room // 3
     left_out = len(message.content) - head - tail
     note = (
         f"\n[{left_out:,} characters are left out here: they do not fit into your window. Ask {message.name} for less "
         "at a time, or for the part that you need.]\n"
     )
-    return replace(entry, message=replace(message, content=message.content[:head] + note + message.content[-tail:]))
+    return replace(message, content=message.content[:head] + note + message.content[head + left_out :])
 
 
 def _thinned(entry: Entry) -> Entry:

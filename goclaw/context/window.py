@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from goclaw.context.repair import in_words, repair
 from goclaw.context.thinning import Entry, View, cut_to_window
-from goclaw.context.tokens import estimate, estimate_text
 from goclaw.llm.base import Usage
+from goclaw.llm.estimate import estimate_text
 from goclaw.messages import Message, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction, StoredMessage
 
@@ -132,4 +132,4 @@ class Window:
 
 
 def _size(entries: Sequence[Entry]) -> int:
-    return sum(estimate(entry.message) for entry in entries)
+    return sum(entry.tokens for entry in entries)

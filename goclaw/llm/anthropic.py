@@ -17,7 +17,7 @@ from goclaw.llm.anthropic_answer import Answer
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
-from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import connecting, flagged, reading
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
@@ -67,7 +67,7 @@ class AnthropicModel(KnownModel):
                 with connecting(self.spec), reading(self.spec):
                     return int(orjson.loads(await response.read())["input_tokens"])
         except (ModelError, KeyError, TypeError):
-            return estimate_tokens(request)
+            return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         try:

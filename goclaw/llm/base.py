@@ -40,6 +40,8 @@ class Request:
     """Tokens; None: the model's configured limit."""
     cache: bool = True
     """Mark the stable prefix for the provider's prompt cache, where it has one that wants marks."""
+    tokens: int | None = None
+    """How long the prompt is, where the asker knows it from what the provider has counted before; None: estimate it."""
 
 
 @dataclass(frozen=True, slots=True)

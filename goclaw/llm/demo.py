@@ -13,7 +13,7 @@ import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, ModelPorts, Provider, Request, Stop, TextDelta, Usage
-from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.estimate import estimate_request
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 
 NO_AI = (
@@ -44,7 +44,7 @@ class DemoModel:
 
     async def count(self, request: Request) -> int:
         """An estimate."""
-        return estimate_tokens(request)
+        return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         text, calls = reply(request.messages)

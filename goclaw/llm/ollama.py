@@ -20,7 +20,7 @@ from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import sees, usual_output
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, with_conversation
-from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import classify, fail, flagged
 from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
 from goclaw.llm.ollama_probe import TIME_LIMIT, ollama_url
@@ -71,7 +71,7 @@ class OllamaModel:
 
     async def count(self, request: Request) -> int:
         """An estimate: the protocol has no count."""
-        return estimate_tokens(request)
+        return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         async with self._client() as client:
@@ -92,7 +92,7 @@ class OllamaModel:
 
     async def _body(self, request: Request) -> bytes:
         limit = request.max_output or self._options.max_output or usual_output(self._name)
-        options = {"num_ctx": self._num_ctx(estimate_tokens(request), limit), "num_predict": limit}
+        options = {"num_ctx": self._num_ctx(request.tokens or estimate_request(request), limit), "num_predict": limit}
         head: dict[str, Any] = {"model": self._name, "stream": True, "options": options, **self._think()}
         return await with_conversation(head, request, self._messages, self._tools)
 

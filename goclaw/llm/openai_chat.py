@@ -28,7 +28,7 @@ from goclaw.llm.encoded import (
     results_answered,
     with_conversation,
 )
-from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import flagged, reading
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
 from goclaw.llm.post import post, settle
@@ -64,7 +64,7 @@ class OpenAIChatModel(KnownModel):
 
     async def count(self, request: Request) -> int:
         """An estimate: the protocol has no count."""
-        return estimate_tokens(request)
+        return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         body = await self._body(request)

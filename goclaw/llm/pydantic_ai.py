@@ -14,7 +14,7 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
-from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import flagged
 from goclaw.net import check_reachable
 
@@ -43,7 +43,7 @@ class PydanticAIModel(KnownModel):
 
     async def count(self, request: Request) -> int:
         """An estimate."""
-        return estimate_tokens(request)
+        return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         async with self._loading:

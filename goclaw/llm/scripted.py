@@ -32,7 +32,7 @@ from goclaw.llm.base import (
     ThinkingDelta,
     Usage,
 )
-from goclaw.llm.estimate import estimate_tokens
+from goclaw.llm.estimate import estimate_request
 from goclaw.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
 
 CONTEXT_WINDOW = 200_000
@@ -121,7 +121,7 @@ class ScriptedModel:
 
     async def count(self, request: Request) -> int:
         """An estimate."""
-        return estimate_tokens(request)
+        return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         self.requests.append(request)

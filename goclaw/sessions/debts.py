@@ -10,10 +10,10 @@ from dataclasses import replace
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import Basis, Source, Wanted, summarized
-from goclaw.context.tokens import estimate_text
 from goclaw.context.window import shown
 from goclaw.errors import StateError
 from goclaw.events import Notice
+from goclaw.llm.estimate import estimate_text
 from goclaw.sessions.compacting import Compactor, CompactorPorts
 from goclaw.sessions.state import Contexts
 from goclaw.store.transcripts import StoredCompaction

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-import orjson
-
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
 from goclaw.agent.prompt import Prompt
@@ -17,7 +15,6 @@ from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.context.calibration import Calibration
-from goclaw.context.tokens import estimate, estimate_text
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import ConfigError, DeliveryError, GoclawError, LimitReached, StateError
@@ -34,6 +31,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.llm.base import Finished
+from goclaw.llm.estimate import estimate_message, estimate_text, estimate_tools
 from goclaw.llm.open import cost
 from goclaw.messages import Image
 from goclaw.sessions.aside import Aside, AsidePorts
@@ -223,8 +221,8 @@ class Sessions:
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must hear of it.
             raise GoclawError(str(error)) from error
-        tools = orjson.dumps([spec.schema for spec in ports.dispatcher.registry.visible_to(actor)])
-        session.overhead = estimate_text(system) + len(tools) // 4
+        tools = ports.dispatcher.registry.visible_to(actor)
+        session.overhead = estimate_text(system) + estimate_tools(tools)
         return Opening(model, system)
 
     def _turn_ports(self, turn: Turn, session: Session, policy: RunPolicy) -> TurnPorts:
@@ -236,10 +234,11 @@ class Sessions:
             session.todos = tuple(todos)
             ports.bus.publish(TodosChanged(turn.id, session.key, session.todos))
 
-        async def make_room(too_long: bool) -> None:
+        async def make_room(too_long: bool) -> int:
             model = await ports.models.agent(session.key)
             session.window.scale = self.calibration.of(model.spec)
             await self.compactor.make_room(session, model.context_window, too_long=too_long)
+            return session.window.tokens(session.overhead)
 
         return TurnPorts(
             transcripts=ports.transcripts,
@@ -267,7 +266,7 @@ class Sessions:
 
     def _counted(self, session: Session, done: Finished) -> None:
         """Take the provider's count, and learn how far the estimate was off."""
-        window, answer = session.window, estimate(done.message)
+        window, answer = session.window, estimate_message(done.message)
         self.calibration.learn(done.spec, window.estimated(session.overhead) - answer, done.usage.input)
         window.scale = self.calibration.of(done.spec)
         window.count(done.usage)

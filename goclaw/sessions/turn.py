@@ -64,8 +64,10 @@ class TurnPorts:
     """Asked before every request."""
     joining: Callable[[int], Sequence[Inbound]]
     """What waits and is to be in the turn's request of this number, oldest first."""
-    make_room: Callable[[bool], Awaitable[None]]
-    """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long."""
+    make_room: Callable[[bool], Awaitable[int]]
+    """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long.
+
+    Returns the tokens that the next request will have."""
     counted: Callable[[Finished], None]
     """Told of each new answer, so that the window knows the provider's count."""
     spent: Callable[[str, Finished], Bound]
@@ -229,17 +231,17 @@ class TurnRun:
         while waiting := self._ports.joining(number):
             await self._join(waiting[0])
         opening = await self._ports.opening()
-        await self._ports.make_room(False)
+        tokens = await self._ports.make_room(False)
         try:
-            return await self._stream(opening)
+            return await self._stream(opening, tokens)
         except ModelError as error:
             if error.kind is not ModelErrorKind.OVERFLOW:
                 raise
-            await self._ports.make_room(True)
-            return await self._stream(opening)
+            tokens = await self._ports.make_room(True)
+            return await self._stream(opening, tokens)
 
-    async def _stream(self, opening: Opening) -> Finished:
-        request = Request(opening.system, self._window.messages(), self.tools)
+    async def _stream(self, opening: Opening, tokens: int) -> Finished:
+        request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens)
         async with opening.model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):

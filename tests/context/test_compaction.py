@@ -22,10 +22,10 @@ from goclaw.context.compaction import (
 )
 from goclaw.context.repair import repaired
 from goclaw.context.thinning import Entry
-from goclaw.context.tokens import estimate
 from goclaw.context.window import Window
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Finished
+from goclaw.llm.estimate import estimate_message
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction
@@ -212,6 +212,6 @@ def test_a_cut_never_parts_a_call_from_its_result(kinds: list[str], budget: int,
     if split:
         assert not isinstance(kept[0], ToolResult)
         assert repaired([UserMessage("summary"), *kept])[1:] == kept
-        assert sum(map(estimate, kept[2:])) <= budget, "but for the last exchange, the budget is kept"
+        assert sum(map(estimate_message, kept[2:])) <= budget, "but for the last exchange, the budget is kept"
     else:
         assert not kept or len(kept) <= max(least, len(kept) * percent // 100) + 1 or isinstance(kept[1], ToolResult)

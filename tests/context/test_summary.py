@@ -16,9 +16,9 @@ from goclaw.context.summary import (
     told,
     write_summary,
 )
-from goclaw.context.tokens import estimate_text
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop, Usage
+from goclaw.llm.estimate import estimate_text
 from goclaw.llm.scripted import Answer, ScriptedModel, text_of
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.redact import remember

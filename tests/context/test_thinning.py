@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from goclaw.context.repair import repaired
 from goclaw.context.thinning import HEAD, LATEST_RESULTS, Entry, View, cut_to_window, thinnable_before
-from goclaw.context.tokens import estimate
 from goclaw.context.window import Window
 from goclaw.llm.base import Usage
+from goclaw.llm.estimate import estimate_message
 from goclaw.messages import AssistantMessage, Message, Native, ToolCall, ToolResult, UserMessage
 
 
@@ -66,6 +66,13 @@ def test_without_tools_the_words_stay_and_nothing_is_replayed() -> None:
     assert seen[1].message == AssistantMessage("step 0")
 
 
+def test_a_cut_result_fits_even_if_its_ends_are_the_densest_part() -> None:
+    content = "7" * 4_000 + "word " * 40_000 + "猫" * 4_000
+    cut = cut_to_window(Entry(3, ToolResult("1", "look", content)), 16_000)
+    assert 3_000 < cut.tokens <= 4_000
+    assert cut_to_window(cut, 16_000) is cut
+
+
 @pytest.mark.parametrize("filler", ["x", "ü", "猫"])
 def test_a_result_that_does_not_fit_the_window_loses_its_middle(filler: str) -> None:
     entry = Entry(3, ToolResult("1", "look", "first " + filler * 100_000 + " last"))
@@ -73,8 +80,9 @@ def test_a_result_that_does_not_fit_the_window_loses_its_middle(filler: str) -> 
     assert isinstance(message, ToolResult)
     assert message.content.startswith("first ") and message.content.endswith(" last")
     assert "characters are left out here" in message.content
-    assert 3_000 < estimate(message) < 4_300
-    assert cut_to_window(Entry(3, message), 17_500).message == message
+    assert 3_000 < estimate_message(message) <= 4_000
+    cut = Entry(3, message)
+    assert cut_to_window(cut, 16_000) is cut, "cut once, not with every request"
     assert cut_to_window(entry, 10_000_000) == entry
 
 
@@ -86,4 +94,4 @@ def test_the_provider_s_count_shrinks_with_what_is_seen() -> None:
     assert window.see(view) == freed > 3_000
     assert window.tokens(overhead=0) == 20_100 - freed
     assert window.see(View(view.thinned_before, no_tools_to=99)) > 0
-    assert window.tokens(overhead=50) == 50 + sum(estimate(entry.message) for entry in window.entries)
+    assert window.tokens(overhead=50) == 50 + sum(estimate_message(entry.message) for entry in window.entries)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from goclaw.context.thinning import Entry
-from goclaw.context.tokens import estimate, estimate_text
 from goclaw.context.window import SUMMARY_HEAD, Window, shown
 from goclaw.llm.base import Usage
+from goclaw.llm.estimate import estimate_message, estimate_text
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction, StoredMessage
 from tests.harness import Answer, Core, World
@@ -73,8 +73,8 @@ def test_the_summary_comes_first() -> None:
 
 def test_without_a_count_everything_is_estimated() -> None:
     window = Window("a summary", entries=entries("one", "two"))
-    expected = 100 + estimate_text("a summary") + estimate(UserMessage("one")) + estimate(UserMessage("two"))
-    assert window.tokens(overhead=100) == expected
+    messages = sum(entry.tokens for entry in window.entries)
+    assert window.tokens(overhead=100) == 100 + estimate_text("a summary") + messages
 
 
 def test_the_providers_count_replaces_the_estimate_of_what_it_counted() -> None:
@@ -82,7 +82,7 @@ def test_the_providers_count_replaces_the_estimate_of_what_it_counted() -> None:
     window.count(Usage(input=500, output=50))
     assert window.tokens(overhead=100) == 550
     window.append(Entry(3, UserMessage("three")))
-    assert window.tokens(overhead=100) == 550 + estimate(UserMessage("three"))
+    assert window.tokens(overhead=100) == 550 + estimate_message(UserMessage("three"))
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(output=5)])
@@ -103,5 +103,4 @@ def test_a_count_is_void_when_the_beginning_is_cut_off() -> None:
 def test_results_and_calls_have_a_length() -> None:
     call = AssistantMessage("", (ToolCall("1", "write", {"content": "x" * 4_000}),))
     result = ToolResult("1", "read", "x" * 4_000)
-    assert min(estimate(call), estimate(result)) > 1_000
-    assert estimate_text("я" * 100) == 50, "two bytes each"
+    assert min(estimate_message(call), estimate_message(result)) > 1_000

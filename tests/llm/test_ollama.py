@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import ollama
@@ -9,6 +10,7 @@ from ollama._types import ChatRequest
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import CallStarted, ModelPorts, Stop
+from goclaw.llm.estimate import estimate_text
 from goclaw.llm.ollama import OllamaModel, bucket
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
@@ -35,6 +37,12 @@ async def fake() -> AsyncIterator[FakeProvider]:
 async def ports() -> AsyncIterator[ModelPorts]:
     async with model_ports() as given:
         yield given
+
+
+def long(tokens: int) -> str:
+    """A text of about so many tokens, as they are estimated."""
+    word = "lobster "
+    return word * (10 * tokens // estimate_text(word * 10))
 
 
 def model_at(fake: FakeProvider, ports: ModelPorts, name: str = "qwen3:8b", **options: Any) -> OllamaModel:
@@ -72,8 +80,8 @@ async def test_thinking_goes_back_with_its_calls(fake: FakeProvider, ports: Mode
 @pytest.mark.promise("P-context-fits")
 async def test_the_window_is_always_asked_for_and_grows_in_steps(fake: FakeProvider, ports: ModelPorts) -> None:
     model = model_at(fake, ports, max_output=1_000)
-    for words in (10, 20_000, 10):
-        await ask(model, saying("x" * words))
+    for tokens in (10, 5_000, 10):
+        await ask(model, saying(long(tokens)))
     assert [received.body["options"]["num_ctx"] for received in fake.asked] == [4_096, 8_192, 8_192]
     assert fake.asked[0].body["options"]["num_predict"] == 1_000
 
@@ -93,7 +101,7 @@ async def test_the_window_is_the_smallest_of_what_is_allowed(
     fake.routes["/api/show"] = shown("completion", context=own)
     settings = ProviderSettings(max_context=setting)
     model = OllamaModel("ollama:m", fake.url, settings, ModelOptions(context_window=option), ports)
-    await ask(model, saying("x" * 3 * (largest - 2_000)))
+    await ask(model, saying(long(largest - 2_000)))
     assert fake.asked[0].body["options"]["num_ctx"] == largest
     assert model.context_window == largest
 
@@ -101,6 +109,25 @@ async def test_the_window_is_the_smallest_of_what_is_allowed(
 @pytest.mark.promise("P-context-fits")
 async def test_what_does_not_fit_is_an_overflow_instead_of_a_silent_cut(fake: FakeProvider, ports: ModelPorts) -> None:
     heard = await ask(model_at(fake, ports), saying("x" * 200_000))
+    assert heard.failed.kind is ModelErrorKind.OVERFLOW
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("known", "num_ctx"), [(500, 4_096), (3_096, 4_096), (3_097, 8_192), (7_193, 16_384), (31_000, 32_768)]
+)
+async def test_a_need_that_is_known_better_than_by_an_estimate_decides(
+    fake: FakeProvider, ports: ModelPorts, known: int, num_ctx: int
+) -> None:
+    request = replace(saying(long(5_000)), tokens=known)
+    await ask(model_at(fake, ports, max_output=1_000), request)
+    assert fake.asked[0].body["options"]["num_ctx"] == num_ctx
+
+
+async def test_a_known_need_that_does_not_fit_is_an_overflow_however_short_the_estimate(
+    fake: FakeProvider, ports: ModelPorts
+) -> None:
+    heard = await ask(model_at(fake, ports), replace(saying("hi"), tokens=32_500))
     assert heard.failed.kind is ModelErrorKind.OVERFLOW
     assert fake.asked == []
 
