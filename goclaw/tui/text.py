@@ -43,8 +43,17 @@ def one_line(text: str, length: int) -> str:
 def hint(given: Mapping[str, Any], length: int) -> str:
     """A tool's input in a few words: the value of a single field, else `name=value` of each."""
     if len(given) == 1:
-        return one_line(str(next(iter(given.values()))), length)
-    return one_line("  ".join(f"{name}={value}" for name, value in given.items()), length)
+        return one_line(_in_words(next(iter(given.values()))), length)
+    return one_line("  ".join(f"{name}={_in_words(value)}" for name, value in given.items()), length)
+
+
+def _in_words(value: Any) -> str:
+    """A value as people read it; of what is nested the texts, the first of each part."""
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value))
+    if isinstance(value, Mapping):
+        return next((inner for inner in value.values() if isinstance(inner, str) and inner), "…")
+    return str(value)
 
 
 def seconds(duration: float) -> str:

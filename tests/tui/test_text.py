@@ -26,6 +26,11 @@ def test_a_text_cannot_read_backwards() -> None:
 def test_a_hint_is_the_value_or_the_pairs_on_one_line() -> None:
     assert hint({"path": "a\nb"}, 20) == "a b"
     assert hint({"path": "a", "limit": 3}, 30) == "path=a limit=3"
+
+
+def test_a_hint_of_nested_values_is_their_words() -> None:
+    assert hint({"questions": [{"question": "Which?", "options": ["a"]}, {"question": "Why?"}]}, 40) == "Which?, Why?"
+    assert hint({"names": ["a", "b"], "odd": {"depth": 1}}, 40) == "names=a, b odd=…"
     assert one_line("word " * 20, 10) == "word word…"
 
 
