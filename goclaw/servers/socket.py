@@ -32,6 +32,7 @@ from goclaw.events import (
     TranscriptRow,
     TurnEvent,
 )
+from goclaw.servers.gathering import open_gathering
 from goclaw.users import login_name
 from goclaw.wire import (
     CLIENT_FRAME,
@@ -196,10 +197,11 @@ class SocketServer:
 
 async def _show(connection: web.WebSocketResponse, events: AsyncIterator[TurnEvent], last: int) -> None:
     """Pass events on; a row that went out with the history is not sent twice, but ends what was streamed of it."""
-    async for event in events:
-        if isinstance(event, MessageStored) and event.row <= last:
-            event = StreamRestarted(event.turn, event.session, "complete")
-        await _send(connection, happened(event))
+    async with open_gathering(events) as gathered:
+        async for event in gathered:
+            if isinstance(event, MessageStored) and event.row <= last:
+                event = StreamRestarted(event.turn, event.session, "complete")
+            await _send(connection, happened(event))
     await connection.close()  # lagged too far behind: the client attaches anew
 
 
