@@ -213,7 +213,8 @@ class Terminal(App[Farewell]):
 
     def on_completion_files_wanted(self, wanted: Completion.FilesWanted) -> None:
         """Ask for paths; without a connection there are none."""
-        self._link.ask(AskFiles(wanted.begun))
+        if not self._link.ask(AskFiles(wanted.begun)):
+            self._completion.unanswered()
 
     def on_click(self, event: events.Click) -> None:
         """The bar that says where the end is."""

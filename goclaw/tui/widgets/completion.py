@@ -53,6 +53,11 @@ class Completion(OptionList, can_focus=False):
         return bool(self.display)
 
     @property
+    def is_asking(self) -> bool:
+        """Whether an answer is under way, so that there may be something to choose in a moment."""
+        return self._asked is not None
+
+    @property
     def begun(self) -> str:
         """What stands before the cursor and gives way to `choice`."""
         return self._mention.written if self._mention else (self._offered_for or ("", ""))[1]
@@ -103,6 +108,10 @@ class Completion(OptionList, can_focus=False):
         else:
             self._want(self._mention.begun)
 
+    def unanswered(self) -> None:
+        """Nobody is there to ask."""
+        self._asked = None
+
     def close(self) -> None:
         """Close, and stay closed while the same word is typed."""
         if self._offered_for is not None:
@@ -126,7 +135,7 @@ class Completion(OptionList, can_focus=False):
 
     def _narrow(self, begun: str) -> None:
         """What is shown fits what is typed, at every moment: Enter may come before the answer does."""
-        self._paths = [path for path in self._paths if begun.casefold() in path.casefold()]
+        self._paths = [path for path in self._paths if _has_in_order(path.casefold(), begun.casefold())]
         self._show([_path(path) for path in self._paths])
 
     def _show(self, options: Sequence[Option]) -> None:
@@ -134,6 +143,11 @@ class Completion(OptionList, can_focus=False):
         self.add_options(options)
         self.highlighted = 0 if options else None
         self.display = bool(options)
+
+
+def _has_in_order(text: str, letters: str) -> bool:
+    rest = iter(text)
+    return all(letter in rest for letter in letters)
 
 
 def _start(before: str, mention: Mention | None) -> int:

@@ -123,6 +123,8 @@ class Prompt(TextArea):
         match key:
             case "enter":
                 self._submit()
+            case "tab" if self._completion.is_asking:
+                pass  # it was meant for the list that is just coming
             case "shift+enter" | "ctrl+j" | "alt+enter":
                 self.insert("\n")
             case "up" if self.navigator.is_first_wrapped_line(self.cursor_location):

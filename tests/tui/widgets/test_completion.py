@@ -155,9 +155,13 @@ async def test_known_paths_are_narrowed_down_while_the_answer_is_under_way(
             return []
 
         monkeypatch.setattr(daemon, "files", files)
-        await screen.type("ocs/t")
+        await screen.type("tr")
         text = screen.text()
-    assert "docs/terminal.md" in text and "docs/my notes.md" not in text
+        assert "docs/terminal.md" in text and "docs/my notes.md" not in text
+        await screen.type("x")
+        assert "docs/terminal.md" not in await screen.press("tab")
+        await screen.type("y")
+        assert typed(screen) == "@dtrxy", "a key that was meant for the list goes nowhere else"
 
 
 async def test_after_a_break_files_are_found_again(stage: Stage) -> None:
