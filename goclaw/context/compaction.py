@@ -32,6 +32,8 @@ CHECKPOINT_SHARE = 0.5
 STUB = "{count:,} earlier messages are not shown here, and no summary of them could be made yet."
 _STUB = re.compile(r"([\d,]+) earlier messages are not shown here, and no summary of them could be made yet\.")
 
+_OUR_LINE = re.compile(r"\A<context>[^\n]*</context>\n")
+
 
 class Source(StrEnum):
     """Where a summary came from, in the words of `/compact`."""
@@ -232,7 +234,9 @@ async def _by_checkpoint(
 
 def _spoken(messages: Sequence[Message]) -> list[str]:
     """What people and the assistant said, the latest first: results of tools are full of names that nobody uses."""
-    return [message.text for message in reversed(messages) if isinstance(message, UserMessage | AssistantMessage)]
+    said = [message for message in reversed(messages) if isinstance(message, UserMessage | AssistantMessage)]
+    # The line about time and sender is ours: its dates would be kept as if somebody had named them.
+    return [_OUR_LINE.sub("", message.text) for message in said]
 
 
 def _stub(window: Window, split: int) -> str:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from goclaw.clock import SteppedClock
 from goclaw.context.window import Window
 from goclaw.events import Notice
 from goclaw.llm.base import Request, Usage
@@ -36,6 +37,17 @@ async def check_mirrors_the_store(core: Core, session: str = HERE) -> None:
     grown = await window_of(core, session)
     loaded = Window.of(*await core.transcripts.context(session), grown.view)
     assert (grown.summary, grown.owed, grown.entries) == (loaded.summary, loaded.owed, loaded.entries)
+
+
+async def until_asleep(clock: SteppedClock) -> None:
+    """Wait until somebody waits for the clock."""
+    async with asyncio.timeout(PATIENCE):
+        while not clock.sleepers:
+            await _let_others_run()
+
+
+async def _let_others_run() -> None:
+    await asyncio.sleep(0)
 
 
 def said(request: Request) -> str:
