@@ -120,6 +120,7 @@ async def test_the_letter_with_enter_answers_at_once_and_is_no_message(
     assert daemon.heard == []
 
 
+@pytest.mark.promise("P-approval")
 async def test_a_message_that_begins_with_the_letter_decides_nothing(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock
 ) -> None:
@@ -136,6 +137,7 @@ async def test_a_message_that_begins_with_the_letter_decides_nothing(
     assert daemon.decided == []
 
 
+@pytest.mark.promise("P-approval")
 async def test_a_letter_that_was_on_its_way_when_the_approval_came_decides_nothing(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock
 ) -> None:
@@ -170,6 +172,7 @@ async def test_an_approval_that_is_out_of_view_is_not_answered_by_a_letter(
     assert daemon.decided == []
 
 
+@pytest.mark.promise("P-approval")
 async def test_of_a_call_that_is_longer_than_the_screen_the_beginning_must_have_been_seen(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock
 ) -> None:
@@ -345,6 +348,7 @@ async def test_the_time_that_is_left_runs(daemon: FakeGateway, stage: Stage, clo
         await screen.until("20 s left")
 
 
+@pytest.mark.promise("P-terminal-history")
 async def test_what_is_open_is_shown_after_an_attach_and_after_a_break_nothing_twice(
     stage: Stage, clock: SteppedClock
 ) -> None:
@@ -388,6 +392,7 @@ async def test_what_a_restart_of_the_daemon_asks_again_stands_there_once(stage: 
             await terminal.__aexit__(None, None, None)
 
 
+@pytest.mark.promise("P-approval")
 async def test_without_a_connection_nothing_is_decided_and_the_person_is_told(
     stage: Stage, clock: SteppedClock
 ) -> None:
@@ -407,6 +412,7 @@ async def test_without_a_connection_nothing_is_decided_and_the_person_is_told(
     assert daemon.decided == []
 
 
+@pytest.mark.promise("P-terminal-safe-text")
 async def test_nothing_of_a_call_stays_hidden(daemon: FakeGateway, stage: Stage, clock: SteppedClock) -> None:
     trick = approval(clock)
     text = trick.text.replace("left-pad", "a\u202eb\u200bc \\u001b[2K")
