@@ -78,7 +78,7 @@ def holding(folder: Path) -> list[str]:
     return sorted(path.name for path in files if WORD.encode() in path.read_bytes())
 
 
-@pytest.mark.promise("P-history-kept")
+@pytest.mark.promise("P-forgotten")
 async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Installation) -> None:
     assert (await talking.run("send", "--session", "tui:me", f"m3 plain {WORD}")).code == 0
     assert (await talking.run("send", "--session", "tui:you", "m4 plain orange")).code == 0
@@ -103,7 +103,7 @@ async def fill(home: Installation) -> None:
             await database.write(*(row for _ in range(100) for row in rows_of(message, origin)))
 
 
-@pytest.mark.promise("P-history-kept")
+@pytest.mark.promise("P-forgotten")
 @pytest.mark.parametrize("moment", ["when it is said", "while it is done", "when the rows are gone"])
 async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
     folder: Path, model: EchoModel, moment: str

@@ -32,7 +32,7 @@ async def said(core: Core, *texts: str, **options: object) -> None:
         await core.settled()
 
 
-@pytest.mark.promise("P-history-kept")
+@pytest.mark.promise("P-forgotten")
 async def test_it_explains_itself_and_deletes_with_the_code_only(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("one"), Answer("anew")])
     async with world.running() as core:
@@ -57,6 +57,7 @@ async def test_it_explains_itself_and_deletes_with_the_code_only(tmp_path: Path)
     assert rows == sorted(set(rows)), "a number is never used again"
 
 
+@pytest.mark.promise("P-forgotten")
 async def test_a_code_is_for_five_minutes_one_person_and_one_session(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer(str(n)) for n in range(2)])
     async with world.running() as core:
@@ -88,6 +89,7 @@ async def test_without_words_there_is_nothing_to_forget(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("P-sessions-are-private")
+@pytest.mark.promise("P-forgotten")
 async def test_in_a_group_only_an_admin_may(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer(str(n)) for n in range(3)], users=USERS)
     async with world.running() as core:
@@ -143,7 +145,7 @@ async def test_what_comes_in_meanwhile_is_answered_afterwards_with_nothing_of_be
         assert "secret" not in str(world.script.requests[-1].messages)
 
 
-@pytest.mark.promise("P-history-kept")
+@pytest.mark.promise("P-forgotten")
 async def test_a_kill_at_any_write_leaves_all_or_nothing_and_the_next_start_finishes(tmp_path: Path) -> None:
     outcomes = set[str]()
     for kind in ("die_before", "die_after"):
