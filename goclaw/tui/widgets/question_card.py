@@ -26,8 +26,11 @@ class QuestionCard(Widget):
     """One question, open until it is answered by anybody, anywhere; then a line that says what was decided."""
 
     DEFAULT_CSS = """
-    QuestionCard { width: 1fr; height: auto; margin: 1 0 0 0; padding: 0 1; border-left: thick $warning; }
-    QuestionCard.-closed { border-left: solid $surface-lighten-2; color: $text-muted; }
+    QuestionCard {
+        width: 1fr; height: auto; margin: 1 0 0 0; padding: 0 1;
+        border-left: thick $primary; background: $boost;
+    }
+    QuestionCard.-closed { border-left: solid $surface-lighten-2; color: $text-muted; background: transparent; }
     QuestionCard:nocolor { border-left: heavy $warning; }
     QuestionCard.-closed:nocolor { border-left: solid $warning; text-style: dim; }
     """
