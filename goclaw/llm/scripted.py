@@ -80,7 +80,7 @@ class ScriptedModel:
     """A `ChatModel` that plays answers and remembers what it was asked.
 
     `gate`: while it is a cleared event, answers stall after their first delta. `streaming` is set as soon as an answer
-    has begun. `closed` counts streams that were left.
+    has begun. `closed` counts streams that were left. `rest` is given when the answers are used up.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ScriptedModel:
         """Every request, oldest first."""
         self._fixed = [answer for answer in answers if answer.when is not None]
         self._queue = [answer for answer in answers if answer.when is None]
-        self._rest = rest
+        self.rest = rest
         self._clock = clock or RealClock()
 
     def add(self, *answers: Answer) -> None:
@@ -156,7 +156,7 @@ class ScriptedModel:
                 return answer
         if self._queue:
             return self._queue.pop(0)
-        return self._rest or Answer(error=ModelErrorKind.REJECTED, message="the script has no answer left")
+        return self.rest or Answer(error=ModelErrorKind.REJECTED, message="the script has no answer left")
 
     async def _stall(self, answer: Answer) -> None:
         if answer.seconds:

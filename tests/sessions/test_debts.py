@@ -39,7 +39,7 @@ class DebtWorld(World):
 
     def mend(self, answer: Answer | None = None) -> None:
         """The clerk is well again (or as `answer` says)."""
-        self.clerk._rest = answer or Answer(SUMMARY)
+        self.clerk.rest = answer or Answer(SUMMARY)
 
 
 async def owing(core: Core, first: int = 0, count: int = 10) -> None:
