@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import (
     containment,
+    estimates,
     journal,
     memory,
     opening,
@@ -46,6 +47,7 @@ BENCHMARKS: Mapping[str, Measure] = {
     "tui-stream": streaming.measure_stream,
     "tui-lag": streaming.measure_stream_lag,
     "commands": opening.measure_commands,
+    "estimates": estimates.measure_estimates,
 }
 
 

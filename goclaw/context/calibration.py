@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 
+from goclaw.context.window import Window
+from goclaw.llm.base import Finished
+from goclaw.llm.estimate import estimate_message
+
 SMALLEST, LARGEST = 0.4, 3.0
 """No real tokenizer is further off; what a provider counts beyond that is nonsense and must teach nothing."""
 NEWS = 0.02
@@ -22,6 +26,13 @@ class Calibration:
     def of(self, spec: str) -> float:
         """What an estimate for the model `spec` is to be multiplied with."""
         return self._scales.get(spec, 1.0)
+
+    def take(self, done: Finished, window: Window, overhead: int) -> None:
+        """Give the provider's count to the window, whose last entry is the answer, and learn from it."""
+        before = window.estimated(overhead) - estimate_message(done.message)
+        self.learn(done.spec, before, done.usage.input)
+        window.scale = self.of(done.spec)
+        window.count(done.usage)
 
     def learn(self, spec: str, estimated: float, counted: int) -> None:
         """Take in that a request of `estimated` tokens had `counted`, as the provider says."""

@@ -31,7 +31,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.llm.base import Finished
-from goclaw.llm.estimate import estimate_message, estimate_text, estimate_tools
+from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
 from goclaw.messages import Image
 from goclaw.sessions.aside import Aside, AsidePorts
@@ -265,11 +265,7 @@ class Sessions:
         )
 
     def _counted(self, session: Session, done: Finished) -> None:
-        """Take the provider's count, and learn how far the estimate was off."""
-        window, answer = session.window, estimate_message(done.message)
-        self.calibration.learn(done.spec, window.estimated(session.overhead) - answer, done.usage.input)
-        window.scale = self.calibration.of(done.spec)
-        window.count(done.usage)
+        self.calibration.take(done, session.window, session.overhead)
 
     async def _book_summary(self, session: str, purpose: Purpose, done: Finished) -> None:
         await self.spending.keep(self._spent(session, "", purpose, done))
