@@ -246,7 +246,17 @@ class Terminal:
             try:
                 waiting = waiting[os.write(self._master, waiting) :]
             except BlockingIOError:
-                await asyncio.sleep(0.001)  # the program has not read what was typed before
+                await self._writable()  # the program has not read what was typed before
+
+    async def _writable(self) -> None:
+        """Wait until the terminal takes more."""
+        ready, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_writer(self._master, ready.set)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await ready.wait()
+        finally:
+            loop.remove_writer(self._master)
 
     async def wait(self) -> int:
         """Wait for the program's end; returns its exit code."""
