@@ -1,9 +1,10 @@
-"""An engine on a file, with a handler that does what a test says."""
+"""An engine on a file, with a handler that does what a test says, and a disk that can be slow."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from sqlite3 import Row
 
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.clock import SteppedClock
@@ -11,8 +12,9 @@ from goclaw.engine.base import Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import open_outbox
+from goclaw.errors import StateError
 from goclaw.events import Actor, Address, Delivery, Inbound
-from goclaw.store.database import Database, open_database
+from goclaw.store.database import Bound, Database, Result, open_database
 
 Act = Callable[[Turn], Awaitable[str]]
 EVERYWHERE = {"memory"}
@@ -61,3 +63,23 @@ class House:
         if turn.inbound.text == "worst":
             raise error
         return [Delivery(f"{turn.id}:deliver:1", turn.inbound.address, f"sorry: {error}")]
+
+
+class Slow(Database):
+    """Holds up the write that has `word` among its values, as a busy disk does, and may then refuse it."""
+
+    def __init__(self, inner: Database, word: str) -> None:
+        self.inner, self.word = inner, word
+        self.reached, self.gate = asyncio.Event(), asyncio.Event()
+        self.full = False
+
+    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
+        if any(self.word in statement.values.values() for statement in statements):
+            self.reached.set()
+            await self.gate.wait()
+            if self.full:
+                raise StateError("the disk is full")
+        return await self.inner.write(*statements, durable=durable)
+
+    async def read(self, statement: Bound) -> list[Row]:
+        return await self.inner.read(statement)

@@ -8,12 +8,14 @@ from sqlalchemy import func, select
 
 from goclaw.clock import SteppedClock
 from goclaw.codec import Codec
+from goclaw.engine.base import Step
 from goclaw.engine.journal import KEEP_SECONDS, Journal, JournaledTurn
 from goclaw.events import Actor, Address, Attachment, Inbound
 from goclaw.messages import UserMessage
 from goclaw.store.database import Bound, Database, Statement, open_database
 from goclaw.store.tables import messages, steps
 from goclaw.store.transcripts import Origin, rows_of
+from tests.engine.house import Slow
 
 TEXT: Codec[str] = Codec(str)
 COUNT_MESSAGES = Statement(select(func.count()).select_from(messages))
@@ -120,6 +122,27 @@ async def test_an_outcome_and_its_rows_are_one_transaction(database: Database) -
     with pytest.raises(ValueError, match="surrogates"):
         await turn.step("model:1", Work("fine").run, TEXT, rows=lambda _: work.rows(work.outcome))
     assert (await count(database, COUNT_MESSAGES), await count(database, COUNT_STEPS)) == (0, 0)
+
+
+async def test_a_stopped_turn_knows_what_is_on_disk(database: Database) -> None:
+    slow = Slow(database, "model:1")
+    journal, work, told = Journal(slow), Work(), list[str]()
+    await journal.submit(inbound(), "message")
+
+    def kept(step: Step[str]) -> None:
+        told.append(step.value)
+
+    turn = journal.new_turn(inbound(), "message")
+    async with asyncio.timeout(10):
+        stepping = asyncio.ensure_future(turn.step("model:1", work.run, TEXT, rows=work.rows, kept=kept))
+        await slow.reached.wait()
+        stepping.cancel()
+        await journal.knows("nothing")  # time enough for a cancellation that waits for nothing
+        assert not stepping.done() and told == []
+        slow.gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await stepping
+    assert (told, await count(database, COUNT_MESSAGES)) == (["outcome"], 1)
 
 
 async def test_a_step_without_outcome_is_done_again(database: Database) -> None:

@@ -101,7 +101,8 @@ async def test_the_same_message_again_stops_nothing(tmp_path: Path) -> None:
         assert await held.begun.get() == "m2"
         assert not await lanes.submit(inbound(2), interrupt=True)
         assert not await lanes.submit(inbound(1), interrupt=True)
-        held.gate.set()
+    held.gate.set()
+    async with house.open() as lanes:
         await lanes.idle()
     assert (house.texts(), house.stopped) == (["2"], ["m1"])
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from sqlite3 import Row
 
 import pytest
 from sqlalchemy import select
@@ -13,10 +12,10 @@ from goclaw.engine.base import Step, Turn
 from goclaw.errors import StateError
 from goclaw.events import Inbound
 from goclaw.messages import UserMessage
-from goclaw.store.database import Bound, Database, Result, Statement
+from goclaw.store.database import Bound, Database, Statement
 from goclaw.store.tables import messages
 from goclaw.store.transcripts import Origin, rows_of
-from tests.engine.house import Act, House, inbound
+from tests.engine.house import Act, House, Slow, inbound
 
 TEXT: Codec[str] = Codec(str)
 STORED = Statement(select(messages.c.text).order_by(messages.c.id))
@@ -160,26 +159,6 @@ async def test_what_has_begun_joins_nothing(tmp_path: Path) -> None:
     assert house.texts() == ["1", "2", "3"]
 
 
-class Slow(Database):
-    """Holds up the one write that has `join:m2` in it, as a busy disk does, and may then refuse it."""
-
-    def __init__(self, inner: Database) -> None:
-        self.inner = inner
-        self.reached, self.gate = asyncio.Event(), asyncio.Event()
-        self.full = False
-
-    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
-        if any("join:m2" in statement.values.values() for statement in statements):
-            self.reached.set()
-            await self.gate.wait()
-            if self.full:
-                raise StateError("the disk is full")
-        return await self.inner.write(*statements, durable=durable)
-
-    async def read(self, statement: Bound) -> list[Row]:
-        return await self.inner.read(statement)
-
-
 @pytest.mark.parametrize("full", [False, True], ids=["recorded", "refused"])
 async def test_a_stop_while_a_message_is_being_recorded_neither_loses_nor_doubles_it(
     tmp_path: Path, full: bool
@@ -187,7 +166,7 @@ async def test_a_stop_while_a_message_is_being_recorded_neither_loses_nor_double
     databases, gate, heard = list[Slow](), asyncio.Event(), list[str]()
 
     def around(inner: Database) -> Database:
-        databases.append(Slow(inner))
+        databases.append(Slow(inner, "join:m2"))
         return databases[0]
 
     async def act(turn: Turn) -> str:
