@@ -15,8 +15,9 @@ _SHAPES = (
     r"\bBearer[ \t]{1,8}[A-Za-z0-9._~+/=-]{8,}",
     r"(?<=://)[^/\s:@\"']{1,256}:[^/\s@\"']{1,256}(?=@)",  # user and password in a URL
 )
-_TRACES = ("sk-", "://", "Bearer")
-_COLON_AFTER_DIGIT = re.compile(r"\d(?::|%3A)[A-Za-z0-9_-]{30}")
+_TRACES = ("sk-", "://", "Bearer", "%3A")
+_COLON_BEFORE_TOKEN = re.compile(r":[A-Za-z0-9_-]{30}")
+"""Begins with one certain character: looking for that is many times as quick as looking for any digit."""
 
 # Colours, cursor movements, titles and clipboard requests, as whole sequences.
 _SEQUENCES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?")
@@ -42,8 +43,8 @@ def remember(secret: str) -> None:
 def mask(text: str) -> str:
     """The text with every secret replaced by `[secret]`; quick where there is none."""
     if (
-        any(trace in text for trace in _TRACES)
-        or _COLON_AFTER_DIGIT.search(text)
+        any(map(text.__contains__, _TRACES))
+        or _COLON_BEFORE_TOKEN.search(text)
         or any(map(text.__contains__, _known))
     ):
         return _pattern.sub(MASK, text)

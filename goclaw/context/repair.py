@@ -6,7 +6,6 @@ with an error on every later request, for ever. Repairs touch what is sent, neve
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
 
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 
@@ -62,9 +61,11 @@ def in_words(repairs: Counter[str]) -> str:
 
 def _results(answer: AssistantMessage, messages: Sequence[Message], start: int) -> list[ToolResult | None]:
     """One result per call, looked for up to the next answer: ids need not be unique beyond it."""
-    if not answer.calls:
-        return []
-    until_next = takewhile(lambda message: not isinstance(message, AssistantMessage), messages[start:])
-    # Reversed: should a call have two, the first is what really came of it.
-    found = {message.call_id: message for message in reversed(list(until_next)) if isinstance(message, ToolResult)}
+    found: dict[str, ToolResult] = {}
+    for index in range(start, len(messages) if answer.calls else start):
+        message = messages[index]
+        if isinstance(message, AssistantMessage):
+            break
+        if isinstance(message, ToolResult):
+            found.setdefault(message.call_id, message)  # should a call have two, the first is what really came of it
     return [found.get(call.id) for call in answer.calls]

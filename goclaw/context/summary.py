@@ -161,8 +161,8 @@ def _pieces(texts: Iterable[str], room: int) -> list[str]:
     piece: list[str] = []
     left = room
     for text in texts:
-        for part in _cut(text, room):
-            size = estimate_text(part) + 1
+        for part, tokens in _cut(text, room):
+            size = tokens + 1
             if piece and size > left:
                 pieces.append("\n\n".join(piece))
                 piece, left = [], room
@@ -171,10 +171,10 @@ def _pieces(texts: Iterable[str], room: int) -> list[str]:
     return [*pieces, "\n\n".join(piece)] if piece else pieces
 
 
-def _cut(text: str, room: int) -> Iterable[str]:
+def _cut(text: str, room: int) -> Iterable[tuple[str, int]]:
     tokens = estimate_text(text)
     if tokens < room:
-        return [text]
+        return [(text, tokens)]
     # A little smaller than need be, for no text is equally dense everywhere; a part that is too dense is cut again.
     size = len(text) * room * 9 // (tokens * 10)
     return [cut for at in range(0, len(text), size) for cut in _cut(text[at : at + size], room)]

@@ -22,12 +22,17 @@ LOOK_BACK = 64
 SUMMARY_HEAD = "Summary of the conversation so far (earlier messages are kept, but not shown to you):"
 
 
-def shown(stored: StoredMessage) -> Entry:
+def as_read(stored: StoredMessage) -> Message:
     """A stored message as the model reads it: a user's text begins with the line about time, sender and channel."""
     message = stored.message
     if isinstance(message, UserMessage) and stored.context:
-        message = UserMessage(f"{stored.context}\n{message.text}", message.images)
-    return Entry(stored.row, message)
+        return UserMessage(f"{stored.context}\n{message.text}", message.images)
+    return message
+
+
+def shown(stored: StoredMessage) -> Entry:
+    """A stored message as a part of a window."""
+    return Entry(stored.row, as_read(stored))
 
 
 @dataclass(slots=True)
@@ -75,17 +80,21 @@ class Window:
         self.summary, self.owed = summary, False
         self._counted = self._counted_entries = 0
 
-    def would_free(self, view: View) -> int:
-        """The (estimated) tokens that seeing the entries through `view` frees."""
-        return _size(self.entries) - _size(view.of(self.entries))
+    def see(self, view: View, at_least: float = 0) -> int:
+        """Show less from now on; returns the (estimated) tokens that this frees, 0 if nothing was done.
 
-    def see(self, view: View) -> int:
-        """Show less from now on; returns the (estimated) tokens that this frees."""
-        freed, entries = self.would_free(view), len(self.entries)
-        self.view, self.entries = view, view.of(self.entries)
+        Args:
+            view: how the entries are seen from now on.
+            at_least: tokens; nothing is done for fewer.
+        """
+        entries = view.of(self.entries)
+        freed = _size(self.entries) - _size(entries)
+        if freed < at_least:
+            return 0
         self._counted = max(0, self._counted - freed)
-        if len(self.entries) != entries:
+        if len(self.entries) != len(entries):
             self._counted = self._counted_entries = 0  # what the provider counted is another list of messages
+        self.view, self.entries = view, entries
         return freed
 
     def fit_results(self, context_window: int) -> None:

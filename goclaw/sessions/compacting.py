@@ -19,7 +19,7 @@ from goclaw.context.compaction import (
 from goclaw.context.health import CompactionHealth
 from goclaw.context.summary import ANSWER_SHARE
 from goclaw.context.thinning import thinnable_before
-from goclaw.context.window import shown
+from goclaw.context.window import as_read
 from goclaw.errors import ConfigError
 from goclaw.events import Notice, TurnEvent
 from goclaw.llm.base import Finished
@@ -94,10 +94,9 @@ class Compactor:
         if before <= window.view.thinned_before:
             return False
         view = replace(window.view, thinned_before=before)
-        worth = LEAST_FREED * window.tokens(session.overhead)
-        if window.would_free(view) < worth:
+        freed = window.see(view, at_least=LEAST_FREED * window.tokens(session.overhead))
+        if not freed:
             return False
-        freed = window.see(view)
         await self._ports.stored.set(session.key, VIEW, asdict(view))
         log.info("older results of tools are shown in short: about %d tokens freed", freed)
         return True
@@ -177,7 +176,7 @@ class Compactor:
 
         async def originals(before: int) -> Basis:
             summary, stored = await self._ports.transcripts.originals(session.key, before)
-            return Basis(summary, [shown(message).message for message in stored])
+            return Basis(summary, [as_read(message) for message in stored])
 
         ports = CompactionPorts(keep, originals, attempt.ports)
         done = await compact(window, await attempt.summarizers(), settings, job, ports)

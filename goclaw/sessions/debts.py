@@ -10,7 +10,7 @@ from dataclasses import replace
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import Basis, Source, Wanted, summarized
-from goclaw.context.window import shown
+from goclaw.context.window import as_read
 from goclaw.errors import StateError
 from goclaw.events import Notice
 from goclaw.llm.estimate import estimate_text
@@ -71,7 +71,7 @@ class Debts:
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: somebody was asked in vain."""
         summary, stored = await self._ports.transcripts.originals(session, owed.first_kept)
-        basis = Basis(summary, [shown(message).message for message in stored])
+        basis = Basis(summary, [as_read(message) for message in stored])
         async with self._compactor.attempt(session) as attempt:
             summarizers = await attempt.summarizers()
             if not summarizers:

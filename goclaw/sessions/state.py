@@ -105,7 +105,9 @@ class Contexts:
     async def _load(self, key: str) -> Session:
         settings = await self._stored.of_session(key)
         todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
-        window = Window.of(*await self._transcripts.context(key), View(**settings.get(VIEW, {})))
+        stored = await self._transcripts.context(key)
+        # A long conversation is some megabytes, and each message is measured.
+        window = await asyncio.to_thread(Window.of, *stored, View(**settings.get(VIEW, {})))
         return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE))
 
     def forget(self, key: str, *, gone: bool = False) -> None:
