@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def test_a_workspace_is_shared_by_those_who_have_the_same_folder_under_whatever_
     assert flush.works_alone("anna", [], roots.__getitem__)
 
 
+@pytest.mark.promise("P-notes")
 async def test_another_users_search_does_not_find_it(tmp_path: Path) -> None:
     world = NotedWorld(tmp_path, 100, users=[User("tui:anna", session="memory:here"), User("tui:ben")])
     world.is_alone = lambda actor: False
@@ -191,6 +193,7 @@ async def test_only_lines_that_are_notes_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trouble", [None, Answer(error=ModelErrorKind.NETWORK)], ids=["well", "failing"])
+@pytest.mark.promise("P-notes")
 async def test_nobody_hears_of_it(tmp_path: Path, trouble: Answer | None) -> None:
     world = NotedWorld(tmp_path, 100, 150, notes=trouble or NOTES)
     async with world.running() as core:
@@ -212,6 +215,7 @@ async def test_secrets_are_masked_in_what_is_read_and_in_what_is_noted(tmp_path:
         assert "open-sesame" not in text and "sk-ant" not in text and "[secret]" in text
 
 
+@pytest.mark.promise("P-notes")
 async def test_the_main_model_takes_notes_only_where_that_is_configured(tmp_path: Path) -> None:
     for number, (main_model, found) in enumerate([(False, []), (True, [f"memory/{DAY}"])]):
         folder = tmp_path / str(number)
@@ -292,3 +296,12 @@ async def test_a_file_that_cannot_be_written_is_refused_in_words_in_the_log(
     assert f"notes of memory:here could not be kept: {words}" in caplog.text
     assert files(world) == before
     assert world.texts() == ["answer at 100", "answer at 101"]
+
+
+async def test_what_others_say_in_a_group_is_not_noted_for_whoever_spoke_last(tmp_path: Path) -> None:
+    world = NotedWorld(tmp_path, 100, users=[User("tui:anna")])
+    async with world.running() as core:
+        await talk(core, "question")
+        for key, due in (("telegram:-100:7", False), ("memory:here", True)):
+            session = replace(await core.sessions.contexts.session("memory:here"), key=key)
+            assert await core.sessions.aside._ports.flush.is_due(session, ANNA, 120_000) is due

@@ -100,6 +100,7 @@ async def test_what_comes_during_the_last_answer_is_the_next_turn(tmp_path: Path
     assert world.texts() == ["The first answer", "The second."]
 
 
+@pytest.mark.promise("P-queue-modes")
 async def test_only_the_same_person_steers_and_the_others_keep_their_order(tmp_path: Path) -> None:
     trail, users = Trail("seen"), (User("telegram:1"), User("telegram:2"))
     answers = (Answer("For Anna."), Answer("For Bert."))

@@ -77,6 +77,7 @@ async def check(world: World, mode: QueueMode, where: str) -> None:
 @pytest.mark.promise("P-answered-once")
 @pytest.mark.parametrize("moment", ["die_before", "die_after"])
 @pytest.mark.parametrize("mode", ["queue", "collect", "steer", "interrupt"])
+@pytest.mark.promise("P-queue-modes")
 async def test_a_kill_at_any_write_loses_nothing_and_doubles_nothing(
     tmp_path: Path, mode: QueueMode, moment: Moment
 ) -> None:

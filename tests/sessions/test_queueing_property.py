@@ -41,6 +41,7 @@ Life = tuple[list[tuple[Any, ...]], int]
 @pytest.mark.promise("P-answered-once")
 @pytest.mark.promise("P-tool-once")
 @pytest.mark.promise("P-valid-context")
+@pytest.mark.promise("P-queue-modes")
 def test_no_message_is_lost_or_doubled_by_any_interleaving() -> None:
     with sending(ANTHROPIC) as anthropic, sending(OPENAI) as openai:
 

@@ -90,6 +90,7 @@ async def asked(screen: Screen, daemon: FakeGateway, clock: SteppedClock, questi
 
 
 @pytest.mark.parametrize(("letter", "answer", "words"), [("y", ALLOW, "allowed by you"), ("n", DENY, "denied by you")])
+@pytest.mark.promise("P-terminal-approval")
 async def test_one_letter_answers_an_approval_when_nothing_follows(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock, letter: str, answer: str, words: str
 ) -> None:
@@ -121,6 +122,7 @@ async def test_the_letter_with_enter_answers_at_once_and_is_no_message(
 
 
 @pytest.mark.promise("P-approval")
+@pytest.mark.promise("P-terminal-approval")
 async def test_a_message_that_begins_with_the_letter_decides_nothing(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock
 ) -> None:
@@ -154,6 +156,7 @@ async def test_a_letter_that_was_on_its_way_when_the_approval_came_decides_nothi
         await until_seen(screen, clock)
 
 
+@pytest.mark.promise("P-terminal-approval")
 async def test_an_approval_that_is_out_of_view_is_not_answered_by_a_letter(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock
 ) -> None:
