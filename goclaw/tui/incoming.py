@@ -37,6 +37,8 @@ OLDER_ROWS = 40
 """Rows that come then."""
 LONGEST_TITLE = 40
 """Characters of a question above the input."""
+AWAY = "trying to reach the daemon · `goclaw start` starts it"
+"""Above the input while nothing answers: no key stops or allows anything then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Incoming:
         self._approving = approving
         self._clock = clock
         self._greeted = False
+        self._away = ""
+        """Why nothing can be done, while the daemon is out of reach."""
         self._thinking = False
         self._running_since: float | None = None
         self._turn = ""
@@ -73,6 +77,7 @@ class Incoming:
     async def enter(self, session: str, waiting: Mapping[str, str]) -> None:
         """Another session: nothing of the one before stays. `waiting`: as in `Link.enter`."""
         self._approving.lost()
+        self._away = ""
         self._set_running(False)
         self._thinking = False
         self._parts.todos.show(())
@@ -85,6 +90,7 @@ class Incoming:
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands."""
         parts, now = self._parts, attached.now
+        self._away = ""
         parts.bar.connection("connected")
         parts.completion.know(attached.commands)
         full = len(attached.history) >= FIRST_ROWS
@@ -127,12 +133,15 @@ class Incoming:
         _collect_garbage_again()
         self._approving.lost()
         self._parts.bar.connection("reconnecting" if self._greeted else "no daemon")
+        self._away = AWAY
         self.say_doing()
 
     async def refused(self, reason: str) -> None:
         """The session is not open to the person any more."""
         await self.lost(reason)
         self._parts.bar.connection("not allowed")
+        self._away = "what you send waits"
+        self.say_doing()
 
     def tick(self) -> None:
         """A second has gone by."""
@@ -210,6 +219,8 @@ class Incoming:
             self.tick()
 
     def _doing(self) -> str:
+        if self._away:
+            return self._away
         questions = self._parts.conversation.questions
         waiting = [card for card in questions.open if card.is_undecided]
         stops = " · Esc stops" if self.running else ""

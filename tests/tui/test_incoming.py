@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.clock import SteppedClock
-from goclaw.events import ToolStarted
+from goclaw.events import LOCAL, Address, Notice, Outcome, ToolStarted, TurnFinished, TurnStarted
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
 
@@ -107,6 +107,42 @@ async def test_older_rows_can_be_asked_for_again_after_a_break(stage: Stage) -> 
             said = [str(entry.render()) for entry in screen.terminal.query("Said")]
             await terminal.__aexit__(None, None, None)
     assert said == [f"message <{number}>" for number in range(60)]
+
+
+async def test_what_a_turn_without_rows_says_stands_below_the_message_that_asked_for_it(
+    daemon: FakeGateway, stage: Stage
+) -> None:
+    async with asyncio.timeout(PATIENCE), stage.terminal((100, 40)) as screen:
+        await screen.type("compact it")
+        await screen.press("enter")
+        while not daemon.heard:
+            await screen.pilot.pause()
+        turn = daemon.heard[0].id
+        daemon.bus.publish(TurnStarted(turn, SESSION, Address(LOCAL, SESSION)))
+        daemon.bus.publish(Notice(SESSION, "making room", turn))
+        daemon.bus.publish(TurnFinished(turn, SESSION, Outcome.ANSWERED, "there is room"))
+        await screen.until("there is room")
+        daemon.begin("t2", "the next one")
+        daemon.answer("t2", "the next answer")
+        text = await screen.until("the next answer")
+        assert not screen.terminal.query(".-waiting"), "it waits no more"
+    order = ("compact it", "making room", "there is room", "the next one", "the next answer")
+    places = [text.find(words) for words in order]
+    assert -1 not in places and places == sorted(places), text
+
+
+async def test_while_the_daemon_is_out_of_reach_no_key_is_offered_but_what_helps(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE):
+        async with stage.daemon() as daemon:
+            terminal = stage.terminal()
+            screen = await terminal.__aenter__()
+            daemon.begin("t1", "a long task")
+            await screen.until("Esc stops")
+        text = await screen.until("`goclaw start` starts it")
+        assert "Esc stops" not in text
+        async with stage.daemon():
+            await screen.until("`goclaw start` starts it", gone=True)
+            await terminal.__aexit__(None, None, None)
 
 
 async def test_a_message_that_is_refused_comes_back_to_the_input_and_the_next_one_goes_on(

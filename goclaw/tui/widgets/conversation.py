@@ -24,6 +24,7 @@ from goclaw.events import (
     ToolStarted,
     TurnEvent,
     TurnFinished,
+    TurnStarted,
 )
 from goclaw.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.tui.text import FORGOTTEN
@@ -65,6 +66,8 @@ class Conversation(FollowedScroll):
         self._stream = Stream(self._add, clock)
         self._waiting: dict[str, Said] = {}
         """Own messages that are no row yet, by turn, in order."""
+        self._begun: dict[str, Said] = {}
+        """Those whose turn runs: what comes stands below them. `/compact` never becomes a row."""
         self._last_text = ""
         """The last answer of the turn: what its end need not repeat."""
         self._last_row = 0
@@ -79,12 +82,13 @@ class Conversation(FollowedScroll):
     @property
     def waiting(self) -> list[str]:
         """The turns of own messages that are no row yet, in order."""
-        return list(self._waiting)
+        return [*self._begun, *self._waiting]
 
     async def enter(self, me: str, waiting: Mapping[str, str]) -> None:
         """Another session, in which the person is `me`; `waiting` are messages for it, by turn, that nobody took."""
         await self._stream.drop()
         self._waiting.clear()
+        self._begun.clear()
         await self._clear()
         self.questions.enter(me)
         self.has_older, self._last_text = False, ""
@@ -125,8 +129,8 @@ class Conversation(FollowedScroll):
                 self.questions.answered(event)
             case Notice():
                 await self.note(Note(event.text))
-            case TurnFinished():
-                await self._turn_finished(event)
+            case TurnStarted() | TurnFinished():
+                await self._turned(event)
             case SessionForgotten():
                 await self._forgotten()
             case _:
@@ -167,16 +171,13 @@ class Conversation(FollowedScroll):
 
     async def settle(self, turn: str, note: Note) -> None:
         """An own message becomes no row: it stays where it is, and `note` says what became of it."""
-        said = self._waiting.pop(turn, None)
-        if said is not None:
-            said.remove_class("-waiting")
-            if self._waiting:
-                self.move_child(said, before=next(iter(self._waiting.values())))
+        self._begin(turn)
+        self._begun.pop(turn, None)
         await self._add([note])
 
     async def withdraw(self, turn: str) -> None:
         """An own message became an answer: the card of the question shows it, in every client alike."""
-        if said := self._waiting.pop(turn, None):
+        if said := self._no_longer_waits(turn):
             await said.remove()
 
     def fold(self) -> None:
@@ -229,7 +230,7 @@ class Conversation(FollowedScroll):
         self._last_row = row.row
         match row.message:
             case UserMessage():
-                if waiting := self._waiting.pop(row.joined or row.turn, None):
+                if waiting := self._no_longer_waits(row.joined or row.turn):
                     await waiting.remove()
             case AssistantMessage():
                 self._last_text = row.message.text
@@ -243,6 +244,23 @@ class Conversation(FollowedScroll):
     def _keep(self, row: MessageStored, entries: Sequence[Widget]) -> list[Widget]:
         self._rows.update(dict.fromkeys(entries, row.row))
         return list(entries)
+
+    def _begin(self, turn: str) -> None:
+        """An own message waits no more: it stands above what waits still, and below it what becomes of it."""
+        if said := self._waiting.pop(turn, None):
+            said.remove_class("-waiting")
+            if self._waiting:
+                self.move_child(said, before=next(iter(self._waiting.values())))
+            self._begun[turn] = said
+
+    def _no_longer_waits(self, turn: str) -> Said | None:
+        return self._waiting.pop(turn, None) or self._begun.pop(turn, None)
+
+    async def _turned(self, event: TurnStarted | TurnFinished) -> None:
+        self._begin(event.turn)
+        if isinstance(event, TurnFinished):
+            self._begun.pop(event.turn, None)
+            await self._turn_finished(event)
 
     async def _turn_finished(self, event: TurnFinished) -> None:
         await self._stream.end()
@@ -264,7 +282,7 @@ class Conversation(FollowedScroll):
 
     async def _prune(self) -> None:
         """Take the oldest entries away, whole rows only: those come back when somebody scrolls up."""
-        kept = {*self._waiting.values(), *self.questions.open, *self._stream.entries}
+        kept = {*self._begun.values(), *self._waiting.values(), *self.questions.open, *self._stream.entries}
         first_kept = self._rows.get(self.children[PRUNED])
         oldest = [
             child
@@ -278,7 +296,7 @@ class Conversation(FollowedScroll):
         await self.remove_children(oldest)
 
     async def _clear(self) -> None:
-        waiting = set(self._waiting.values())
+        waiting = {*self._begun.values(), *self._waiting.values()}
         await self.remove_children([child for child in self.children if child not in waiting])
         self._rows.clear()
         self._cards.clear()
