@@ -18,7 +18,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Let systemd start the daemon and keep it running: install, remove, status.",
+    help="Let systemd start the daemon and keep it running.",
 )
 
 

@@ -20,7 +20,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def start(context: typer.Context) -> None:
-    """Start the daemon in the background; say where it logs and how to end it.
+    """Start the daemon in the background.
 
     Where `goclaw service install` put it into systemd, systemd starts it.
     """
