@@ -59,7 +59,7 @@ async def measure_commands(options: Options) -> list[Figure]:
     """`goclaw status` and `goclaw send` while a daemon runs, from the process's start to its end."""
     figures = []
     async with open_stage() as (_, daemon):
-        for words, target in ((["status"], 400.0), (["send", "hello"], 450.0)):
+        for words, target in ((["status"], 450.0), (["send", "hello"], 500.0)):
             times = [await asyncio.to_thread(_milliseconds, daemon, words) for _ in range(1 + options.times(COMMANDS))]
             detail = {"repetitions": len(times) - 1, "min": round(min(times), 1), "max": round(max(times[1:]), 1)}
             name = f"goclaw {' '.join(words)}, p50"
