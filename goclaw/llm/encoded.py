@@ -23,10 +23,21 @@ Blocks = tuple[bytes, ...]
 Pictures = Mapping[str, str]
 """Base64 by blob key."""
 Encode = Callable[[Message, Pictures], Blocks]
+AT_ONCE = 256
+"""Messages that are mapped before others get a turn: after a restart ten thousand may be new."""
 NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """What ids and names of tools may not hold at Anthropic and OpenAI; other providers' may, and so may invented ones."""
 RESULTS_SEEN = AssistantMessage("I have the results.")
 """One object, so that it is encoded once."""
+
+
+class _Kept(weakref.ref[Message]):
+    """A message for as long as it lives, and its forms: one object each, for the garbage collector looks at them all."""
+
+    __slots__ = ("blocks", "key")
+
+    blocks: Blocks
+    key: int
 
 
 class EncodedMessages:
@@ -35,7 +46,8 @@ class EncodedMessages:
     def __init__(self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]]) -> None:
         self._encode = encode
         self._load_image = load_image
-        self._kept: dict[int, tuple[weakref.ref[Message], Blocks]] = {}
+        self._kept: dict[int, _Kept] = {}
+        self._at_the_end = self._forget
 
     async def blocks(self, messages: Sequence[Message]) -> list[Blocks]:
         """The forms of `messages`, in order. Loads the pictures of those that are new.
@@ -43,26 +55,30 @@ class EncodedMessages:
         Raises: whatever the loader raises.
         """
         found: list[Blocks] = []
+        new = 0
         for message in messages:
             kept = self._kept.get(id(message))
-            if kept is not None and kept[0]() is message:
-                found.append(kept[1])
+            if kept is not None and kept() is message:
+                found.append(kept.blocks)
             else:
                 blocks = self._encode(message, await self._pictures(message))
                 self.keep(message, blocks)
                 found.append(blocks)
+                new += 1
+                if new % AT_ONCE == 0:
+                    await asyncio.sleep(0)
         return found
 
     def keep(self, message: Message, blocks: Blocks) -> None:
         """Use `blocks` for this message from now on."""
-        key = id(message)
+        kept = _Kept(message, self._at_the_end)
+        kept.key, kept.blocks = id(message), blocks
+        self._kept[kept.key] = kept
 
-        def forget(dead: "weakref.ref[Message]") -> None:
-            # The number may belong to a new message by now.
-            if (kept := self._kept.get(key)) is not None and kept[0] is dead:
-                del self._kept[key]
-
-        self._kept[key] = (weakref.ref(message, forget), blocks)
+    def _forget(self, dead: "weakref.ref[Message]") -> None:
+        # The number may belong to a new message by now.
+        if isinstance(dead, _Kept) and self._kept.get(dead.key) is dead:
+            del self._kept[dead.key]
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -4,6 +4,7 @@ An answer with tool calls is one `assistant` row and a `tool_use` row per call; 
 Rows are only ever added.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -255,7 +256,7 @@ def _json(value: object) -> str:
 
 
 def messages_of(rows: Iterable[sqlite3.Row]) -> list[StoredMessage]:
-    """Put rows (oldest first) together to messages."""
+    """Put rows (oldest first) together to messages. A tenth of a second for ten thousand: not in the event loop."""
     found: list[StoredMessage] = []
     for row in rows:
         if row["role"] == "tool_use" and found and isinstance(answer := found[-1].message, AssistantMessage):
@@ -316,7 +317,7 @@ class Transcripts:
         compaction = await self.last_compaction(session, start)
         first = compaction.first_kept if compaction else start + 1
         rows = await self._database.read(_ROWS_FROM(session=session, first=first, before=LAST_ROW))
-        return compaction, messages_of(rows)
+        return compaction, await asyncio.to_thread(messages_of, rows)
 
     async def history(self, session: str, after: int, limit: int, before: int | None = None) -> list[MessageStored]:
         """The last `limit` rows beyond `after` (and before `before`), oldest first, put together to messages."""
@@ -349,7 +350,7 @@ class Transcripts:
         real = await self._database.read(_LAST_REAL(session=session, start=start, before=before))
         summary, first = (real[0]["summary"], real[0]["first_kept"]) if real else ("", start + 1)
         rows = await self._database.read(_ROWS_FROM(session=session, first=first, before=before))
-        return summary, messages_of(rows)
+        return summary, await asyncio.to_thread(messages_of, rows)
 
     async def owed(self) -> list[tuple[str, StoredCompaction]]:
         """The sessions whose context begins with a stub, with that compaction; the longest owed first."""
