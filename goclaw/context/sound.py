@@ -4,6 +4,7 @@ Models and their servers send half characters, numbers beyond 64 bits and argume
 of that may cost the user the answer.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import orjson
@@ -25,7 +26,18 @@ def sound_text(text: str) -> str:
 def sound(answer: AssistantMessage) -> AssistantMessage:
     """The answer as it can be kept. Arguments that cannot are marked, so that the model is told."""
     native = answer.native if answer.native and _fits(answer.native.content) else None
-    return AssistantMessage(sound_text(answer.text), tuple(map(_sound_call, answer.calls)), native)
+    return AssistantMessage(sound_text(answer.text), _apart(map(_sound_call, answer.calls)), native)
+
+
+def _apart(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls with an id of its own each: an approval and a result belong to one call and no other."""
+    known: dict[str, ToolCall] = {}
+    for call in calls:
+        name = call.id
+        while name in known:
+            name = f"{name}-{len(known) + 1}"
+        known[name] = replace(call, id=name)
+    return tuple(known.values())
 
 
 def _sound_call(call: ToolCall) -> ToolCall:
