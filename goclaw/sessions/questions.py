@@ -33,7 +33,7 @@ from goclaw.events import (
     TurnEvent,
 )
 from goclaw.messages import ToolCall
-from goclaw.redact import mask
+from goclaw.redact import mask_order, revealed
 from goclaw.store.database import Bound
 from goclaw.supervise import background
 
@@ -44,7 +44,9 @@ APPROVAL_SECONDS = 30 * 60.0
 ID_BYTES = 5
 """40 random bits: short enough to type, and an answer needs the right to answer besides."""
 SHOWN_INPUT = 3_000
-"""Characters of a call's arguments that a person is shown; a longer text could not be read anyway, and says so."""
+"""Characters of a call's arguments that a person is shown; of a longer text the beginning and the end."""
+LONGEST_NUMBER = 3
+"""Digits of an option's number; Python refuses to read a number of thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class Questions:
         Returns a sentence for the person: the same one for a question that is gone and one that is not theirs.
         """
         item = self._open.get(question_id)
-        if item is None or not self._may(actor, item):
+        if item is None or self._is_over(item.question) or not self._may(actor, item):
             return GONE
         given = chosen(item.question, text)
         if given is None:
@@ -162,6 +164,10 @@ class Questions:
             return GONE
         answer = _ANSWER.to_json(Answer("", actor.key, declined=True))
         return "No answer given." if await self._ports.signal(item.turn, item.step, answer) else GONE
+
+    def _is_over(self, question: Question) -> bool:
+        """Whether its time is over, though nobody noticed yet: a machine that sleeps counts no time."""
+        return question.expires_at is not None and self._ports.clock.now() >= question.expires_at
 
     def _may(self, actor: Actor, item: _Open) -> bool:
         authorize, question = self._ports.access.authorize, item.question
@@ -204,7 +210,7 @@ class Questions:
 def chosen(question: Question, text: str) -> str | None:
     """The answer that somebody meant: an option by number or text, or free words; None when that is not taken."""
     said = text.strip()
-    if said.isdecimal() and 1 <= int(said) <= len(question.options):
+    if said.isdecimal() and len(said) <= LONGEST_NUMBER and 1 <= int(said) <= len(question.options):
         return question.options[int(said) - 1]
     for option in question.options:
         if said.casefold() == option.casefold():
@@ -224,10 +230,18 @@ def in_words(question: Question) -> str:
 
 
 def shown_call(call: ToolCall) -> str:
-    """A call's arguments as a code block, secrets masked."""
-    text = mask(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode())
-    if len(text) > SHOWN_INPUT:
-        text = f"{text[:SHOWN_INPUT]}\n… {len(text) - SHOWN_INPUT:,} more characters"
+    """A call's arguments as code, secrets masked, and everything that would not be seen as its code."""
+    text = revealed(mask_order(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode()))
+    left = len(text) - SHOWN_INPUT
+    if left <= 0:
+        return _fenced(text)
+    # The end as well: what matters is easily pushed out of sight behind what does not.
+    beginning, end = text[: SHOWN_INPUT // 2], text[-(SHOWN_INPUT // 2) :]
+    missing = f"**{left:,} characters between these two parts are not shown. Deny the call unless you know them.**"
+    return f"{_fenced(beginning)}\n\n{missing}\n\n{_fenced(end)}"
+
+
+def _fenced(text: str) -> str:
     fence = "`" * 3
     while fence in text:
         fence += "`"

@@ -153,15 +153,28 @@ class Dispatcher:
         self, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext, scope: CallScope
     ) -> None:
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
+        if not self._must_ask(call, risk, scope.actor):
+            return
+        if not await scope.approve(call, f"{call.name} has {risk} risk", context.step):
+            raise ToolError(f"denied: the user did not approve {call.name}")
+        # Half an hour may have gone by: whoever allowed the call cannot give a right that was taken away meanwhile.
+        if self.registry.find(call.name, scope.actor) is None:
+            raise UnknownTool(call.name)
+        self._must_ask(call, risk, scope.actor)
+
+    def _must_ask(self, call: ToolCall, risk: Risk, actor: Actor) -> bool:
+        """Whether a person has to be asked.
+
+        Raises:
+            ToolError: the call is refused, whoever allows it.
+        """
         stricter = self._environment.config.policy.stricter
-        mode = self._access.mode(scope.actor)
-        match consent(mode, risk, stricter=stricter):
-            case "refuse":
-                rule = "the session is in plan mode" if mode == "plan" else "policy.stricter forbids that"
-                raise ToolError(f"refused: {call.name} has {risk} risk, and {rule}")
-            case "ask":
-                if not await scope.approve(call, f"{call.name} has {risk} risk", context.step):
-                    raise ToolError(f"denied: the user did not approve {call.name}")
+        mode = self._access.mode(actor)
+        answer = consent(mode, risk, stricter=stricter)
+        if answer == "refuse":
+            rule = "the session is in plan mode" if mode == "plan" else "policy.stricter forbids that"
+            raise ToolError(f"refused: {call.name} has {risk} risk, and {rule}")
+        return answer == "ask"
 
 
 def error_text(message: str) -> str:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from goclaw.events import ALLOW, Question, QuestionAnswered
-from goclaw.tui.text import one_line, printable, revealed
+from goclaw.redact import revealed
+from goclaw.tui.text import one_line, printable
 
 SHORT_ANSWER = 60
 """Characters of an answer that stands in the line of its question; a longer one stands below it."""

@@ -17,21 +17,10 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 # Other control characters, direction overrides that let a text read differently from what it is, and lone surrogates.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-# What a terminal obeys, or draws in no cell or out of order: a text with it reads differently from what it is.
-_HIDDEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    r"\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
-)
-
 
 def printable(text: str) -> str:
     """`text` without anything that a terminal would obey; newlines and tabs stay."""
     return text if text.isascii() and text.isprintable() else _UNPRINTABLE.sub("", _ESCAPES.sub("", text))
-
-
-def revealed(text: str) -> str:
-    """`text` with everything that would not be seen as its code (`\\u202e`): for what a person has to decide on."""
-    return _HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text)
 
 
 def one_line(text: str, length: int) -> str:

@@ -18,7 +18,8 @@ from goclaw.events import (
     TurnEvent,
 )
 from goclaw.messages import ToolCall, ToolResult
-from goclaw.sessions.questions import APPROVAL_SECONDS, chosen
+from goclaw.redact import remember
+from goclaw.sessions.questions import APPROVAL_SECONDS, SHOWN_INPUT, chosen, shown_call
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
@@ -251,3 +252,55 @@ async def test_todos_are_shown_and_kept_over_a_restart(tmp_path: Path) -> None:
 )
 def test_an_option_is_chosen_by_number_or_text(said: str, meant: str | None) -> None:
     assert chosen(Question("i", "question", "a", "t", "x", ("red", "blue")), said) == meant
+
+
+def test_a_number_of_thousands_of_digits_is_words() -> None:
+    assert chosen(Question("i", "question", "a", "t", "x", ("red", "blue")), "1" * 5_000) == "1" * 5_000
+
+
+@pytest.mark.promise("P-approval")
+async def test_two_calls_with_one_id_are_approved_one_by_one(tmp_path: Path) -> None:
+    trail = Trail()
+    calls = (ToolCall("c1", "dig", {"where": "here"}), ToolCall("c1", "dig", {"where": "there"}))
+    answers = [Answer("I will.", calls=calls, when="go"), Answer("Done.", when="dug")]
+    world = World(tmp_path, answers, tools=[dig(trail)], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("go")
+        here = (await seen(core, QuestionAsked, lambda event: "here" in event.question.text)).question
+        there = (await seen(core, QuestionAsked, lambda event: "there" in event.question.text)).question
+        assert await core.command(f"/deny {there.id}") == "Denied."
+        assert await core.command(f"/approve {here.id}") == "Allowed."
+        await core.settled()
+        assert trail.times == 1
+        assert "dug here" in await results(core)
+        assert sum("denied" in result for result in await results(core)) == 1
+
+
+@pytest.mark.promise("P-approval")
+async def test_a_machine_that_slept_allows_nothing_late(tmp_path: Path) -> None:
+    trail = Trail()
+    world = World(tmp_path, GO, tools=[dig(trail)], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("go")
+        question = await asked(core)
+        world.clock._now += APPROVAL_SECONDS  # as in a machine's sleep: no timer noticed
+        assert await core.command(f"/approve {question.id}") == GONE
+        assert trail.times == 0
+
+
+def test_a_call_shows_its_end_however_much_stands_before_it() -> None:
+    text = shown_call(ToolCall("c", "exec", {"command": f"echo {' ' * 50_000}; rm -rf ~"}))
+    assert "rm -rf ~" in text and len(text) < SHOWN_INPUT + 300
+    assert "characters between these two parts are not shown" in text
+
+
+def test_what_a_call_holds_is_shown_also_where_it_would_not_be_seen() -> None:
+    text = shown_call(ToolCall("c", "exec", {"command": "echo \u202e\u200b\x7f"}))
+    assert "\\u202e\\u200b\\u007f" in text
+
+
+def test_what_would_act_is_shown_though_it_looks_like_a_password() -> None:
+    remember("a-real-password")
+    text = shown_call(ToolCall("c", "exec", {"command": "curl http://a:;rm${IFS}-rf${IFS}~;a-real-password;echo@b"}))
+    assert "rm${IFS}-rf${IFS}~" in text and "a-real-password" not in text
+    assert "pass" not in shown_call(ToolCall("c", "exec", {"command": "curl http://user:pass@host"}))

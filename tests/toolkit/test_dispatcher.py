@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from goclaw.access import Access
@@ -30,7 +31,7 @@ from goclaw.events import (
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.dispatcher import RESULT_LIMIT, CallScope, Dispatcher
+from goclaw.toolkit.dispatcher import RESULT_LIMIT, Approve, CallScope, Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -106,6 +107,8 @@ class Bench:
     dispatcher: Dispatcher
     blobs: Blobs
     approves: bool = True
+    asking: Approve | None = None
+    """What happens while a person thinks."""
     asked: list[str] = field(default_factory=list)
     todos: list[Todo] = field(default_factory=list)
     begun: int = 0
@@ -142,7 +145,7 @@ class Bench:
 
     async def _approve(self, call: ToolCall, reason: str, step: str) -> bool:
         self.asked.append(reason)
-        return self.approves
+        return await self.asking(call, reason, step) if self.asking else self.approves
 
     async def _ask(self, question: Question, step: str) -> str | None:
         self.asked.append(f"{step} {question.text}")
@@ -270,3 +273,22 @@ async def test_cancellation_goes_through(tmp_path: Path) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await at.call(hang)
+
+
+@pytest.mark.parametrize("left", [[], ["echo"]])
+async def test_a_right_taken_away_while_somebody_is_asked_counts(tmp_path: Path, left: list[str]) -> None:
+    file = tmp_path / "users.json"
+    file.write_bytes(orjson.dumps({"users": {"telegram:1": {}}}))
+    users, settings = Users.read(file), Config()
+
+    async def takes_it_away(_: ToolCall, __: str, ___: str) -> bool:
+        file.write_bytes(orjson.dumps({"users": {"telegram:1": {"allowedTools": left}} if left else {}}))
+        await users.refresh()
+        return True
+
+    async with bench(tmp_path) as at:
+        access = Access(users, settings)
+        at.dispatcher = Dispatcher(Registry([Tools(ALL)], access), access, at.dispatcher._environment)
+        at.asking = takes_it_away
+        assert await at.error(reach) == "unknown tool: reach"
+        assert at.begun == 0
