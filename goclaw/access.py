@@ -100,6 +100,10 @@ class Access:
         user = self._user(actor)
         return ADMIN in user.roles if user else actor.owner
 
+    def is_group(self, session: str) -> bool:
+        """Whether several people may speak in a session, so that what is said there is nobody's own."""
+        return _GROUP.fullmatch(session) is not None
+
     def session_for(self, actor: Actor, default: str) -> str:
         """The session for a message that would go to `default`: the user's `session` in place of their own one."""
         user = self._user(actor)

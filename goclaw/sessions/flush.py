@@ -70,6 +70,8 @@ class Flush:
         """Whether the context has crossed a mark for the first time since it was last compacted."""
         if not self._settings.enabled or not self._environment.config.memory.enabled or not session.window.entries:
             return False
+        if self._access.is_group(session.key):
+            return False  # others' words, orders among them, would become what is known of whoever spoke last
         mark = self._mark(session, context_window)
         if not mark or not self._may_write(actor):
             return False
