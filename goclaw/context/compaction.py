@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
-from goclaw.context.key_facts import with_names
+from goclaw.context.key_facts import names_in, with_names
 from goclaw.context.summary import LONGEST_SUMMARY, Material, Spent, SummaryFailed, told, write_summary
 from goclaw.context.thinning import Entry
 from goclaw.context.window import Window
@@ -20,6 +20,7 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.estimate import estimate_text
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction
+from goclaw.supervise import background
 
 RESERVE_SHARE = 4
 """The reserve is never more than a quarter of the window: a small local model must have room to work in."""
@@ -171,22 +172,30 @@ async def summarized(
     texts = await asyncio.to_thread(lambda: [told(message) for message in basis.messages])
     material = Material(basis.summary, texts, wanted.wish, wanted.longest)
     ends = ports.clock.monotonic() + wanted.seconds
-    for number, summarizer in enumerate(summarizers, 1):
-        share = wanted.seconds
-        if wanted.somebody_waits:
-            left = max(0.0, ends - ports.clock.monotonic())
-            share = left if number == len(summarizers) else left * FIRST_SHARE
-        try:
-            async with asyncio.timeout(share):
-                text = await write_summary(material, summarizer.model, ports.spent)
-        except SummaryFailed as error:
-            reason = str(error)
-        except TimeoutError:
-            reason = f"{summarizer.model.spec} took longer than {share:.0f} s"
-        else:
-            return summarizer.source, await asyncio.to_thread(with_names, text, basis.summary, _spoken(basis.messages))
-        ports.failed(summarizer.source, reason)
+    found: list[str] = []
+    # Beside the model, which takes longer in any case.
+    async with background(_note_names(basis.messages, found), "names in a conversation") as noting:
+        for number, summarizer in enumerate(summarizers, 1):
+            share = wanted.seconds
+            if wanted.somebody_waits:
+                left = max(0.0, ends - ports.clock.monotonic())
+                share = left if number == len(summarizers) else left * FIRST_SHARE
+            try:
+                async with asyncio.timeout(share):
+                    text = await write_summary(material, summarizer.model, ports.spent)
+            except SummaryFailed as error:
+                reason = str(error)
+            except TimeoutError:
+                reason = f"{summarizer.model.spec} took longer than {share:.0f} s"
+            else:
+                await noting
+                return summarizer.source, await asyncio.to_thread(with_names, text, basis.summary, found)
+            ports.failed(summarizer.source, reason)
     return Source.EMERGENCY, ""
+
+
+async def _note_names(messages: Sequence[Message], found: list[str]) -> None:
+    found += await asyncio.to_thread(lambda: names_in(_spoken(messages)))
 
 
 def split_at(entries: Sequence[Entry], keep_percent: int, min_messages: int, budget: int) -> int:
@@ -228,8 +237,9 @@ async def _by_checkpoint(
     covered, kept = sum(sizes[:after]), sum(sizes[after:])
     if after == len(entries) or covered < CHECKPOINT_SHARE * sum(sizes) or kept > job.budget:
         return split, Source.EMERGENCY, ""
-    said = _spoken([entry.message for entry in entries[:after]])
-    return after, Source.CHECKPOINT, await asyncio.to_thread(with_names, ready.summary, before, said)
+    found: list[str] = []
+    await _note_names([entry.message for entry in entries[:after]], found)
+    return after, Source.CHECKPOINT, await asyncio.to_thread(with_names, ready.summary, before, found)
 
 
 def _spoken(messages: Sequence[Message]) -> list[str]:

@@ -19,6 +19,9 @@ HEAD = "Kept word for word:"
 MOST_READ = 400_000
 """Characters that are looked at in all: what half of a large window holds, in less than a second whatever they are."""
 
+MOST_FOUND = 1_000
+"""Names: more than a summary can mention and the list below it hold."""
+
 # Word by word, and only words of a bounded length: no text can make this slow. Every name has one of these signs; most
 # words have none, and are passed over without coming back to Python.
 _WORD = re.compile(r"`[^`\n]{2,80}`|\+\d[\d ().-]{6,18}\d|(?<![^\s`])(?:[^\s`/@#_.+\d-]++|\.(?!\w))*+[`/@#_.+\d-]\S*")
@@ -54,20 +57,31 @@ def names(text: str) -> Iterator[str]:
                 yield name
 
 
-def with_names(summary: str, before: str, said: Iterable[str]) -> str:
+def names_in(texts: Iterable[str]) -> Sequence[str]:
+    """The names in some texts, the most important first, each once and within bounds."""
+    found: dict[str, None] = {}
+    for text in _bounded(texts):
+        found.update(dict.fromkeys(names(text)))
+        if len(found) >= MOST_FOUND:
+            break
+    return list(found)
+
+
+def with_names(summary: str, before: str, said: Sequence[str]) -> str:
     """The summary, with the names that it lacks below it, within bounds.
 
     Args:
         summary: what was written.
         before: the summary of what came earlier; its names have no other place any more.
-        said: what the summary is about, the most important first.
+        said: the names in what the summary is about, see `names_in`.
     """
-    seen: set[str] = set()
-    old = list(_missing(summary, _bounded([before]), seen))
+    old = [name for name in names_in([before]) if name not in summary]
     # Old names get half, and what the new ones leave over: else a full list would never take in another name.
     kept = _first(old, MOST_NAMES // 2, MOST_CHARACTERS // 2)
     size = sum(map(_size, kept))
-    new = _first(_missing(summary, _bounded(said), seen), MOST_NAMES - len(kept), MOST_CHARACTERS - size)
+    known = set(old)
+    fresh = (name for name in said if name not in known and name not in summary)
+    new = _first(fresh, MOST_NAMES - len(kept), MOST_CHARACTERS - size)
     size += sum(map(_size, new))
     rest = _first(old[len(kept) :], MOST_NAMES - len(kept) - len(new), MOST_CHARACTERS - size)
     missing = [*kept, *new, *rest]
@@ -81,16 +95,6 @@ def _bounded(texts: Iterable[str]) -> Iterator[str]:
         left -= len(text)
         if left <= 0:
             return
-
-
-def _missing(summary: str, texts: Iterable[str], seen: set[str]) -> Iterator[str]:
-    """The names that the summary has not, each once."""
-    for text in texts:
-        for name in names(text):
-            if name not in seen:
-                seen.add(name)
-                if name not in summary:
-                    yield name
 
 
 def _first(found: Iterable[str], most: int, characters: int) -> Sequence[str]:

@@ -32,7 +32,7 @@ RESULTS_SEEN = AssistantMessage("I have the results.")
 
 
 class _Kept(weakref.ref[Message]):
-    """A message for as long as it lives, and its forms: one object each, for the garbage collector looks at them all."""
+    """A message for as long as it lives, and its forms: one object, for the garbage collector looks at them all."""
 
     __slots__ = ("blocks", "key")
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from goclaw.context.key_facts import HEAD, MOST_CHARACTERS, MOST_NAMES, names, with_names
+from goclaw.context.key_facts import HEAD, MOST_CHARACTERS, MOST_NAMES, names, names_in, with_names
 from goclaw.redact import remember
 
 SECRET = "swordfish-of-the-daemon"
@@ -39,29 +39,31 @@ def test_a_secret_is_no_name() -> None:
     remember(SECRET)
     said = f"the key is `sk-ant-0123456789abcdef`, `{SECRET}` and https://anna:hunter22@example.org/x"
     assert list(names(said)) == []
-    assert with_names("A summary.", said, [said]) == "A summary."
+    assert with_names("A summary.", said, names_in([said])) == "A summary."
 
 
 def test_only_what_is_missing_is_added_once_and_the_latest_first() -> None:
-    text = with_names("Anna edits /srv/a.py.", "", ["then /srv/b.py", "first /srv/a.py, /srv/b.py, /srv/c.py"])
+    text = with_names(
+        "Anna edits /srv/a.py.", "", names_in(["then /srv/b.py", "first /srv/a.py, /srv/b.py, /srv/c.py"])
+    )
     assert text == f"Anna edits /srv/a.py.\n\n{HEAD} /srv/b.py, /srv/c.py"
-    assert with_names("Nothing.", "", ["no names here"]) == "Nothing."
+    assert with_names("Nothing.", "", names_in(["no names here"])) == "Nothing."
 
 
 def test_there_is_a_bound_in_number_and_in_length() -> None:
-    many = with_names("S.", "", [" ".join(f"/n/{number}" for number in range(500))])
+    many = with_names("S.", "", names_in([" ".join(f"/n/{number}" for number in range(500))]))
     assert many.count(", ") + 1 == MOST_NAMES
-    long = with_names("S.", "", [" ".join(f"/n/{number}{'x' * 100}" for number in range(500))])
+    long = with_names("S.", "", names_in([" ".join(f"/n/{number}{'x' * 100}" for number in range(500))]))
     assert MOST_CHARACTERS * 0.9 < len(long) - len(f"S.\n\n{HEAD} ") <= MOST_CHARACTERS
 
 
 def test_old_names_are_kept_and_leave_room_for_new_ones() -> None:
     old = " ".join(f"/old/{number}" for number in range(500))
     new = " ".join(f"/new/{number}" for number in range(500))
-    both = with_names("S.", old, [new])
+    both = with_names("S.", old, names_in([new]))
     assert both.count("/old/") == both.count("/new/") == MOST_NAMES // 2
     assert "/old/0," in both and "/new/0," in both
-    assert with_names("S.", old, ["/new/1"]).count("/old/") == MOST_NAMES - 1, "what is left over is theirs"
+    assert with_names("S.", old, names_in(["/new/1"])).count("/old/") == MOST_NAMES - 1, "what is left over is theirs"
 
 
 PIECES = {
@@ -95,6 +97,6 @@ PIECES = {
 def test_no_megabyte_takes_a_second(piece: str) -> None:
     text = f"{piece} " * (1_000_000 // (len(piece) + 1))
     began = time.thread_time()
-    with_names("A summary.", "", [text[:300_000], text[300_000:], text])
-    with_names("A summary.", "", [text.replace(" ", "")])
+    with_names("A summary.", "", names_in([text[:300_000], text[300_000:], text]))
+    with_names("A summary.", "", names_in([text.replace(" ", "")]))
     assert time.thread_time() - began < 1.0
