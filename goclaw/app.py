@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -354,11 +354,11 @@ async def _start(stack: AsyncExitStack, app: App) -> None:
 
 async def _wind_down(app: App) -> None:
     """The channels take nothing in any more: let turns and deliveries end for a while."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(GRACE_SECONDS):
-            await app.engine.idle()
-    except TimeoutError:
-        log.warning("%d turns are unfinished; they will be taken up at the next start", app.engine.busy())
+            await app.engine.idle(but_parked=True)
+    if left := app.engine.busy():
+        log.warning("not finished, taken up at the next start: the turns of %d session(s)", left)
     if not await app.outbox.flush(GRACE_SECONDS):
         log.warning("%d deliveries are left for the next start", app.outbox.waiting())
 

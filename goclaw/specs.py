@@ -22,7 +22,7 @@ class Risk(StrEnum):
     NONE = "none"
     LOW = "low"
     MEDIUM = "medium"
-    CONTAINED = "high, contained"
+    CONTAINED = "contained"
     """High by its nature, but inside the sandbox without network: `exec` as it is by default."""
     HIGH = "high"
     CRITICAL = "critical"

@@ -291,6 +291,10 @@ class Journal:
         rows = await self._database.read(_STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
 
+    def is_parked(self, turn: str) -> bool:
+        """Whether a turn waits for an answer."""
+        return any(of == turn and not waiter.done() for (of, _), waiter in self._answers.items())
+
     def _waiter(self, turn: str, name: str) -> asyncio.Future[str]:
         return self._answers.setdefault((turn, name), asyncio.get_running_loop().create_future())
 

@@ -122,7 +122,7 @@ class Lanes:
             yield True
         finally:
             if lane.waiting:
-                self._spawn(self._drain(session, lane), f"lane {session}")
+                self._spawn(self._drain(session, lane), _name(session))
             else:
                 del self._lanes[session]
 
@@ -130,10 +130,16 @@ class Lanes:
         """How many lanes have work."""
         return len(self._lanes)
 
-    async def idle(self) -> None:
-        """Wait until no lane has work."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+    async def idle(self, *, but_parked: bool = False) -> None:
+        """Wait until no lane has work; with `but_parked` not for turns that wait for a person, who may take days."""
+        parked = {
+            _name(session)
+            for session, lane in self._lanes.items()
+            if but_parked and lane.turn and self._journal.is_parked(lane.turn.id)
+        }
+        tasks = {task for task in self._tasks if task.get_name() not in parked}
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """End every lane now; unfinished turns stay in the journal for the next start."""
@@ -182,7 +188,7 @@ class Lanes:
         lane = self._lanes.get(session)
         if lane is None:
             lane = self._lanes[session] = _Lane()
-            self._spawn(self._drain(session, lane), f"lane {session}")
+            self._spawn(self._drain(session, lane), _name(session))
         lane.push(turn)
 
     async def _drain(self, session: str, lane: _Lane) -> None:
@@ -233,6 +239,11 @@ class Lanes:
         except Exception as error:
             log.exception("the turn failed unexpectedly")
             return await self._failed(turn, error)
+
+
+def _name(session: str) -> str:
+    """The name of a lane's task."""
+    return f"lane {session}"
 
 
 def _being_cancelled() -> bool:

@@ -213,6 +213,27 @@ async def test_a_parked_turn_keeps_its_lane_over_a_restart_and_gets_its_answer(t
     assert house.texts() == ["yes", "2", "3"]
 
 
+async def test_nobody_waits_for_a_turn_that_waits_for_a_person(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def ask(question: str) -> None:
+        asked.set()
+
+    house = House(tmp_path, lambda turn: turn.park("approve", "May I?", ask))
+    async with house.open() as lanes:
+        await lanes.submit(inbound(1))
+        async with asyncio.timeout(10):
+            await asked.wait()
+            await asyncio.sleep(0)
+            await lanes.idle(but_parked=True)
+        assert lanes.busy() == 1
+    async with house.open() as lanes:
+        while not await lanes.signal("m1", "approve", "yes"):
+            pass
+        await lanes.idle(but_parked=True)
+    assert house.texts() == ["yes"]
+
+
 async def test_a_parked_turn_can_be_stopped(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
