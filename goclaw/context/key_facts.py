@@ -22,9 +22,10 @@ MOST_READ = 400_000
 MOST_FOUND = 1_000
 """Names: more than a summary can mention and the list below it hold."""
 
-# Word by word, and only words of a bounded length: no text can make this slow. Every name has one of these signs; most
-# words have none, and are passed over without coming back to Python.
-_WORD = re.compile(r"`[^`\n]{2,80}`|\+\d[\d ().-]{6,18}\d|(?<![^\s`])(?:[^\s`/@#_.+\d-]++|\.(?!\w))*+[`/@#_.+\d-]\S*")
+# Word by word, and only words of a bounded length: no text can make this slow.
+_WORD = re.compile(r"`[^`\n]{2,80}`|\+\d[\d ().-]{6,18}\d|\S+")
+_SIGNS = re.compile(r"[`/@#_+\d-]|\.\w")
+"""Every name has one of these; most words have none."""
 # Each alternative begins where nothing that it could begin with comes before: one try per word, not one per letter.
 _NAME = re.compile(
     r"""
@@ -48,10 +49,13 @@ _NAME = re.compile(
 
 def names(text: str) -> Iterator[str]:
     """The names in a text, in order, each as often as it occurs. Secrets are none."""
-    for word in _WORD.finditer(mask(text)):
-        if word.end() - word.start() > LONGEST_NAME or MASK in word[0]:
+    text = mask(text)
+    # Only code and telephone numbers have spaces; without them splitting is several times as quick.
+    words = _WORD.findall(text) if "`" in text or "+" in text else text.split()
+    for word in words:
+        if word.isalpha() or len(word) > LONGEST_NAME or not _SIGNS.search(word) or MASK in word:
             continue
-        for found in _NAME.finditer(word[0]):
+        for found in _NAME.finditer(word):
             name = found[0].strip("`").rstrip(".,;:")
             if len(name) >= SHORTEST_NAME:
                 yield name
