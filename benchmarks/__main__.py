@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import (
+    compacting,
     containment,
     estimates,
     journal,
@@ -19,6 +20,7 @@ from benchmarks import (
     opening,
     overhead,
     processor,
+    requests,
     responsiveness,
     starting,
     streaming,
@@ -47,6 +49,9 @@ BENCHMARKS: Mapping[str, Measure] = {
     "tui-stream": streaming.measure_stream,
     "tui-lag": streaming.measure_stream_lag,
     "commands": opening.measure_commands,
+    "request": requests.measure_request,
+    "loading": requests.measure_loading,
+    "compaction": compacting.measure_compaction,
     "estimates": estimates.measure_estimates,
 }
 

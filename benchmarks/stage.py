@@ -53,6 +53,10 @@ class World:
             raise RuntimeError(f"{len(answer['wrong'])} replies are not the model's answer: {answer['wrong'][0]!r}")
         return answer
 
+    async def command(self, person: int, text: str) -> Json:
+        """A person's slash command; the reply is `wrong`'s only text."""
+        return await self._post("talk", {"people": [person], "messages": 1, "text": text})
+
     async def state(self) -> Json:
         """See `fake_world`."""
         async with self.http.get(f"{self.url}/sim/state") as response:
@@ -123,9 +127,12 @@ def settings(folder: Path, url: str, wire: str) -> Json:
     }
 
 
-def prepare(folder: Path, url: str, wire: str) -> tuple[Path, Config]:
-    """Write the configuration and users.json; returns the former's path and what it says."""
-    content = settings(folder, url, wire)
+def prepare(folder: Path, url: str, wire: str, changes: Json | None = None) -> tuple[Path, Config]:
+    """Write the configuration, with other sections than usual if need be, and users.json.
+
+    Returns the former's path and what it says.
+    """
+    content = settings(folder, url, wire) | (changes or {})
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(content), "utf-8")
     path.chmod(0o600)
