@@ -103,7 +103,7 @@ class Compactor:
 
     def _helps(self, session: Session) -> bool:
         """Whether the conversation has grown since a compaction that freed next to nothing."""
-        return session.window.tokens(session.overhead) > session.useless_at * (1 + LEAST_FREED)
+        return _size(session) > session.useless_at * (1 + LEAST_FREED)
 
     async def compact(
         self, session: Session, instructions: str = "", *, forced: bool = False, too_long: bool = False
@@ -113,14 +113,14 @@ class Compactor:
         `forced`: a person wants it, however short it is. `too_long`: the provider found it so, whatever we count.
         """
         async with session.lock:
-            session.compacting = True
+            session.compacting, size = True, _size(session)
             self._ports.publish(Notice(session.key, "compacting the context"))
             try:
                 async with self.attempt(session.key, aloud=not forced) as attempt:
                     done = await self._compact(session, attempt, instructions, forced=forced, too_long=too_long)
             finally:
                 session.compacting = False
-        text = self._judged(session, done) if done else NOTHING
+        text = self._judged(session, done, size) if done else NOTHING
         if forced:  # who asked for it reads the answer, the others are told
             trouble = attempt.news or (attempt.nobody() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
@@ -130,12 +130,12 @@ class Compactor:
             await session.tell(self.health.told.name.lower(), attempt.news)
         return text
 
-    def _judged(self, session: Session, done: StoredCompaction) -> str:
-        """What was done, in words; a compaction that did next to nothing is remembered."""
+    def _judged(self, session: Session, done: StoredCompaction, size: int) -> str:
+        """What was done to a context of `size`, in words; a compaction that did next to nothing is remembered."""
         text = f"Compaction completed!\n  Tokens before: {done.tokens_before:,}\n  Summary source: {done.source}"
         freed = done.tokens_before - done.tokens_after
         more = [f"Tokens after: {done.tokens_after:,} ({max(0, freed):,} freed)"]
-        useless = freed < LEAST_FREED * done.tokens_before
+        useless = size - done.tokens_after < LEAST_FREED * size
         session.useless_at = done.tokens_after if useless else 0
         if useless:
             more.append(
@@ -203,3 +203,8 @@ class Compactor:
         given = self._ports
         ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored)
         return Attempt(session, purpose, self.health, ports, aloud=aloud)
+
+
+def _size(session: Session) -> int:
+    """Tokens by our own measure, which what is left of them can be held against: a provider's count is another one."""
+    return int(session.window.scale * session.window.estimated(session.overhead))

@@ -1,8 +1,9 @@
 """How tests of contexts fill one, watch one, and compare it with what the store has."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 from goclaw.clock import SteppedClock
 from goclaw.context.window import Window
@@ -48,6 +49,15 @@ async def until_asleep(clock: SteppedClock) -> None:
 
 async def _let_others_run() -> None:
     await asyncio.sleep(0)
+
+
+async def unless_dead(core: Core, work: Coroutine[Any, Any, object]) -> None:
+    """Wait for something that never comes when the process dies before."""
+    task, death = asyncio.ensure_future(work), asyncio.ensure_future(core.database.dead.wait())
+    done, pending = await asyncio.wait({task, death}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+    for each in pending:
+        each.cancel()
+    assert done, "neither done nor dead"
 
 
 def said(request: Request) -> str:

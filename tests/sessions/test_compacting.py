@@ -14,7 +14,7 @@ from goclaw.store.transcripts import StoredCompaction, Transcripts
 from tests.harness import PATIENCE, World
 from tests.parts import Trail, acting
 from tests.sessions.long_life import flaws
-from tests.sessions.looking import HERE, SUMMARY, check_mirrors_the_store, said, talk, window_of
+from tests.sessions.looking import HERE, SUMMARY, check_mirrors_the_store, said, talk, unless_dead, window_of
 
 SMALL: dict[str, Any] = {"compaction": {"max_messages": 7, "min_messages": 2}}
 LOOK = Answer(calls=(ToolCall("c1", "look", {}),))
@@ -273,10 +273,11 @@ async def test_a_full_disk_keeps_the_context_as_it_is_and_the_turn_for_later(tmp
 
 
 async def test_a_compaction_that_frees_next_to_nothing_says_so_and_is_not_repeated(tmp_path: Path) -> None:
-    summary = ScriptedModel(rest=Answer(f"{SUMMARY} {'and so on ' * 400}"))
+    summary = ScriptedModel(rest=Answer(f"{SUMMARY} {'and so on ' * 2_000}"))
     world = World(tmp_path, answers(12), summary=summary, **SMALL)
     async with world.running() as core:
-        await talk(core, *secrets(9))
+        await talk(core, *secrets(8))
+        assert len((await window_of(core)).entries) > 7, "it would be due"
         asked = len(summary.requests)
         assert any("That is next to nothing" in getattr(event, "text", "") for event in core.seen)
     assert asked == 1
@@ -302,7 +303,7 @@ async def test_kills_at_every_write_of_a_compaction_lose_nothing(tmp_path: Path)
         async with world.running() as core:
             await talk(core, *secrets(4))
         async with world.running(die_before=number) as core:
-            await core_or_dead(core.say("/compact"), core.database.dead)
+            await unless_dead(core, core.say("/compact"))
             await core.settled()
             died = core.database.dead.is_set()
         async with world.running() as core:
@@ -319,14 +320,6 @@ async def test_kills_at_every_write_of_a_compaction_lose_nothing(tmp_path: Path)
         if not died:
             return
     raise AssertionError("a compaction has no end of writes")
-
-
-async def core_or_dead(work: Any, dead: asyncio.Event) -> None:
-    """Wait for something that never comes when the process dies before."""
-    task, death = asyncio.ensure_future(work), asyncio.ensure_future(dead.wait())
-    await asyncio.wait({task, death}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-    for pending in (task, death):
-        pending.cancel()
 
 
 async def test_compactions_one_after_the_other_keep_the_summaries_facts(tmp_path: Path) -> None:

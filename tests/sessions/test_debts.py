@@ -20,6 +20,7 @@ from tests.sessions.looking import (
     notices,
     said,
     talk,
+    unless_dead,
     until_asleep,
     until_noticed,
     window_of,
@@ -262,12 +263,8 @@ async def test_kills_at_every_write_of_a_payment_leave_it_owed_or_paid(tmp_path:
             await owing(core)
         world.mend()
         async with world.running(die_before=number) as core:
-            paying = asyncio.ensure_future(core.sessions.debts.pay())
-            death = asyncio.ensure_future(core.database.dead.wait())
-            await asyncio.wait({paying, death}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+            await unless_dead(core, core.sessions.debts.pay())
             died = core.database.dead.is_set()
-            paying.cancel()
-            death.cancel()
         async with world.running() as core:
             await check_mirrors_the_store(core)
             world.clock.advance(3_600)
