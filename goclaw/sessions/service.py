@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 
 from goclaw.agent.loop import run_turn
@@ -30,7 +30,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.llm.base import Finished
+from goclaw.llm.base import Finished, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
 from goclaw.messages import Image
@@ -58,6 +58,8 @@ from goclaw.toolkit.dispatcher import CallScope, Dispatcher
 
 log = logging.getLogger(__name__)
 
+MOST_TOKENS = 10**9
+"""Of one answer; no window is a thousandth of that."""
 SCALES = "token_scales"
 """Under which name the calibration outlives a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
@@ -271,7 +273,7 @@ class Sessions:
         await self.spending.keep(self._spent(session, "", purpose, done))
 
     def _spent(self, session: str, turn: str, purpose: Purpose, done: Finished) -> Bound:
-        usage, now = done.usage, self._ports.clock.now()
+        usage, now = _believable(done.usage), self._ports.clock.now()
         return Spending.row(
             session,
             turn,
@@ -318,6 +320,11 @@ def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
         log.info("turn %s in %.1f s", outcome, seconds)
     else:
         log.warning("turn %s in %.1f s: %s", outcome, seconds, text)
+
+
+def _believable(usage: Usage) -> Usage:
+    """What a provider counted, within what can be: its word must not keep an answer from being stored."""
+    return Usage(*(min(max(0, count), MOST_TOKENS) for count in astuple(usage)))
 
 
 def _taken_for_stop(turn: Turn) -> bool:

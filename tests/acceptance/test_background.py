@@ -53,6 +53,7 @@ async def test_start_says_what_stays_and_a_second_one_finds_it(bare: Installatio
 async def test_what_it_logs_goes_to_the_rotated_file_alone(bare: Installation) -> None:
     await bare.run("start")
     await bare.run("send", "hello")
+    await bare.run("stop")  # ordinary lines are written together, the last ones at the end
     log, printed = logs_of(bare)
     assert "turn answered in" in log and "turn answered in" not in printed
     assert "GoClaw is running." in printed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goclaw.catalog import TOOLS
-from goclaw.events import Actor, ToolFinished
+from goclaw.events import Actor, QuestionAsked, ToolFinished
 from goclaw.llm.base import Usage
 from goclaw.messages import Native, ToolCall, ToolResult
 from goclaw.plugins import load
@@ -134,7 +134,11 @@ async def test_a_model_that_obeys_a_file_cannot_approve_for_the_person(tmp_path:
     made = world(tmp_path, Answer(calls=(send, steal)), Answer("done"))
     async with made.running() as core, asyncio.timeout(PATIENCE):
         await core.say("go", actor=ANN)
+        while not (asked := [event.question for event in core.seen if isinstance(event, QuestionAsked)]):
+            await core.messages()
+        assert "secret" not in made.texts(), "nothing leaves before somebody has said yes"
+        assert await core.command(f"/deny {asked[0].id}", actor=ANN) == "Denied."
         await core.settled()
         errors = {event.call_id: event.content for event in core.seen if isinstance(event, ToolFinished)}
-    assert "approval required" in errors["1"] and "path traversal detected" in errors["2"]
-    assert made.texts() == ["done"]
+    assert "denied: the user did not approve" in errors["1"] and "path traversal detected" in errors["2"]
+    assert "done" in made.texts() and "secret" not in made.texts()

@@ -36,7 +36,8 @@ def test_install_writes_the_unit_and_starts_it(systemd: FakeSystemd, unit: Path,
     assert unit.read_text().startswith(MARK)
     assert setting(unit, "Type") == "notify" and setting(unit, "KillMode") == "mixed"
     assert setting(unit, "RestartPreventExitStatus") == "78"
-    assert setting(unit, "ExecStart") == f"{sys.executable} -P -m goclaw gateway"
+    python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
+    assert setting(unit, "ExecStart") == f"{python} -P -m goclaw gateway"
     assert setting(unit, "Environment") == f"GOCLAW_STATE_DIR={tmp_path / 'state'}"
     assert not unit.with_suffix(".new").exists()
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -149,7 +150,7 @@ def test_a_reader_who_has_enough_ends_it_quietly(state: Path, tmp_path: Path) ->
 
     tell(state, much)
     for arguments in ("show tui:me", "export tui:me"):
-        command = f"{sys.executable} -m goclaw sessions {arguments} | head -n 1"
+        command = f"{shlex.quote(sys.executable)} -m goclaw sessions {arguments} | head -n 1"
         root = str(Path(__file__).parents[2])
         done = subprocess.run(
             ["bash", "-c", command], cwd=root, env={**os.environ}, capture_output=True, timeout=60, check=True
