@@ -1,12 +1,17 @@
+from typing import Any
+
 import pytest
 from pydantic import SecretStr
 
 from goclaw import catalog
-from goclaw.config.schema import Config, ModelsSettings, ProviderSettings
+from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
 from goclaw.errors import ConfigError
+from goclaw.llm.data import ANTHROPIC_WINDOW, DEFAULT_WINDOW, LOCAL_WINDOW
 from goclaw.llm.ollama_probe import OllamaModel, OllamaServer
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, open_chain, open_model, pick_default, pick_summary
 from tests.llm.asking import ask, model_ports, saying
+from tests.llm.fake_provider import fake_provider, lines
+from tests.llm.wires import OLLAMA
 
 QWEN = OllamaModel("qwen3:8b", "2026-11-01", ("completion", "tools"))
 EMBEDDER = OllamaModel("nomic-embed-text:latest", "2026-11-02", ("embedding",))
@@ -95,3 +100,37 @@ async def test_a_configured_chain_is_taken_as_it_is_and_nobody_is_asked() -> Non
 )
 async def test_summaries_go_to_a_local_model_that_can_chat(found: Finder, chosen: tuple[str, ...]) -> None:
     assert await pick_summary(Config(), found) == chosen
+
+
+@pytest.mark.parametrize(
+    ("spec", "configured", "largest", "own", "window"),
+    [
+        ("anthropic:claude-sonnet-4-5", 50_000, None, None, 50_000),
+        ("anthropic:claude-sonnet-4-5", None, None, None, 200_000),
+        ("anthropic:unheard-of", None, None, None, ANTHROPIC_WINDOW),
+        ("openai-chat:unheard-of", None, None, None, DEFAULT_WINDOW),
+        ("vllm:unheard-of", None, None, None, LOCAL_WINDOW),
+        ("vllm:unheard-of", 16_000, None, None, 16_000),
+        ("ollama:m", None, None, 8_192, 8_192),
+        ("ollama:m", None, None, 262_144, 32_768),
+        ("ollama:m", None, 131_072, 262_144, 131_072),
+        ("ollama:m", 65_536, None, 262_144, 65_536),
+        ("ollama:m", 65_536, None, 8_192, 8_192),
+        ("ollama:m", None, None, None, 32_768),
+    ],
+)
+async def test_a_window_is_what_is_configured_else_known_else_asked_for_else_guessed(
+    spec: str, configured: int | None, largest: int | None, own: int | None, window: int
+) -> None:
+    """`own` is what Ollama says of its model, None: nothing; no setting makes a model's own window larger."""
+    provider, options = spec.partition(":")[0], ModelOptions(context_window=configured)
+    async with fake_provider() as server, model_ports() as ports:
+        server.routes["/api/show"] = lines({"model_info": {"m.context_length": own} if own else {}})
+        server.will(OLLAMA.answer())
+        known: dict[str, Any] = {"max_context": largest} if largest else {}
+        settings = ProviderSettings(api_key=SecretStr("k"), base_url=server.url, **known)
+        config = Config(providers={provider: settings}, models=ModelsSettings(options={spec: options}))
+        model = open_model(spec, config, ports)
+        if provider == "ollama":
+            await ask(model, saying("hi"))
+        assert model.context_window == window
