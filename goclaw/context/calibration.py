@@ -32,7 +32,7 @@ class Calibration:
         before = window.estimated(overhead) - estimate_message(done.message)
         self.learn(done.spec, before, done.usage.input)
         window.scale = self.of(done.spec)
-        window.count(done.usage)
+        window.count(done.usage, thought=done.message.native is not None)
 
     def learn(self, spec: str, estimated: float, counted: int) -> None:
         """Take in that a request of `estimated` tokens had `counted`, as the provider says."""

@@ -107,13 +107,14 @@ class Window:
         """Whether the message that begins at `row` is shown."""
         return any(entry.row == row for entry in self.entries)
 
-    def count(self, usage: Usage) -> None:
+    def count(self, usage: Usage, *, thought: bool = True) -> None:
         """Take the provider's own count for everything up to and with the last entry, its answer.
 
-        A provider that counts nothing says zero; the estimates stay then.
+        A provider that counts nothing says zero; the estimates stay then. `thought`: its thinking is sent back; else
+        that counted for the answer, but counts for no later request.
         """
         if usage.input:
-            self._counted = usage.input + usage.output
+            self._counted = usage.input + usage.output - (0 if thought else usage.reasoning)
             self._counted_entries = len(self.entries)
 
     def tokens(self, overhead: int) -> int:

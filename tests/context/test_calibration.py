@@ -3,6 +3,10 @@
 import pytest
 
 from goclaw.context.calibration import LEAST_TOKENS, Calibration
+from goclaw.context.thinning import Entry
+from goclaw.context.window import Window
+from goclaw.llm.base import Finished, Stop, Usage
+from goclaw.messages import AssistantMessage, Native, UserMessage
 
 
 def test_an_unknown_model_is_taken_at_its_estimate() -> None:
@@ -41,3 +45,22 @@ def test_only_news_are_to_be_kept_and_an_earlier_run_is_gone_on_with() -> None:
     news = calibration.news()
     assert news == {"m": 1.3} and calibration.news() is None
     assert Calibration(news).of("m") == 1.3
+
+
+@pytest.mark.parametrize("native", [None, Native("anthropic", 1, [{"type": "thinking"}])], ids=["gone", "sent back"])
+def test_a_count_reaches_the_window_and_what_comes_after_it_is_corrected(native: Native | None) -> None:
+    asked, answer, more = (
+        UserMessage("word " * 2_000),
+        AssistantMessage("so it is", (), native),
+        UserMessage("x y z " * 500),
+    )
+    window, calibration = Window(entries=[Entry(1, asked)]), Calibration()
+    counted = 2 * window.estimated(overhead=300)
+    window.append(Entry(2, answer))
+    usage = Usage(input=counted, output=70, reasoning=50)
+    calibration.take(Finished(answer, usage, Stop.END, "m"), window, overhead=300)
+    kept = counted + (70 if native else 20)
+    assert calibration.of("m") == window.scale == pytest.approx(2.0)
+    assert window.tokens(overhead=300) == kept
+    window.append(Entry(3, more))
+    assert window.tokens(overhead=300) == pytest.approx(kept + 2 * window.entries[-1].tokens, abs=1)

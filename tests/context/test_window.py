@@ -85,6 +85,14 @@ def test_the_providers_count_replaces_the_estimate_of_what_it_counted() -> None:
     assert window.tokens(overhead=100) == 550 + estimate_message(UserMessage("three"))
 
 
+def test_what_a_model_thought_counts_only_where_it_is_sent_back() -> None:
+    window = Window(entries=entries("one", "two"))
+    window.count(Usage(input=500, output=9_050, reasoning=9_000), thought=False)
+    assert window.tokens(overhead=100) == 550
+    window.count(Usage(input=500, output=9_050, reasoning=9_000))
+    assert window.tokens(overhead=100) == 9_550
+
+
 @pytest.mark.parametrize("usage", [Usage(), Usage(output=5)])
 def test_a_provider_that_counts_nothing_does_not_make_a_context_empty(usage: Usage) -> None:
     window = Window(entries=entries("x" * 4_000))
