@@ -93,15 +93,15 @@ class FakeProvider:
 
 
 @asynccontextmanager
-async def fake_provider() -> AsyncIterator[FakeProvider]:
-    """Serve on a free port of this machine."""
+async def fake_provider(port: int = 0) -> AsyncIterator[FakeProvider]:
+    """Serve on a port of this machine; 0: a free one."""
     fake = FakeProvider()
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_route("*", "/{path:.*}", fake.answer)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
         fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         yield fake
