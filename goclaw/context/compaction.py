@@ -231,15 +231,16 @@ async def _by_checkpoint(
 ) -> tuple[int, Source, str]:
     """The checkpoint in place of a summary, if it covers enough and what comes after it fits; else nothing."""
     after = next((index for index, entry in enumerate(entries) if entry.row > ready.covers_to), len(entries))
-    while 0 < after < len(entries) and isinstance(entries[after].message, ToolResult):
-        after -= 1
+    covered = sum(entry.tokens for entry in entries[:after])
+    first = min(after, split)  # one that covers the latest messages, too, is no reason to keep fewer of them
+    while first > 0 and isinstance(entries[first].message, ToolResult):
+        first -= 1
     sizes = [entry.tokens for entry in entries]
-    covered, kept = sum(sizes[:after]), sum(sizes[after:])
-    if after == len(entries) or covered < CHECKPOINT_SHARE * sum(sizes) or kept > job.budget:
+    if covered < CHECKPOINT_SHARE * sum(sizes) or first == 0 or (first < split and sum(sizes[first:]) > job.budget):
         return split, Source.EMERGENCY, ""
     found: list[str] = []
-    await _note_names([entry.message for entry in entries[:after]], found)
-    return after, Source.CHECKPOINT, await asyncio.to_thread(with_names, ready.summary, before, found)
+    await _note_names([entry.message for entry in entries[:first]], found)
+    return first, Source.CHECKPOINT, await asyncio.to_thread(with_names, ready.summary, before, found)
 
 
 def _spoken(messages: Sequence[Message]) -> list[str]:

@@ -1,6 +1,8 @@
 """Compaction: who writes the summary, what is kept, and what happens when nobody can."""
 
+import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,9 +18,11 @@ from goclaw.context.compaction import (
     Source,
     Summarizer,
     SummaryPorts,
+    Wanted,
     compact,
     is_due,
     split_at,
+    summarized,
 )
 from goclaw.context.repair import repaired
 from goclaw.context.thinning import Entry
@@ -150,6 +154,106 @@ async def test_without_any_summary_more_is_kept_and_a_stub_says_what_is_missing(
     assert done and (done.source, done.retry_owed) == (Source.EMERGENCY, True)
     assert len(desk.window.entries) == 12
     assert done.summary.startswith("Anna is the boss.") and "18 earlier messages are not shown" in done.summary
+
+
+async def test_two_emergencies_are_counted_together_and_the_stub_is_not_piled_up() -> None:
+    desk = Desk(conversation(30))
+    desk.window.summary = "Anna is the boss."
+    down = Answer(error=ModelErrorKind.NETWORK)
+    await desk.compact(says(down), says(down))
+    desk.window.entries += conversation(40).entries[30:]
+    done = await desk.compact(says(down), says(down))
+    assert done and done.retry_owed and desk.window.owed
+    assert done.summary.count("not shown here") == 1 and done.summary.startswith("Anna is the boss.\n\n")
+    kept = len(desk.window.entries)
+    assert f"{40 - kept} earlier messages are not shown here" in done.summary
+
+
+async def test_a_stub_is_never_summarised_but_what_it_stands_for() -> None:
+    desk, down, model = Desk(conversation(30)), Answer(error=ModelErrorKind.NETWORK), says(Answer(SUMMARY))
+    await desk.compact(says(down), says(down))
+    desk.basis = Basis("Anna is the boss.", [UserMessage("the originals"), AssistantMessage("all of them")])
+    done = await desk.compact(model)
+    assert done and done.summary == SUMMARY and not desk.window.owed
+    (question,) = model.requests[0].messages
+    assert isinstance(question, UserMessage)
+    assert "Anna is the boss." in question.text and "the originals" in question.text
+    assert "not shown here" not in question.text
+
+
+READY = Ready(SUMMARY, covers_to=20)
+
+
+async def test_a_checkpoint_that_covers_half_is_the_summary_and_all_after_it_is_kept() -> None:
+    desk, model = Desk(conversation(30)), says()
+    done = await desk.compact(model, checkpoint=READY)
+    assert done and (done.source, done.summary, done.retry_owed) == (Source.CHECKPOINT, SUMMARY, False)
+    assert [entry.row for entry in desk.window.entries] == list(range(21, 31))
+    assert model.requests == [] and desk.failures == []
+
+
+async def test_a_checkpoint_of_everything_leaves_the_usual_tail() -> None:
+    for covers_to in (29, 30):
+        desk = Desk(conversation(30))
+        done = await desk.compact(says(), checkpoint=Ready(SUMMARY, covers_to))
+        assert done and done.source is Source.CHECKPOINT
+        assert [entry.row for entry in desk.window.entries] == list(range(25, 31))
+
+
+async def test_a_checkpoint_keeps_the_names_that_its_writer_left_out() -> None:
+    desk = Desk(conversation(30))
+    desk.window.summary = "Kept word for word: /srv/old.md"
+    desk.window.entries[3] = Entry(4, AssistantMessage("I wrote /srv/new.md"))
+    done = await desk.compact(says(), checkpoint=READY)
+    assert done and done.summary == f"{SUMMARY}\n\nKept word for word: /srv/old.md, /srv/new.md"
+
+
+async def test_a_checkpoint_that_ends_amid_calls_keeps_the_call_with_its_results() -> None:
+    desk = Desk(conversation(30))
+    desk.window.entries[19] = Entry(20, AssistantMessage("", (ToolCall("1", "read", {}),)))
+    desk.window.entries[20] = Entry(21, ToolResult("1", "read", "text"))
+    await desk.compact(says(), checkpoint=READY)
+    assert [entry.row for entry in desk.window.entries][:2] == [20, 21]
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        ("covers less than half", {"checkpoint": Ready(SUMMARY, covers_to=14)}),
+        ("is of what was compacted before", {"checkpoint": Ready(SUMMARY, covers_to=0)}),
+        ("leaves more than fits", {"budget": 40}),
+        ("cannot follow a wish", {"wish": "keep the dates"}),
+        ("knows nothing of what a stub stands for", {}),
+    ],
+)
+async def test_a_checkpoint_is_passed_over_that(change: str, options: dict[str, Any]) -> None:
+    desk, model = Desk(conversation(30)), says(Answer(f"Written now: {SUMMARY}"))
+    desk.window.owed = "stub" in change
+    done = await desk.compact(model, **{"checkpoint": READY, **options})
+    assert done and done.source is Source.LLM and len(model.requests) == 1
+
+
+async def test_the_time_is_shared_while_somebody_waits_and_not_when_nobody_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[float | None] = []
+    timeout, clock = asyncio.timeout, SteppedClock()
+
+    def watched(delay: float | None) -> asyncio.Timeout:
+        given.append(delay)
+        clock.advance(10)
+        return timeout(delay)
+
+    async def book(finished: Finished) -> None: ...
+
+    monkeypatch.setattr("goclaw.context.compaction.asyncio.timeout", watched)
+    ports = SummaryPorts(clock, book, lambda source, reason: None)
+    down = [Summarizer(source, says(Answer(error=ModelErrorKind.SERVER))) for source in (Source.LLM, Source.FALLBACK)]
+    for somebody_waits in (True, False):
+        for sources in (down, down[:1]):
+            wanted = Wanted(120, somebody_waits=somebody_waits)
+            assert await summarized(Basis("", []), sources, wanted, ports) == (Source.EMERGENCY, "")
+    assert given == [72, 110, 120, 120, 120, 120]
 
 
 async def test_a_short_conversation_is_left_alone() -> None:
