@@ -53,6 +53,8 @@ class CompactorPorts:
     transcripts: Transcripts
     checkpoint: Callable[[str], Awaitable[Ready | None]]
     """The session's latest checkpoint that still stands for a part of its context."""
+    beginning: Callable[[Session, int], Awaitable[None]]
+    """Told of a conversation, with the model's window, before a part of it leaves the context."""
 
 
 class Compactor:
@@ -154,6 +156,7 @@ class Compactor:
             context_window = settings.reserve_tokens
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
+        await self._ports.beginning(session, context_window)
         wants_checkpoint = settings.prefer_checkpoint and not instructions
         budget = int(context_window // 2 / window.scale)
         if too_long:

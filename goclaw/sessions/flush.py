@@ -8,6 +8,7 @@ model is asked only where `memory.flush.main_model` says so.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from goclaw.context.summary import Material, SummaryFailed, ask_about, told
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
 from goclaw.memory.base import notes_folder
+from goclaw.messages import Message
 from goclaw.redact import mask
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Session
@@ -48,6 +50,16 @@ Answer with the lines alone, or with the one word NOTHING."""
 ORDER = "Write the notes."
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A conversation at the moment when it crossed a mark."""
+
+    cycle: int
+    mark: int
+    summary: str
+    messages: Sequence[Message]
+
+
 class Flush:
     """Decides when notes are taken, and takes them."""
 
@@ -66,30 +78,34 @@ class Flush:
         self._access = access
         self._environment = environment
 
-    async def is_due(self, session: Session, actor: Actor, context_window: int) -> bool:
-        """Whether the context has crossed a mark for the first time since it was last compacted."""
-        if not self._settings.enabled or not self._environment.config.memory.enabled or not session.window.entries:
-            return False
-        if self._access.is_group(session.key):
-            return False  # others' words, orders among them, would become what is known of whoever spoke last
-        mark = self._mark(session, context_window)
-        if not mark or not self._may_write(actor):
-            return False
-        cycle, done = self._cycle(session), (await self._stored.of_session(session.key)).get(SETTING, {})
-        return bool(done.get("cycle") != cycle or done.get("mark", 0) < mark)
+    async def claim(self, session: Session, actor: Actor, context_window: int) -> Due | None:
+        """The conversation as it is, if it has crossed a mark for the first time since it was last compacted.
 
-    async def take_notes(
-        self, session: Session, actor: Actor, compactor: Compactor, context_window: int, now: float
-    ) -> None:
-        """Have notes written and add them to the person's file. A failure is logged; the mark counts as done."""
-        messages, mark = [entry.message for entry in session.window.entries], self._mark(session, context_window)
-        if not messages or not mark:
-            return  # cleared or compacted meanwhile
-        material = Material(session.window.summary, await asyncio.to_thread(lambda: [told(m) for m in messages]))
-        await self._stored.set(session.key, SETTING, {"cycle": self._cycle(session), "mark": mark})
+        The mark counts as done, whatever becomes of the notes.
+        """
+        window = session.window
+        if not self._settings.enabled or not self._environment.config.memory.enabled or not window.entries:
+            return None
+        if self._access.is_group(session.key):
+            return None  # others' words, orders among them, would become what is known of whoever spoke last
+        mark = reached(window.tokens(session.overhead), context_window, MARKS)
+        if not mark or not self._may_write(actor):
+            return None
+        # A compaction begins the next cycle: it moves the first message that is shown.
+        due = Due(window.entries[0].row, mark, window.summary, [entry.message for entry in window.entries])
+        done = (await self._stored.of_session(session.key)).get(SETTING, {})
+        if done.get("cycle") == due.cycle and done.get("mark", 0) >= mark:
+            return None
+        await self._stored.set(session.key, SETTING, {"cycle": due.cycle, "mark": mark})
+        return due
+
+    async def take_notes(self, session: Session, actor: Actor, due: Due, compactor: Compactor, now: float) -> None:
+        """Have notes written and add them to the person's file. A failure is logged."""
+        cleared = session.cleared
+        material = Material(due.summary, await asyncio.to_thread(lambda: [told(m) for m in due.messages]))
         async with compactor.attempt(session.key, "flush") as attempt:
             notes = await self._written(material, await attempt.summarizers(), attempt, compactor.full_timeout)
-        if not notes or session.gone or not self._may_write(actor):
+        if not notes or session.gone or session.cleared != cleared or not self._may_write(actor):
             return
         try:
             is_alone = await asyncio.to_thread(self._is_alone, actor)
@@ -124,15 +140,6 @@ class Flush:
                 lines = [line.strip() for line in mask(answer).splitlines()]
                 return "\n".join(line for line in lines if line.startswith("- "))
         return ""
-
-    @staticmethod
-    def _cycle(session: Session) -> int:
-        """A compaction begins the next one: it moves the first message that is shown."""
-        return session.window.entries[0].row if session.window.entries else 0
-
-    @staticmethod
-    def _mark(session: Session, context_window: int) -> int:
-        return reached(session.window.tokens(session.overhead), context_window, MARKS)
 
 
 def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) -> bool:

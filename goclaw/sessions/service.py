@@ -108,6 +108,7 @@ class Sessions:
             stored=ports.settings,
             transcripts=ports.transcripts,
             checkpoint=checkpoints.latest,
+            beginning=lambda session, context_window: self.aside.compacting(session, context_window),
         )
         self.compactor = Compactor(compaction)
         forgetting = ForgettingPorts(
@@ -133,7 +134,7 @@ class Sessions:
         """Do a turn's work; returns what goes to the chat at its end."""
         inbound, began = turn.inbound, self._ports.clock.monotonic()
         async with self.contexts.working(inbound.session) as session:
-            session.tell = partial(self._tell, turn)
+            session.actor, session.tell = inbound.actor, partial(self._tell, turn)
             self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
             outcome, text = await (
                 self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)

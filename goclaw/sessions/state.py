@@ -11,7 +11,7 @@ from goclaw.clock import Clock
 from goclaw.config.values import QueueMode
 from goclaw.context.thinning import View
 from goclaw.context.window import Window, shown
-from goclaw.events import Todo
+from goclaw.events import Actor, Todo
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import LAST_ROW, Transcripts
 
@@ -58,6 +58,8 @@ class Session:
     """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
     cleared: int = 0
     """How often `/clear` was said: what was made of the context before must not come back."""
+    actor: Actor | None = None
+    """For whom the turn runs that runs."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
     """Takes a line to the chat of the turn that runs, besides its answer: what it is about, and the line."""
 
@@ -100,7 +102,7 @@ class Contexts:
         try:
             yield session
         finally:
-            session.running, session.tell = False, None
+            session.running, session.actor, session.tell = False, None, None
 
     async def _load(self, key: str) -> Session:
         settings = await self._stored.of_session(key)

@@ -13,13 +13,16 @@ import pytest
 from goclaw.config.schema import MemorySettings
 from goclaw.errors import ModelErrorKind
 from goclaw.events import Actor, MessageStored, Notice
+from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.memory.service import open_memory
+from goclaw.messages import ToolCall
 from goclaw.redact import remember
 from goclaw.sessions import flush
 from goclaw.users import User
 from goclaw.workspace import Workspace
-from tests.harness import PATIENCE, Core, World
+from tests.harness import PATIENCE, Core, Tools, World
+from tests.parts import Trail, acting
 from tests.sessions.looking import SUMMARY, notices, reading, said, talk
 
 NOTES = "- Anna prefers tea\n- The report is due on Friday"
@@ -103,6 +106,35 @@ async def test_a_compaction_begins_a_new_cycle_and_a_restart_does_not(tmp_path: 
         await talk(core, "/compact")
         await turns(core, 2)
     assert world.asked == 2
+
+
+async def test_what_a_compaction_takes_out_of_the_context_amid_a_turn_is_noted_first(tmp_path: Path) -> None:
+    look = Answer(calls=(ToolCall("c1", "look", {}),), usage=Usage(input=175_000))
+    world = NotedWorld(tmp_path, 40, notes=f"{NOTES}\n{SUMMARY}", compaction={"min_messages": 2})
+    world.tools = Tools([acting("look", Trail("a cat").leave)])
+    world.script.add(look, *reading(30, 31))
+    async with world.running() as core:
+        await turns(core, 2)
+        compacted, _ = await core.transcripts.context("memory:here")
+        assert compacted, "the context went from a fifth to its end in one turn"
+        assert world.asked == 1
+    question = said(next(request for request in world.clerk.requests if request.system == flush.SYSTEM))
+    assert "answer at 40" in question and "a cat" in question
+    assert files(world)[f"memory/{DAY}"].count("- Anna prefers tea") == 1
+
+
+async def test_what_was_cleared_while_it_was_noted_is_not_noted(tmp_path: Path) -> None:
+    world = NotedWorld(tmp_path, 100)
+    gate = world.clerk.gate = asyncio.Event()
+    async with world.running() as core:
+        await talk(core, "hello")
+        work = asyncio.create_task(core.sessions.aside.catch_up())
+        async with asyncio.timeout(PATIENCE):
+            await world.clerk.streaming.wait()
+            await core.command("/clear")
+            gate.set()
+            await work
+    assert files(world) == {}
 
 
 @pytest.mark.parametrize(("is_alone", "folder"), [(True, "memory"), (False, "memory/users/tui:anna")])
@@ -304,4 +336,4 @@ async def test_what_others_say_in_a_group_is_not_noted_for_whoever_spoke_last(tm
         await talk(core, "question")
         for key, due in (("telegram:-100:7", False), ("memory:here", True)):
             session = replace(await core.sessions.contexts.session("memory:here"), key=key)
-            assert await core.sessions.aside._ports.flush.is_due(session, ANNA, 120_000) is due
+            assert bool(await core.sessions.aside._ports.flush.claim(session, ANNA, 120_000)) is due
