@@ -33,7 +33,10 @@ CREATE TABLE session_settings (
 );
 CREATE TABLE daemon_facts (name VARCHAR NOT NULL PRIMARY KEY, value TEXT NOT NULL);
 """
-STEPS: Sequence[str] = (_TO_2,)
+_TO_3 = """
+ALTER TABLE deliveries ADD COLUMN progress TEXT;
+"""
+STEPS: Sequence[str] = (_TO_2, _TO_3)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 

@@ -151,6 +151,7 @@ deliveries = Table(
     Column("state", String, nullable=False, doc="pending, sending, sent or failed"),
     Column("receipt", Text),
     Column("error", Text),
+    Column("progress", Text, doc="What is there already of a message in several parts."),
     Column("created_at", Float, nullable=False),
     UniqueConstraint("id", name="deliveries_id"),
     Index("deliveries_open", "state", "seq"),

@@ -1,0 +1,93 @@
+"""What tools stand on: enough for `goclaw tool run`, and a part of the daemon."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from goclaw.agent.prompt import write_templates
+from goclaw.blobs import Blobs, open_blobs
+from goclaw.clock import Clock
+from goclaw.config.files import lies_inside
+from goclaw.config.schema import Config
+from goclaw.errors import StateError
+from goclaw.events import Actor
+from goclaw.memory.base import MemoryPort
+from goclaw.memory.service import open_memory
+from goclaw.sandbox.base import Sandbox
+from goclaw.sandbox.select import open_sandbox
+from goclaw.state import check_apart
+from goclaw.users import Users
+from goclaw.workspace import Workspace
+
+
+@dataclass(slots=True)
+class Environment:
+    """What tools stand on. Implements `toolkit.base.ToolEnvironment`."""
+
+    config: Config
+    clock: Clock
+    users: Users
+    blobs: Blobs
+    memory: MemoryPort
+    sandbox: Sandbox
+    stack: AsyncExitStack
+    _opened: dict[Path, Workspace] = field(default_factory=dict)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def workspace(self, actor: Actor) -> Workspace:
+        """The user's own workspace if users.json names one, else the configured one; made when it is missing."""
+        root = self.root(actor.key)
+        if root not in self._opened:
+            async with self._opening:
+                await self._open(root)
+        return self._opened[root]
+
+    def root(self, key: str) -> Path:
+        """The folder of the workspace of the user with this key."""
+        user = self.users.get(key)
+        return (user.workspace if user and user.workspace else self.config.workspace_path).expanduser().absolute()
+
+    async def _open(self, root: Path) -> None:
+        if root not in self._opened:
+            check_apart(self.config.state_dir, root)
+            if lies_inside(self.config.users_path, root):
+                raise StateError(f"the users file lies inside the workspace {root}: move one of them")
+            await asyncio.to_thread(_prepare_workspace, root)
+            self._opened[root] = await self.stack.enter_async_context(Workspace(root, _state_files(self.config)))
+
+
+@asynccontextmanager
+async def open_environment(config: Config, users: Users, clock: Clock) -> AsyncIterator[Environment]:
+    """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon."""
+    async with AsyncExitStack() as stack:
+        environment = Environment(
+            config=config,
+            clock=clock,
+            users=users,
+            blobs=await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock)),
+            memory=await stack.enter_async_context(open_memory(config.state_dir / "memory.db", config.memory)),
+            sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
+            stack=stack,
+        )
+        yield environment
+
+
+def _prepare_workspace(root: Path) -> None:
+    try:
+        if root.exists():
+            return
+        root.mkdir(parents=True, mode=0o700)
+        write_templates(root)
+    except OSError as error:
+        raise StateError(f"the workspace {root} cannot be made: {error.strerror}") from error
+
+
+def _state_files(config: Config) -> list[Path]:
+    """Files of the daemon that no tool may touch, under whatever name they can be reached."""
+    database = config.database_path
+    names = [database, database.with_name(f"{database.name}-wal"), database.with_name(f"{database.name}-shm")]
+    secrets = config.state_dir / "secrets"
+    kept = [config.users_path, config.state_dir / "config.yaml", config.state_dir / "memory.db", config.socket_path]
+    return [*names, *kept, *(secrets.glob("*") if secrets.is_dir() else ())]

@@ -1,0 +1,140 @@
+"""Opens every part in order and closes them in reverse."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from goclaw import catalog
+from goclaw.access import Access
+from goclaw.agent.prompt import Prompt
+from goclaw.app.environment import open_environment
+from goclaw.app.parts import App, Ground
+from goclaw.app.running import start
+from goclaw.bus import Bus
+from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
+from goclaw.clock import Clock, RealClock
+from goclaw.config.schema import Config
+from goclaw.engine.journal import Journal
+from goclaw.engine.lanes import open_lanes
+from goclaw.engine.outbox import open_outbox
+from goclaw.events import Actor
+from goclaw.health.disk import DiskGauge
+from goclaw.llm.base import ModelPorts
+from goclaw.net import open_client
+from goclaw.plugins import load, third_party
+from goclaw.sessions.flush import Flush, works_alone
+from goclaw.sessions.models import Models
+from goclaw.sessions.questions import QuestionPorts, Questions
+from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.state import open_state
+from goclaw.store.checkpoints import CheckpointStore
+from goclaw.store.database import open_database
+from goclaw.store.forgetting import Forgetting
+from goclaw.store.retention import Retention
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Spending
+from goclaw.store.transcripts import Transcripts
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.users import open_users
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_app(
+    config: Config,
+    clock: Clock | None = None,
+    *,
+    with_channels: bool = True,
+    vitals: Callable[[], Mapping[str, str]] = dict,
+) -> AsyncIterator[App]:
+    """The daemon, listening and answering while the block runs.
+
+    Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
+    to the status.
+
+    Raises:
+        ConfigError: something in the configuration or users.json cannot be used.
+        StateError: the state folder cannot be used, or another daemon has it.
+    """
+    async with AsyncExitStack() as stack:
+        ground = await _open_ground(stack, config, clock or RealClock(), vitals)
+        channels = await _open_channels(stack, config, ground.ports) if with_channels else {}
+        app = await _open_engine(stack, ground, channels)
+        await start(stack, app)
+        yield app
+
+
+async def _open_ground(
+    stack: AsyncExitStack, config: Config, clock: Clock, vitals: Callable[[], Mapping[str, str]]
+) -> Ground:
+    stack.enter_context(open_state(config))
+    users = await stack.enter_async_context(open_users(config.users_path, clock))
+    database = await stack.enter_async_context(open_database(config.database_path))
+    environment = await stack.enter_async_context(open_environment(config, users, clock))
+    http = await stack.enter_async_context(open_client())
+    return Ground(
+        config=config,
+        clock=clock,
+        users=users,
+        access=Access(users, config),
+        bus=Bus(clock),
+        database=database,
+        environment=environment,
+        ports=ModelPorts(http, environment.blobs.get, clock),
+        disk=DiskGauge(config, clock),
+        vitals=vitals,
+    )
+
+
+async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel]) -> App:
+    config, clock = ground.config, ground.clock
+    outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
+    settings = Settings(ground.database)
+    models = Models(config, ground.ports, lambda line: log.warning("%s", line), settings)
+    registry = Registry([BuiltIn()], ground.access)
+    journal = Journal(ground.database)
+    forgetting = Forgetting(ground.database)
+    questions = QuestionPorts(ground.access, clock, ground.bus.publish, outbox.promise, journal.answer)
+    sessions = Sessions(
+        SessionPorts(
+            config=config,
+            clock=clock,
+            bus=ground.bus,
+            blobs=ground.environment.blobs,
+            transcripts=Transcripts(ground.database),
+            outbox=outbox,
+            channels=channels,
+            dispatcher=Dispatcher(registry, ground.access, ground.environment),
+            environment=ground.environment,
+            models=models,
+            prompt=Prompt(),
+            checkpoints=CheckpointStore(ground.database),
+            flush=Flush(config.memory.flush, settings, ground.access, ground.environment, partial(_is_alone, ground)),
+            forgetting=forgetting,
+            retention=Retention(ground.database, forgetting),
+            questions=Questions(questions),
+            settings=settings,
+            spending=Spending(ground.database),
+        )
+    )
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
+    return App(ground, channels, models, registry, sessions, journal, engine, outbox)
+
+
+async def _open_channels(stack: AsyncExitStack, config: Config, ports: ModelPorts) -> dict[str, Channel]:
+    """The channels that the configuration wants."""
+    channels: dict[str, Channel] = {}
+    for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
+        part = load(path, ChannelPart)
+        if part.enabled(config):
+            outside = ChannelPorts(ports.http, ports.clock, ports.load_image)
+            channels[name] = await stack.enter_async_context(part.open(config, outside))
+    return channels
+
+
+def _is_alone(ground: Ground, actor: Actor) -> bool:
+    """Whether nobody but the actor works in the actor's workspace."""
+    return works_alone(actor.key, (user.key for user in ground.users.all()), ground.environment.root)

@@ -1,0 +1,52 @@
+"""What the daemon consists of, once it is open."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from goclaw.access import Access
+from goclaw.app.environment import Environment
+from goclaw.bus import Bus
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+from goclaw.engine.journal import Journal
+from goclaw.engine.lanes import Lanes
+from goclaw.engine.outbox import Outbox
+from goclaw.health.disk import DiskGauge
+from goclaw.llm.base import ModelPorts
+from goclaw.sessions.models import Models
+from goclaw.sessions.service import Sessions
+from goclaw.store.database import Database
+from goclaw.toolkit.registry import Registry
+from goclaw.users import Users
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What everything else stands on."""
+
+    config: Config
+    clock: Clock
+    users: Users
+    access: Access
+    bus: Bus
+    database: Database
+    environment: Environment
+    ports: ModelPorts
+    disk: DiskGauge
+    vitals: Callable[[], Mapping[str, str]]
+    """What whoever runs the daemon has to add to its status: name and text."""
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The running daemon, for those who started it."""
+
+    ground: Ground
+    channels: Mapping[str, Channel]
+    models: Models
+    registry: Registry
+    sessions: Sessions
+    journal: Journal
+    engine: Lanes
+    outbox: Outbox

@@ -1,0 +1,145 @@
+"""The running daemon: what was left is taken up, then the world is let in; it winds down in the opposite order."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+
+from goclaw import catalog
+from goclaw.app.parts import App
+from goclaw.commands.base import Command, CommandPorts
+from goclaw.errors import StateError
+from goclaw.events import LOCAL, Actor
+from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.plugins import load, third_party
+from goclaw.servers.socket import open_socket
+from goclaw.sessions.greeting import greeting
+from goclaw.sessions.status import Details
+from goclaw.store.transcripts import Transcripts
+from goclaw.supervise import background, keep_running
+from goclaw.users import tool_warnings
+from goclaw.workspace import Completion
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 10.0
+"""What running turns and deliveries get to end when the daemon is asked to; the rest is taken up at the next start."""
+PRUNE_SECONDS = 24 * 3600.0
+SPILL_SECONDS = 7 * 24 * 3600.0
+"""How long a long output can be opened again."""
+
+
+async def start(stack: AsyncExitStack, app: App) -> None:
+    """Everything is open: take up what was left, then let the world in. Ends in the opposite order.
+
+    What was left comes first, so that nobody's new message overtakes an old one of the same session.
+    """
+    ground = app.ground
+    known = [*catalog.TOOLS, *third_party("tools")]
+    for warning in tool_warnings(ground.config.users_path, ground.users.all(), known):
+        log.warning("%s", warning)
+    await app.sessions.restore()
+    turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
+    if turns or deliveries:
+        log.info("taking up %d turns and %d deliveries from before", turns, deliveries)
+    gateway = _gateway(app)
+    await stack.enter_async_context(
+        open_socket(
+            ground.config.socket_path,
+            gateway,
+            ground.clock,
+            greeting=partial(greeting, app.models, ground.config, ground.users, ground.environment.sandbox),
+        )
+    )
+    stack.push_async_callback(_wind_down, app)
+    for name, channel in app.channels.items():
+        work = keep_running(name, partial(channel.run, gateway), ground.clock)
+        await stack.enter_async_context(background(work, f"channel {name}"))
+    await stack.enter_async_context(background(app.models.resolve(), "looking for models"))
+    debts = keep_running("owed summaries", app.sessions.debts.run, ground.clock)
+    await stack.enter_async_context(background(debts, "owed summaries"))
+    aside = keep_running("checkpoints", app.sessions.aside.run, ground.clock)
+    await stack.enter_async_context(background(aside, "checkpoints"))
+    await stack.enter_async_context(background(_prune(app), "pruning"))
+
+
+def _gateway(app: App) -> Gateway:
+    completion = Completion(app.ground.clock)
+
+    async def files(actor: Actor, begun: str) -> Sequence[str]:
+        return await completion.matching(await app.ground.environment.workspace(actor), begun)
+
+    ports = CommandPorts(
+        access=app.ground.access,
+        sessions=app.sessions,
+        engine=app.engine,
+        clock=app.ground.clock,
+        visible=lambda actor: gateway.commands(actor),
+        details=lambda session: _details(app, session),
+        report=lambda inbound, text: gateway.report(inbound, text),
+        rights=lambda actor: _rights(app, actor),
+        readable=lambda actor: gateway.sessions(actor),
+    )
+    gateway = Gateway(
+        GatewayPorts(
+            access=app.ground.access,
+            bus=app.ground.bus,
+            clock=app.ground.clock,
+            commands={
+                name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()
+            },
+            command_ports=ports,
+            database=app.ground.database,
+            engine=app.engine,
+            files=files,
+            journal=app.journal,
+            limits=app.ground.config.limits,
+            outbox=app.outbox,
+            transcripts=Transcripts(app.ground.database),
+        )
+    )
+    return gateway
+
+
+async def _details(app: App, session: str) -> Details:
+    """More for the status of a session."""
+    lines = {name.capitalize(): channel.health() for name, channel in app.channels.items()}
+    lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
+    disk = await app.ground.disk.use()
+    lines |= {"Disk": disk.text(), **app.ground.vitals()}
+    if app.ground.users.problem:
+        lines["Users"] = f"users.json is broken, the last good version is in force: {app.ground.users.problem}"
+    return Details(lines, {"disk": disk.numbers()})
+
+
+def _rights(app: App, actor: Actor) -> str:
+    """What an actor may do, in words, for /whoami."""
+    tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
+    return f"Role: {'admin' if app.ground.access.is_admin(actor) else 'user'}\nTools: {tools}"
+
+
+async def _wind_down(app: App) -> None:
+    """The channels take nothing in any more: let turns and deliveries end for a while."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS):
+            await app.engine.idle(but_parked=True)
+    if left := app.engine.busy():
+        log.warning("not finished, taken up at the next start: the turns of %d session(s)", left)
+    if not await app.outbox.flush(GRACE_SECONDS):
+        log.warning("%d deliveries are left for the next start", app.outbox.waiting())
+
+
+async def _prune(app: App) -> None:
+    """Forget what nobody can ask for any more, once a day."""
+    while True:
+        try:
+            await app.journal.prune(app.ground.clock.now())
+            await app.outbox.prune()
+            # Pictures stay while a conversation refers to them.
+            await app.ground.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
+            await app.sessions.forgetter.prune()
+        except StateError as error:
+            log.warning("old receipts could not be removed: %s", error)
+        await app.ground.clock.sleep(PRUNE_SECONDS)

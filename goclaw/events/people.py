@@ -1,0 +1,43 @@
+"""Who speaks, where, and what `authorize` says of it."""
+
+from dataclasses import dataclass
+
+LOCAL = "local"
+"""The channel name of clients on the socket: their sessions are read from the transcript, nothing is sent to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts. Only an identity: rights are looked up by `access.authorize` at every use, never carried along."""
+
+    key: str
+    """The name in users.json: `telegram:<numeric user id>` or `tui:<name>`; empty for nobody."""
+    entry: str
+    """The way in: a channel's name, `socket`, `cli`."""
+    owner: bool = False
+    """True only where the operating system vouched for it: same uid on the socket, or the CLI under the state lock."""
+    name: str = ""
+    """A display name. Never used for a decision."""
+    behalf: "tuple[Actor, ...]" = ()
+    """For whom else the actor acts (a sub-agent's parents); every one of them must be allowed, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an answer goes."""
+
+    channel: str
+    chat: str
+    thread: str | None = None
+    """A forum topic."""
+    reply_to: str | None = None
+    """The message that is answered; set in groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer of `authorize`."""
+
+    allowed: bool
+    rule: str
+    """Which rule decided, in words for logs and audits: `users.json telegram:5 allowedTools`."""

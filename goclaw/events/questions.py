@@ -1,0 +1,45 @@
+"""What a person is asked while a turn waits, and the agent's own list of what is to be done."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something that a person is asked while a turn waits; it survives restarts with the turn."""
+
+    id: str
+    """Random, for one answer; `/approve ID` and buttons carry it."""
+    kind: Literal["approval", "question"]
+    """`approval`: may this tool call run? Answered by its id only, never by what somebody happens to write next."""
+    asker: str
+    """Actor key of the person for whom the turn runs."""
+    title: str
+    text: str
+    """Markdown: for an approval, the call with all its arguments."""
+    options: tuple[str, ...] = ()
+    """Choices, answered by number or text; an approval has ALLOW and DENY."""
+    free_text: bool = True
+    """Whether an answer may be something else than one of the options."""
+    required: bool = False
+    """Whether the asker needs an answer: `/deny` then fails the call instead of leaving the question open."""
+    asked_at: float = 0.0
+    expires_at: float | None = None
+    """Epoch seconds after which the answer is no."""
+    about: str = ""
+    """The tool that an approval is about."""
+
+
+ALLOW, DENY = "allow", "deny"
+
+
+GONE = "There is no such question (any more)."
+"""What somebody reads who answers a question that is gone, or that is not for them to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """A line of the agent's list of what is to be done."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"

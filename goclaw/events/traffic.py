@@ -1,0 +1,103 @@
+"""What comes in from people and what goes out to them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from goclaw.events.people import Actor, Address
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message, still at the channel until a turn fetches it."""
+
+    kind: Literal["image", "document", "voice"]
+    ref: str
+    """The channel's own handle (Telegram: the file id)."""
+    mime: str
+    name: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """One message from a person, as a channel hands it over."""
+
+    id: str
+    """Same id, same message: redelivery is dropped by this key. `telegram:<update id>`, `socket:<uuid>`."""
+    actor: Actor
+    session: str
+    text: str
+    address: Address
+    received_at: float
+    attachments: tuple[Attachment, ...] = ()
+    ref: str = ""
+    """The message's own name at its channel (`telegram:<chat>:<message id>`): the same when the person edits it."""
+    edited: bool = False
+    """A new version of the message `ref`: it replaces the one that waits, and is dropped once that one was taken up."""
+
+
+class AcceptKind(StrEnum):
+    """What became of an `Inbound`."""
+
+    TURN = "turn"
+    """Journaled; the agent will answer."""
+    REPLY = "reply"
+    """A command, answered at once; the answer is in `text` and on its way to the address."""
+    ANSWER = "answer"
+    """It answered a question that a turn waits for."""
+    DUPLICATE = "duplicate"
+    IGNORED = "ignored"
+    """The sender is nobody here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The gateway's receipt: once a channel holds it, the message is on disk and may be acknowledged."""
+
+    kind: AcceptKind
+    turn: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A button below a message: pressing it answers a question, through `GatewayPort.decide` as the person who did."""
+
+    label: str
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Something to hand over to a chat."""
+
+    id: str
+    """Same id, same delivery."""
+    address: Address
+    text: str = ""
+    """Markdown."""
+    action: Literal["send", "react", "edit", "delete"] = "send"
+    message_id: str | None = None
+    """Which message to react to, edit or delete."""
+    emoji: str | None = None
+    media: str | None = None
+    """Blob key of a file to send."""
+    media_name: str = ""
+    turn: str = ""
+    """The turn that this answers: lets a channel end its live view of that turn."""
+    session: str = ""
+    """The session of that turn."""
+    choices: tuple[Choice, ...] = ()
+    """Buttons; only the daemon itself makes them, never a tool or a model."""
+    repeated: bool = False
+    """True when an earlier try may have arrived unrecorded; the channel marks the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A channel's word that a delivery arrived."""
+
+    message_id: str
+    """The (first) message's id at the channel, or empty where there is none."""

@@ -1,0 +1,172 @@
+"""What happens during a turn. The bus numbers these per session; only `MessageStored` is kept for ever, as a row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from goclaw.events.people import Address
+from goclaw.events.questions import Question, Todo
+from goclaw.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    turn: str
+    session: str
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class TextStreamed:
+    turn: str
+    session: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingStreamed:
+    turn: str
+    session: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRestarted:
+    """What was streamed of this answer so far is void; views start it anew."""
+
+    turn: str
+    session: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    turn: str
+    session: str
+    call_id: str
+    name: str
+    input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    turn: str
+    session: str
+    call_id: str
+    name: str
+    content: str
+    is_error: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStored:
+    """A row of the transcript. `row` grows within a session and is what a client resumes from."""
+
+    turn: str
+    session: str
+    row: int
+    message: Message
+    at: float
+    sender: str = ""
+    joined: str = ""
+    """Of a message that came while the turn ran and joined it (`/queue`): its own id, which became no turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line for the people who watch: compaction began, Ollama is away …"""
+
+    session: str
+    text: str
+    turn: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """A turn waits for a person."""
+
+    turn: str
+    session: str
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswered:
+    """The turn goes on; views close the card."""
+
+    turn: str
+    session: str
+    question_id: str
+    answer: str
+    """What was decided, for people: `allow`, an option, a text; empty: nobody answered in time."""
+    by: str = ""
+    """Actor key of who answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class TodosChanged:
+    """The session's list of what is to be done, as it is now."""
+
+    turn: str
+    session: str
+    todos: tuple[Todo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionForgotten:
+    """The session's transcript is gone: views start anew."""
+
+    session: str
+    turn: str = ""
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    ANSWERED = "answered"
+    LIMITED = "limited"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    turn: str
+    session: str
+    outcome: Outcome
+    text: str
+    """What the user reads."""
+
+
+TurnEvent = (
+    TurnStarted
+    | TextStreamed
+    | ThinkingStreamed
+    | StreamRestarted
+    | ToolStarted
+    | ToolFinished
+    | MessageStored
+    | Notice
+    | QuestionAsked
+    | QuestionAnswered
+    | TodosChanged
+    | SessionForgotten
+    | TurnFinished
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNow:
+    """What a client that comes late must know beside the rows."""
+
+    turn: str = ""
+    """The turn that runs; empty: none."""
+    since: float = 0.0
+    """When it began, in epoch seconds."""
+    text: str = ""
+    """What was streamed so far of the answer that is being written."""
+    thinking: str = ""
+    questions: tuple[Question, ...] = ()
+    todos: tuple[Todo, ...] = ()
