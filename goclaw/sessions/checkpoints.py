@@ -2,16 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
 from goclaw.config.schema import CheckpointSettings
-from goclaw.context.checkpoint import CHECKPOINT, Checkpoint, reached, write_checkpoint
-from goclaw.context.compaction import Ready, Source, Summarizer
-from goclaw.context.summary import Material, SummaryFailed, told
+from goclaw.context.checkpoint import CHECKPOINT, reached, write_checkpoint
+from goclaw.context.compaction import Ready
+from goclaw.context.summary import Material, told
 from goclaw.messages import UserMessage
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Session
-from goclaw.sessions.summaries import Attempt
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
 
 log = logging.getLogger(__name__)
@@ -53,27 +51,13 @@ class Checkpoints:
         before, tokens = window.summary, window.tokens(session.overhead)
         material = Material(before, await asyncio.to_thread(lambda: [told(message) for message in messages]))
         async with compactor.attempt(session.key, "checkpoint") as attempt:
-            written = await self._written(material, await attempt.summarizers(), attempt, compactor.full_timeout)
+            written = await attempt.first(
+                lambda model: write_checkpoint(material, model, attempt.ports.spent),
+                compactor.full_timeout,
+                main_model=self._settings.main_model,
+            )
         if written is None:
             return False
         await self._store.add(session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now))
         log.info("checkpoint of %s at %d tokens", session.key, tokens)
         return True
-
-    async def _written(
-        self, material: Material, summarizers: Sequence[Summarizer], attempt: Attempt, seconds: float
-    ) -> Checkpoint | None:
-        for summarizer in summarizers:
-            if summarizer.source is Source.FALLBACK and not self._settings.main_model:
-                continue
-            try:
-                async with asyncio.timeout(seconds):
-                    written = await write_checkpoint(material, summarizer.model, attempt.ports.spent)
-            except SummaryFailed as error:
-                attempt.ports.failed(summarizer.source, str(error))
-            except TimeoutError:
-                attempt.ports.failed(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
-            else:
-                attempt.ended(summarizer.source)
-                return written
-        return None

@@ -15,8 +15,7 @@ from pathlib import Path
 from goclaw.access import Access, consent
 from goclaw.config.schema import FlushSettings
 from goclaw.context.checkpoint import reached
-from goclaw.context.compaction import Source, Summarizer
-from goclaw.context.summary import Material, SummaryFailed, ask_about, told
+from goclaw.context.summary import Material, ask_about, told
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
 from goclaw.memory.base import notes_folder
@@ -24,7 +23,6 @@ from goclaw.messages import Message
 from goclaw.redact import mask
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Session
-from goclaw.sessions.summaries import Attempt
 from goclaw.specs import RISK_OF, SideEffect
 from goclaw.store.settings import Settings
 from goclaw.toolkit.base import ToolEnvironment
@@ -104,7 +102,13 @@ class Flush:
         cleared = session.cleared
         material = Material(due.summary, await asyncio.to_thread(lambda: [told(m) for m in due.messages]))
         async with compactor.attempt(session.key, "flush") as attempt:
-            notes = await self._written(material, await attempt.summarizers(), attempt, compactor.full_timeout)
+            answer = await attempt.first(
+                lambda model: ask_about(material, model, SYSTEM, ORDER, attempt.ports.spent, shortest=1),
+                compactor.full_timeout,
+                main_model=self._settings.main_model,
+            )
+        lines = [line.strip() for line in mask(answer or "").splitlines()]
+        notes = "\n".join(line for line in lines if line.startswith("- "))
         if not notes or session.gone or session.cleared != cleared or not self._may_write(actor):
             return
         try:
@@ -121,25 +125,6 @@ class Flush:
         allowed = self._access.authorize(actor, "tool.use", "write").allowed
         stricter = self._environment.config.policy.stricter
         return allowed and consent(self._access.mode(actor), RISK_OF[WRITES], stricter=stricter) == "run"
-
-    async def _written(
-        self, material: Material, summarizers: Sequence[Summarizer], attempt: Attempt, seconds: float
-    ) -> str:
-        for summarizer in summarizers:
-            if summarizer.source is Source.FALLBACK and not self._settings.main_model:
-                continue
-            try:
-                async with asyncio.timeout(seconds):
-                    answer = await ask_about(material, summarizer.model, SYSTEM, ORDER, attempt.ports.spent, shortest=1)
-            except SummaryFailed as error:
-                attempt.ports.failed(summarizer.source, str(error))
-            except TimeoutError:
-                attempt.ports.failed(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
-            else:
-                attempt.ended(summarizer.source)
-                lines = [line.strip() for line in mask(answer).splitlines()]
-                return "\n".join(line for line in lines if line.startswith("- "))
-        return ""
 
 
 def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) -> bool:

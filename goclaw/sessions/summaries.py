@@ -1,20 +1,25 @@
 """One search for a summary: who may be asked, what it teaches about their health, and what people are told of it."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from goclaw.clock import Clock
 from goclaw.context.compaction import Source, Summarizer, SummaryPorts
 from goclaw.context.health import CompactionHealth, Trouble
+from goclaw.context.summary import SummaryFailed
 from goclaw.errors import ConfigError
 from goclaw.events import Notice, TurnEvent
-from goclaw.llm.base import Finished
+from goclaw.llm.base import ChatModel, Finished
 from goclaw.sessions.models import Models
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HEALTH = "summary_health"
 """Under which name the health outlives a restart."""
@@ -78,6 +83,26 @@ class Attempt:
             return ()
         self._has_chain = any(item.source is Source.LLM for item in found)
         return [item for item in found if item.source is not Source.LLM or self._admitted]
+
+    async def first(self, write: Callable[[ChatModel], Awaitable[T]], seconds: float, *, main_model: bool) -> T | None:
+        """What the first summariser that can writes, each in at most `seconds`; None when none of them could.
+
+        `main_model`: the main model may be asked, too, which costs money.
+        """
+        for summarizer in await self.summarizers():
+            if summarizer.source is Source.FALLBACK and not main_model:
+                continue
+            try:
+                async with asyncio.timeout(seconds):
+                    written = await write(summarizer.model)
+            except SummaryFailed as error:
+                self._failed(summarizer.source, str(error))
+            except TimeoutError:
+                self._failed(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
+            else:
+                self.ended(summarizer.source)
+                return written
+        return None
 
     def ended(self, source: Source) -> None:
         """The search is over; EMERGENCY: nobody gave a summary."""
