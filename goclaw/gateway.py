@@ -86,6 +86,8 @@ class Gateway:
         if not decision.allowed:
             self._log_stranger(inbound, decision.rule)
             return Acceptance(AcceptKind.IGNORED)
+        if inbound.edited:
+            return await self._edit(inbound)
         if match := COMMAND.fullmatch(text.strip()):
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
         if question := self._ports.command_ports.sessions.questions.waiting_for(inbound.actor, session):
@@ -179,6 +181,13 @@ class Gateway:
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn)
         return await self._answer(inbound, reply.text)
+
+    async def _edit(self, inbound: Inbound) -> Acceptance:
+        """A new version of a message: never a turn, a command or an answer of its own."""
+        if await self._ports.journal.knows(inbound.id):
+            return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        replaced = await self._ports.engine.replace(inbound)
+        return Acceptance(AcceptKind.REPLACED if replaced else AcceptKind.IGNORED)
 
     async def _answer_question(self, inbound: Inbound, question: Question) -> Acceptance:
         """A plain message that answers what a turn waits for: it reaches the turn, not the queue."""

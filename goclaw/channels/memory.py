@@ -57,12 +57,14 @@ class Room:
         chat: str = "here",
         session: str = "",
         message_id: str = "",
+        ref: str = "",
+        edited: bool = False,
         pictures: Mapping[str, bytes] | None = None,
     ) -> Acceptance:
         """Write a message; returns when the gateway has it.
 
         `session` is `memory:<chat>` if not given. The same `message_id` again is the same message again. `pictures`
-        are bytes by their media type.
+        are bytes by their media type. `edited`: a new version of the message that was said with the same `ref`.
         """
         while (gateway := self._gateway) is None:
             await self._connected.wait()
@@ -76,6 +78,8 @@ class Room:
                 address=Address(NAME, chat),
                 received_at=self._clock.now(),
                 attachments=attachments,
+                ref=ref,
+                edited=edited,
             )
         )
 

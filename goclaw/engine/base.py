@@ -106,7 +106,7 @@ class Turn(Protocol):
         self,
         name: str,
         inbound: Inbound,
-        run: Callable[[], Awaitable[T]],
+        run: Callable[[Inbound], Awaitable[T]],
         codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[Bound]],
@@ -115,7 +115,8 @@ class Turn(Protocol):
     ) -> Step[T]:
         """A step that takes one of the followers into this turn: the transaction that records it settles the message.
 
-        A message of which that was not recorded, whatever the reason, waits on and has a turn of its own.
+        A message of which that was not recorded, whatever the reason, waits on and has a turn of its own. One that was
+        edited while `run` was at work joins as it is now.
         """
         ...
 
@@ -142,6 +143,14 @@ class Engine(Protocol):
 
         With `interrupt` it takes the place of the turn that runs, if that is of the same person and from the same
         place: that turn is stopped, and the message comes before whatever waits. The stop is as durable as the message.
+        """
+        ...
+
+    async def replace(self, inbound: Inbound) -> bool:
+        """Put an edited message in the place of its older version (same `ref`, person and place) that still waits.
+
+        Durable when this returns; the turn keeps its id and its place. Of several edits the last one holds, also when
+        an earlier one is redelivered. False: nothing that was not begun waits under that `ref`.
         """
         ...
 

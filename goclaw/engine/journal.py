@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import bindparam, delete, func, or_, select, update
 
 from goclaw.codec import Codec
 from goclaw.engine.base import Step, TurnKind, continues
+from goclaw.errors import StateError
 from goclaw.events import Inbound
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import inbox, steps
@@ -30,6 +31,12 @@ _SETTLED = insert_into(inbox, "id", "session", "kind", "body", "state", "receive
 # Never a turn that has ended meanwhile: that would open it again at the next start.
 _STOPPING = Statement(
     update(inbox).where(inbox.c.id == bindparam("turn"), inbox.c.state != "done").values(state="stopping")
+)
+# Never one that is being stopped: its words are kept as they were.
+_REPLACE = Statement(
+    update(inbox)
+    .where(inbox.c.id == bindparam("turn"), or_(inbox.c.state == "new", inbox.c.state == "next"))
+    .values(body=bindparam("new_body"))
 )
 _END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
 _OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
@@ -73,6 +80,8 @@ class JournaledTurn:
     """What waits in the same lane, the next one first; the lane's own queue."""
     silent: bool = True
     """This run of the daemon has recorded none of its steps."""
+    settling: bool = False
+    """Another turn is recording that it took this message in."""
     _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
 
     @property
@@ -127,7 +136,7 @@ class JournaledTurn:
         self,
         name: str,
         inbound: Inbound,
-        run: Callable[[], Awaitable[T]],
+        run: Callable[[Inbound], Awaitable[T]],
         codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[Bound]],
@@ -135,20 +144,37 @@ class JournaledTurn:
         at: float,
     ) -> Step[T]:
         (turn,) = [turn for turn in self.behind if turn.id == inbound.id]
-        value = await run()
+        value = await run(inbound)
+        while turn.inbound != inbound:  # edited meanwhile
+            inbound = turn.inbound
+            value = await run(inbound)
 
         async def record() -> Step[T]:
-            settled = _END(turn=turn.id, at=at)
-            step = Step(value, await self._journal.record(self.id, name, codec.to_json(value), rows(value), settled))
+            turn.settling = True
+            try:
+                settled = _END(turn=turn.id, at=at)
+                output = codec.to_json(value)
+                step = Step(value, await self._journal.record(self.id, name, output, rows(value), settled))
+            finally:
+                turn.settling = False
             self.behind.remove(turn)
             kept(step)
             return step
 
         return await self._journal.see_through(record(), f"recording {name}")
 
+    @property
+    def untouched(self) -> bool:
+        """A message that waits, and of which nothing was done yet."""
+        return self.kind == "message" and not (self.begun or self.stopping or self.settling)
+
+    def is_older_version(self, edited: Inbound) -> bool:
+        """Whether an edited message is to take the place of this one."""
+        mine = self.inbound
+        return self.untouched and bool(edited.ref) and edited.ref == mine.ref and continues(edited, mine)
+
     def _may_join(self, other: "JournaledTurn") -> bool:
-        whole = not other.begun and not other.stopping
-        return whole and self.kind == other.kind == "message" and continues(other.inbound, self.inbound)
+        return other.untouched and self.kind == "message" and continues(other.inbound, self.inbound)
 
     async def intend(self, name: str) -> None:
         await self._journal.record_intent(self.id, name)
@@ -184,6 +210,21 @@ class Journal:
     def settled(self, inbound: Inbound, at: float) -> Bound:
         """The INSERT of a message that needs no turn: a command that was answered at once."""
         return _SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
+
+    async def replace(self, turn: JournaledTurn, edited: Inbound, at: float) -> bool:
+        """Give a turn that was not begun the words and files of the message's new version, which is settled with it."""
+        older = turn.inbound
+        newer = replace(older, text=edited.text, attachments=edited.attachments)
+        turn.inbound = newer  # at once: should it begin before this is on disk, what it writes comes after
+        body = _INBOUND.to_json(newer)
+        settled = _SETTLED(**self._row(edited, "message"), state="done", ended_at=at)
+        try:
+            results = await self._database.write(_REPLACE(turn=turn.id, new_body=body), settled, durable=True)
+        except StateError:
+            if turn.inbound is newer and turn in turn.behind:
+                turn.inbound = older
+            raise
+        return results[0].rowcount == 1
 
     async def knows(self, inbound_id: str) -> bool:
         """Whether a message with this id came in before."""

@@ -90,6 +90,10 @@ class Lanes:
         work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind)
         return await asyncio.shield(self._spawn(work, f"submit {inbound.id}"))
 
+    async def replace(self, inbound: Inbound) -> bool:
+        await self._resumed.wait()
+        return await asyncio.shield(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
+
     async def cancel(self, session: str) -> bool:
         lane = self._lanes.get(session)
         if lane is None or lane.turn is None:
@@ -148,6 +152,15 @@ class Lanes:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _replace(self, edited: Inbound) -> bool:
+        lane = self._lanes.get(edited.session)
+        older = [turn for turn in lane.waiting if turn.is_older_version(edited)] if lane else []
+        if not older:
+            return False
+        replaced = await self._journal.replace(older[0], edited, self._clock.now())
+        log.info("a message that waits was edited", extra={"turn": older[0].id})
+        return replaced
 
     async def _take_in(self, inbound: Inbound, kind: TurnKind) -> bool:
         if not await self._journal.submit(inbound, kind):

@@ -46,9 +46,11 @@ class AcceptKind(StrEnum):
     """A command, answered at once; the answer is in `text` and on its way to the address."""
     ANSWER = "answer"
     """It answered a question that a turn waits for."""
+    REPLACED = "replaced"
+    """An edited message: it took the place of its older version, which still waited."""
     DUPLICATE = "duplicate"
     IGNORED = "ignored"
-    """The sender is nobody here."""
+    """The sender is nobody here, or the message is a new version of one that does not wait any more."""
 
 
 @dataclass(frozen=True, slots=True)

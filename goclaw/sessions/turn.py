@@ -117,7 +117,7 @@ class TurnRun:
         await self._turn.join(
             name,
             inbound,
-            lambda: self._user_message(inbound),
+            self._user_message,
             _USER,
             rows=lambda message: self._user_rows(name, message, inbound),
             kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),

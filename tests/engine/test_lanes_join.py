@@ -25,7 +25,7 @@ def row(text: str) -> Sequence[Bound]:
     return rows_of(UserMessage(text), Origin("s", "m1", "step", 0.0))
 
 
-async def join(turn: Turn, other: Inbound, work: Callable[[], Awaitable[str]], heard: list[str]) -> None:
+async def join(turn: Turn, other: Inbound, work: Callable[[Inbound], Awaitable[str]], heard: list[str]) -> None:
     """Take a message into the turn; what was recorded stands in `heard`."""
 
     def kept(step: Step[str]) -> None:
@@ -43,7 +43,7 @@ def joining(*, when: asyncio.Event, begun: asyncio.Event, past_others: bool = Tr
         await when.wait()
         while waiting := turn.followers(past_others=past_others):
 
-            async def text(of: Inbound = waiting[0]) -> str:
+            async def text(of: Inbound) -> str:
                 return of.text
 
             await join(turn, waiting[0], text, heard)
@@ -105,7 +105,7 @@ async def test_nothing_joins_a_compaction_and_a_compaction_joins_nothing(tmp_pat
 async def test_what_could_not_join_because_of_a_stop_has_a_turn_of_its_own(tmp_path: Path) -> None:
     gate, fetching, heard = asyncio.Event(), asyncio.Event(), list[str]()
 
-    async def never() -> str:
+    async def never(_: Inbound) -> str:
         fetching.set()
         await asyncio.Event().wait()
         return "never"
@@ -176,7 +176,7 @@ async def test_a_stop_while_a_message_is_being_recorded_neither_loses_nor_double
             await asyncio.Event().wait()
         return turn.inbound.text
 
-    async def give() -> str:
+    async def give(_: Inbound) -> str:
         return "2"
 
     house = House(tmp_path, act, around)
