@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from goclaw.clock import Clock
 from goclaw.events import (
     MessageStored,
+    Notice,
     SessionNow,
     StreamRestarted,
     TextStreamed,
@@ -80,6 +81,12 @@ class Bus:
         for subscription in list(self._subscriptions):
             if subscription.session in (None, event.session) and not subscription.offer(event):
                 self._subscriptions.discard(subscription)
+
+    def notice(self, text: str) -> None:
+        """Show a line in every session that somebody watches."""
+        watched = {subscription.session for subscription in self._subscriptions}
+        for session in filter(None, watched):
+            self.publish(Notice(session, text))
 
     def now(self, session: str) -> SessionNow:
         """The turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""

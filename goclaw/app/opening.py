@@ -8,11 +8,12 @@ from functools import partial
 from goclaw import catalog
 from goclaw.access import Access
 from goclaw.agent.prompt import Prompt
+from goclaw.alerts import AlertDesk
 from goclaw.app.environment import open_environment
 from goclaw.app.parts import App, Ground
 from goclaw.app.running import start
 from goclaw.bus import Bus
-from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
+from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Routes
 from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
@@ -61,7 +62,7 @@ async def open_app(
     """
     async with AsyncExitStack() as stack:
         ground = await _open_ground(stack, config, clock or RealClock(), vitals)
-        channels = await _open_channels(stack, config, ground.ports) if with_channels else {}
+        channels = await _open_channels(stack, ground) if with_channels else {}
         app = await _open_engine(stack, ground, channels)
         await start(stack, app)
         yield app
@@ -75,16 +76,19 @@ async def _open_ground(
     database = await stack.enter_async_context(open_database(config.database_path))
     environment = await stack.enter_async_context(open_environment(config, users, clock))
     http = await stack.enter_async_context(open_client())
+    bus = Bus(clock)
     return Ground(
         config=config,
         clock=clock,
         users=users,
         access=Access(users, config),
-        bus=Bus(clock),
+        bus=bus,
         database=database,
         environment=environment,
         ports=ModelPorts(http, environment.blobs.get, clock),
         disk=DiskGauge(config, clock),
+        alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),
+        routes=Routes(),
         vitals=vitals,
     )
 
@@ -124,13 +128,14 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     return App(ground, channels, models, registry, sessions, journal, engine, outbox)
 
 
-async def _open_channels(stack: AsyncExitStack, config: Config, ports: ModelPorts) -> dict[str, Channel]:
+async def _open_channels(stack: AsyncExitStack, ground: Ground) -> dict[str, Channel]:
     """The channels that the configuration wants."""
+    config, ports = ground.config, ground.ports
     channels: dict[str, Channel] = {}
     for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
         part = load(path, ChannelPart)
         if part.enabled(config):
-            outside = ChannelPorts(ports.http, ports.clock, ports.load_image)
+            outside = ChannelPorts(ports.http, ports.clock, ports.load_image, ground.alerts, ground.routes)
             channels[name] = await stack.enter_async_context(part.open(config, outside))
     return channels
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from goclaw.access import Access
+from goclaw.alerts import AlertDesk
 from goclaw.app.environment import Environment
 from goclaw.bus import Bus
-from goclaw.channels.base import Channel
+from goclaw.channels.base import Channel, Routes
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
@@ -34,6 +35,10 @@ class Ground:
     environment: Environment
     ports: ModelPorts
     disk: DiskGauge
+    alerts: AlertDesk
+    """Whoever sees a fault that needs the operator tells it here."""
+    routes: Routes
+    """What the HTTP listener serves beside its own pages."""
     vitals: Callable[[], Mapping[str, str]]
     """What whoever runs the daemon has to add to its status: name and text."""
 

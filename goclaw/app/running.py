@@ -54,6 +54,8 @@ async def start(stack: AsyncExitStack, app: App) -> None:
         )
     )
     stack.push_async_callback(_wind_down, app)
+    alerts = keep_running("alerts", partial(ground.alerts.run, app.outbox, app.channels), ground.clock)
+    await stack.enter_async_context(background(alerts, "alerts"))
     for name, channel in app.channels.items():
         work = keep_running(name, partial(channel.run, gateway), ground.clock)
         await stack.enter_async_context(background(work, f"channel {name}"))

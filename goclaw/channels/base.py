@@ -2,14 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import aiohttp
+from aiohttp import web
 
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.events import Actor, Attachment, Delivery, GatewayPort, Receipt
+from goclaw.events import Actor, Alerts, Attachment, Delivery, GatewayPort, Receipt, Unheard
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,24 @@ class Channel(Protocol):
         ...
 
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What is to be served by the daemon's HTTP listener, which opens only when something is (see `servers.http`).
+
+    Add while the channel opens; a request may come before `Channel.run` does. The listener has checked Host and Origin
+    and bounds header, body and time; who is calling is the handler's to find out, before it reads the body.
+    """
+
+    added: list[tuple[str, str, Handler]] = field(default_factory=list)
+
+    def add(self, method: str, path: str, handler: Handler) -> None:
+        """Serve `path` (as it is, no patterns) with `handler`."""
+        self.added.append((method, path, handler))
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelPorts:
     """What a channel may use of the outside world."""
@@ -69,6 +88,9 @@ class ChannelPorts:
     clock: Clock
     load_blob: Callable[[str], Awaitable[bytes]]
     """Bytes of a blob by its key, for files that go out."""
+    alerts: Alerts = field(default_factory=Unheard)
+    """For faults that only the operator can mend."""
+    routes: Routes = field(default_factory=Routes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from goclaw.config.values import (
+    ChatName,
     Environment,
     Folder,
     Groups,
@@ -62,6 +63,16 @@ class HttpSettings(Section):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
+
+
+class AlertSettings(Section):
+    """Faults that need the operator: they are told to a chat, once each."""
+
+    to: ChatName | None = Field(
+        None,
+        description="Where: `telegram:<chat id>`, or `telegram:<chat id>:<topic>`; not set: the first admin in "
+        "users.json whom the bot can write to.",
+    )
 
 
 class ProviderSettings(Section):
@@ -247,6 +258,7 @@ class Config(Section):
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
+    alerts: AlertSettings = Field(default_factory=AlertSettings, description="Faults that need the operator.")
     queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."

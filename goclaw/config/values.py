@@ -47,6 +47,12 @@ def _check_group(value: int) -> int:
     return value
 
 
+def _check_chat(value: str) -> str:
+    if not re.fullmatch(r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?", value):
+        raise ValueError("should be `telegram:<chat id>`: the number of a person or a group, no name")
+    return value
+
+
 def absolute(value: Path, base: Path = Path()) -> Path:
     """The folder or file that a person means by `value`: `~` is a home, what is relative counts from `base`.
 
@@ -80,6 +86,7 @@ OneOrMore = BeforeValidator(_split)
 
 Names = Annotated[tuple[str, ...], OneOrMore]
 Groups = Annotated[tuple[Annotated[int, AfterValidator(_check_group)], ...], OneOrMore]
+ChatName = Annotated[str, AfterValidator(_check_chat)]
 Url = Annotated[str, AfterValidator(_check_url)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 Folder = Annotated[Path, AfterValidator(absolute)]

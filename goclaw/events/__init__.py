@@ -1,5 +1,6 @@
 """What crosses rooms: who speaks, what comes in, what goes out, what happens during a turn, and the gateway's port."""
 
+from goclaw.events.alerts import Alerts, Unheard
 from goclaw.events.people import LOCAL, Actor, Address, Decision
 from goclaw.events.port import CommandInfo, GatewayPort
 from goclaw.events.questions import ALLOW, DENY, GONE, Question, Todo
@@ -33,6 +34,7 @@ __all__ = [
     "Acceptance",
     "Actor",
     "Address",
+    "Alerts",
     "Attachment",
     "Choice",
     "CommandInfo",
@@ -63,4 +65,5 @@ __all__ = [
     "TurnEvent",
     "TurnFinished",
     "TurnStarted",
+    "Unheard",
 ]

@@ -1,0 +1,193 @@
+"""Faults that only the operator can mend, told to an administrator: each once, whatever goes on failing.
+
+A fault is told again only after it was over and came back, or when a day has passed. What is remembered of that
+outlives restarts. It is no log (whoever sees a fault logs it) and no monitoring: only what a person has to do something
+about belongs here. Parts see `events.Alerts`.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goclaw.access import ADMIN
+from goclaw.bus import Bus
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.config.schema import AlertSettings
+from goclaw.engine.outbox import Outbox
+from goclaw.errors import DeliveryError, StateError
+from goclaw.events import Address, Delivery
+from goclaw.redact import mask, printable
+from goclaw.store.settings import Settings
+from goclaw.users import Users
+
+log = logging.getLogger(__name__)
+
+FACT = "alerts"
+"""What the daemon remembers under this name: when each fault was told, and when it ended."""
+AGAIN_SECONDS = 24 * 3600.0
+"""A fault that lasts is told again after this."""
+SETTLE_SECONDS = 300.0
+"""A fault that comes back this soon after its end is the same one, which comes and goes."""
+GATHER_SECONDS = 60.0
+"""Between two messages: what fails together is told together, and no chat is flooded."""
+REMIND_SECONDS = 3600.0
+"""How often it is looked whether a fault has lasted for so long that it is told again."""
+MOST = 20
+"""Faults that one message names."""
+MOST_OPEN = 500
+"""Faults that are kept; more have one cause, and it is among them."""
+LONGEST = 600
+"""Characters of one fault."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What is remembered of a fault, in epoch seconds."""
+
+    at: float
+    ended: float | None = None
+
+
+class AlertDesk:
+    """Takes faults in at once and tells them from `run`. Implements `events.Alerts`."""
+
+    def __init__(self, settings: AlertSettings, users: Users, bus: Bus, facts: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._users = users
+        self._bus = bus
+        self._facts = facts
+        self._clock = clock
+        self._open: dict[str, str] = {}
+        self._told: dict[str, Told] = {}
+        self._ended_early: dict[str, float] | None = {}
+        """Faults that ended before it was read what an earlier run had told."""
+        self._news = asyncio.Event()
+
+    def tell(self, key: str, text: str) -> None:
+        new = key not in self._open
+        if new and len(self._open) >= MOST_OPEN:
+            return
+        self._open[key] = _fitting(text)
+        if new:
+            self._news.set()
+
+    def clear(self, key: str) -> None:
+        self._open.pop(key, None)
+        if self._ended_early is not None:
+            self._ended_early[key] = self._clock.now()
+        elif (told := self._told.get(key)) and told.ended is None:
+            told.ended = self._clock.now()
+            self._news.set()
+
+    def open(self) -> Mapping[str, str]:
+        """The faults that are there now, as far as this run knows: key and text."""
+        return dict(self._open)
+
+    async def run(self, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
+        """Tell what comes in, until cancelled."""
+        await self._restore()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._remind(), name="reminders of alerts")
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                if due := [key for key in self._open if self._is_due(key)]:
+                    await self._announce(due, outbox, channels)
+                    await self._clock.sleep(GATHER_SECONDS)
+                else:
+                    await self._remember()
+
+    async def _restore(self) -> None:
+        if self._ended_early is None:
+            return  # `run` failed and runs again: what it told already stays told
+        self._told = _read(await self._facts.fact(FACT))
+        for key, ended in self._ended_early.items():
+            if (told := self._told.get(key)) and told.ended is None:
+                told.ended = ended
+        self._ended_early = None
+
+    async def _remind(self) -> None:
+        while True:
+            await self._clock.sleep(REMIND_SECONDS)
+            self._news.set()
+
+    def _is_due(self, key: str) -> bool:
+        """Whether an open fault has to be told; one that came back too soon counts as never ended."""
+        told, now = self._told.get(key), self._clock.now()
+        if told is None or now - told.at >= AGAIN_SECONDS:
+            return True
+        if told.ended is not None and now - told.ended > SETTLE_SECONDS:
+            return True
+        told.ended = None
+        return False
+
+    async def _announce(self, due: Sequence[str], outbox: Outbox, channels: Mapping[str, Channel]) -> None:
+        text = _message([self._open[key] for key in due])
+        for key in due:
+            self._told[key] = Told(self._clock.now())
+        self._bus.notice(text)
+        for address in self._addresses():
+            if address.channel in channels and await self._reach(address, text, outbox, channels[address.channel]):
+                return
+        log.error("no administrator could be told (see `alerts.to`): %s", text)
+        await self._remember()
+
+    def _addresses(self) -> Sequence[Address]:
+        """Where to tell it: the configured chat, else the administrators in the order of users.json."""
+        if self._settings.to:
+            channel, chat, *thread = self._settings.to.split(":")
+            return [Address(channel, chat, thread[0] if thread else None)]
+        # A person's private chat with a bot has the person's own number.
+        found = [user.key.split(":") for user in self._users.all() if ADMIN in user.roles]
+        return [Address("telegram", parts[1]) for parts in found if parts[0] == "telegram" and len(parts) == 2]
+
+    async def _reach(self, address: Address, text: str, outbox: Outbox, channel: Channel) -> bool:
+        """Tell one chat; False when it cannot be reached for good (blocked, never written to the bot)."""
+        delivery = Delivery(f"alert:{uuid.uuid4().hex}", address, text)
+        try:
+            try:
+                await outbox.promise(delivery, self._facts.learning(FACT, self._worth_remembering()))
+            except StateError:
+                # The disk may be the very fault: then it is told without a trace on the disk.
+                await channel.deliver(delivery)
+            else:
+                await outbox.send(delivery)
+        except (DeliveryError, StateError) as error:
+            log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
+            return False
+        return True
+
+    async def _remember(self) -> None:
+        try:
+            await self._facts.learn(FACT, self._worth_remembering())
+        except StateError as error:
+            log.warning("it could not be noted which faults were told: %s", error)
+
+    def _worth_remembering(self) -> dict[str, list[float | None]]:
+        now = self._clock.now()
+        self._told = {
+            key: told
+            for key, told in self._told.items()
+            if now - told.at < AGAIN_SECONDS and (told.ended is None or now - told.ended <= SETTLE_SECONDS)
+        }
+        return {key: [told.at, told.ended] for key, told in self._told.items()}
+
+
+def _read(known: Any) -> dict[str, Told]:
+    return {key: Told(at, ended) for key, (at, ended) in known.items()} if isinstance(known, dict) else {}
+
+
+def _fitting(text: str) -> str:
+    line = " ".join(printable(mask(text)).split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+
+
+def _message(texts: Sequence[str]) -> str:
+    if len(texts) == 1:
+        return f"⚠ GoClaw needs you: {texts[0]}"
+    more = [f"- … and {len(texts) - MOST} more; `goclaw status --json` lists them"] if len(texts) > MOST else []
+    return "\n".join(["⚠ GoClaw needs you:", "", *(f"- {text}" for text in texts[:MOST]), *more])
