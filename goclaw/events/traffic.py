@@ -11,12 +11,15 @@ from goclaw.events.people import Actor, Address
 class Attachment:
     """A file that came with a message, still at the channel until a turn fetches it."""
 
-    kind: Literal["image", "document", "voice"]
+    kind: Literal["image", "document", "voice", "audio"]
+    """`voice` was spoken into the chat; `audio` is a file with sound."""
     ref: str
     """The channel's own handle (Telegram: the file id)."""
     mime: str
     name: str = ""
     size: int | None = None
+    seconds: int = 0
+    """How long a recording is; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from telegram import Bot, BotCommand
-from telegram.error import InvalidToken, TelegramError
+from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts
+from goclaw.channels.telegram.files import limit_of
 from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.health import Health
-from goclaw.channels.telegram.inbound import CHANNEL, MAX_FILE, Me, inbound_of
+from goclaw.channels.telegram.inbound import CHANNEL, Me, inbound_of
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.polling import FIRST_PAUSE, LONGEST_PAUSE, Poller, Updates, in_chat_order
@@ -76,15 +77,16 @@ class TelegramChannel:
         return await self._sender.deliver(delivery)
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        if (attachment.size or 0) > MAX_FILE:
-            raise DeliveryError("the file is larger than 5 MB", permanent=True)
+        limit = limit_of(attachment)
+        if (attachment.size or 0) > limit:
+            raise DeliveryError(f"the file is larger than {limit >> 20} MB", permanent=True)
         try:
             file = await self._bot.get_file(attachment.ref)
-            return await self._request.download(file.file_path or "", MAX_FILE)
+            return await self._request.download(file.file_path or "", limit)
         except Flood as error:
             raise DeliveryError(error.message, retry_after=error.seconds) from error
         except TelegramError as error:
-            permanent = isinstance(error, TooLarge)
+            permanent = isinstance(error, TooLarge | BadRequest)
             raise DeliveryError(f"the file cannot be had: {error.message}", permanent=permanent) from error
 
     def health(self) -> str:

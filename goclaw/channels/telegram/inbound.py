@@ -10,18 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goclaw.events import Actor, Address, Attachment, Inbound
+from goclaw.channels.telegram.files import files_of
+from goclaw.events import Actor, Address, Inbound
 
 log = logging.getLogger(__name__)
 
 CHANNEL = "telegram"
-MAX_FILE = 5 * 1024 * 1024
-"""Bytes of a picture that we take (docs: images up to 5 MB)."""
 MAX_QUOTE = 500
 """Characters of a quoted message that are passed on."""
-IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-UNREADABLE = ("voice", "video_note", "video", "audio", "document", "sticker", "location", "contact", "poll")
-"""Kinds of content that we cannot read yet: the agent is told that they came, so that nobody talks to a wall."""
 
 Json = Mapping[str, Any]
 
@@ -156,28 +152,6 @@ def origin_name(origin: Json) -> str:
     if chat:
         return str(chat.get("title") or chat.get("username") or chat["id"])
     return name_of(origin.get("sender_user", {})) or str(origin.get("sender_user_name") or "somebody")
-
-
-def files_of(message: Json) -> tuple[tuple[Attachment, ...], list[str]]:
-    """Pictures to look at, and a line for everything that cannot be opened."""
-    if sizes := message.get("photo"):
-        fitting = [size for size in sizes if (size_of(size) or 0) <= MAX_FILE]
-        if not fitting:
-            return (), ["[A picture larger than 5 MB came with this; it was not opened.]"]
-        best = max(fitting, key=lambda size: int(size["width"]) * int(size["height"]))
-        return (Attachment("image", str(best["file_id"]), "image/jpeg", size=size_of(best)),), []
-    document: Json = message.get("document", {})
-    if document.get("mime_type") in IMAGES and (size_of(document) or 0) <= MAX_FILE:
-        name = str(document.get("file_name", ""))
-        found = Attachment("image", str(document["file_id"]), document["mime_type"], name, size_of(document))
-        return (found,), []
-    kinds = [kind for kind in UNREADABLE if kind in message]
-    return (), [f"[A {kinds[0].replace('_', ' ')} came with this; it cannot be opened here.]"] if kinds else []
-
-
-def size_of(file: Json) -> int | None:
-    """Bytes, if Telegram says."""
-    return number(file["file_size"]) if "file_size" in file else None
 
 
 def body_of(message: Json) -> tuple[str, Sequence[Json]]:

@@ -3,11 +3,11 @@
 import logging
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from goclaw.channels.telegram.inbound import MAX_FILE
+from goclaw.channels.telegram.files import MAX_FILE, MAX_IMAGE
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, DeliveryError
 from goclaw.events import Attachment
@@ -69,9 +69,11 @@ async def test_its_health_says_when_telegram_last_answered() -> None:
         assert stage.telegram.world.confirmed == [], "not even the first poll has ended"
 
 
-async def fetch(stage: Stage, content: bytes, size: int | None = None) -> bytes:
+async def fetch(
+    stage: Stage, content: bytes, size: int | None = None, kind: Literal["image", "document", "voice"] = "image"
+) -> bytes:
     number = stage.telegram.world.keep_file(content, "x.jpg")["file_id"]
-    return await stage.channel.fetch(Attachment("image", number, "image/jpeg", size=size))
+    return await stage.channel.fetch(Attachment(kind, number, "image/jpeg", size=size))
 
 
 async def test_pictures_are_fetched() -> None:
@@ -80,11 +82,19 @@ async def test_pictures_are_fetched() -> None:
 
 
 @pytest.mark.parametrize("declared", [None, MAX_FILE + 1, 10])
-async def test_a_file_past_five_megabytes_is_refused_whatever_its_size_is_said_to_be(declared: int | None) -> None:
+@pytest.mark.parametrize(("kind", "limit"), [("image", MAX_IMAGE), ("document", MAX_FILE), ("voice", MAX_FILE)])
+async def test_a_file_past_its_limit_is_refused_whatever_its_size_is_said_to_be(
+    kind: Literal["image", "document", "voice"], limit: int, declared: int | None
+) -> None:
     async with open_stage(running=False) as stage:
-        with pytest.raises(DeliveryError, match="5 MB") as caught:
-            await fetch(stage, b"x" * (MAX_FILE + 1), declared)
+        with pytest.raises(DeliveryError, match=rf"{limit >> 20} MB|too big") as caught:
+            await fetch(stage, b"x" * (limit + 1), declared, kind)
         assert caught.value.permanent
+
+
+async def test_a_document_may_be_as_large_as_a_bot_may_download() -> None:
+    async with open_stage(running=False) as stage:
+        assert len(await fetch(stage, b"x" * MAX_FILE, MAX_FILE, "document")) == MAX_FILE
 
 
 async def test_a_file_that_is_gone_is_an_error_in_words() -> None:

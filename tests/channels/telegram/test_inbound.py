@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.inbound import MAX_FILE, Me, inbound_of
-from goclaw.events import Actor, Address, Attachment, Inbound
+from goclaw.channels.telegram.inbound import Me, inbound_of
+from goclaw.events import Actor, Address, Inbound
 from tests.fake_telegram.world import BOT, World
 
 ME = Me(42, "claw_bot")
@@ -109,37 +109,6 @@ async def test_a_user_name_never_makes_an_identity() -> None:
     sender = {"id": 666, "is_bot": False, "first_name": "Ann", "username": "5"}
     inbound = await sent({"from": sender, "text": "hello"})
     assert inbound and inbound.actor.key == "telegram:666"
-
-
-async def test_the_largest_picture_that_fits_is_taken() -> None:
-    sizes = [
-        {"file_id": "s", "file_unique_id": "s", "width": 90, "height": 90, "file_size": 1_000},
-        {"file_id": "m", "file_unique_id": "m", "width": 800, "height": 800, "file_size": MAX_FILE},
-        {"file_id": "l", "file_unique_id": "l", "width": 4000, "height": 4000, "file_size": MAX_FILE + 1},
-    ]
-    inbound = await sent({"photo": sizes})
-    assert inbound and inbound.attachments == (Attachment("image", "m", "image/jpeg", size=MAX_FILE),)
-
-
-async def test_a_picture_sent_as_a_file_is_a_picture() -> None:
-    inbound = await read("look", document=b"png", mime="image/png", file_name="a.png")
-    assert inbound and inbound.attachments == (Attachment("image", "file-1", "image/png", "a.png", 3),)
-
-
-@pytest.mark.parametrize(
-    ("said", "note"),
-    [
-        (
-            {"document": {"file_id": "d", "mime_type": "application/pdf"}},
-            "[A document came with this; it cannot be opened here.]",
-        ),
-        ({"video_note": {"file_id": "v"}}, "[A video note came with this; it cannot be opened here.]"),
-        ({"photo": [{"file_id": "l", "width": 1, "height": 1, "file_size": MAX_FILE + 1}]}, "larger than 5 MB"),
-    ],
-)
-async def test_what_cannot_be_opened_is_mentioned(said: dict[str, Any], note: str) -> None:
-    inbound = await sent(said)
-    assert inbound and note in inbound.text and inbound.attachments == ()
 
 
 async def test_a_quoted_message_comes_along() -> None:
