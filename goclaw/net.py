@@ -4,13 +4,13 @@ With the environment variable `GOCLAW_LOOPBACK_ONLY` set (our tests set it), not
 a test that would call a real model or a real Telegram fails instead.
 """
 
-import ipaddress
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
 
+from goclaw.config.listening import is_loopback as is_loopback  # for whoever reads addresses, here as there
 from goclaw.errors import ConfigError
 
 CONNECT_TIMEOUT = 15.0
@@ -55,13 +55,3 @@ def check_reachable(host: str) -> None:
     """
     if os.environ.get(LOOPBACK_ONLY) and not is_loopback(host):
         raise ConfigError(f"{host} may not be reached: {LOOPBACK_ONLY} is set")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the name or address means this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -15,14 +15,20 @@ from goclaw.config.values import (
     Environment,
     Folder,
     Groups,
+    Host,
+    Hosts,
     Level,
     Mode,
     Names,
     OneOrMore,
+    Origins,
     QueueMode,
     Row,
     Secret,
+    Spec,
     Url,
+    UrlPath,
+    WebhookSecret,
     absolute,
 )
 
@@ -42,27 +48,56 @@ class Section(BaseModel):
         return value
 
 
+class WebhookSettings(Section):
+    """How Telegram calls us, with `telegram.mode: webhook`."""
+
+    url: Url | None = Field(
+        None, description="The public https address, `https://claw.example.org/telegram`, that leads to the listener."
+    )
+    path: UrlPath | None = Field(
+        None, description="Where the listener expects it, if a proxy changes the path; not set: the URL's."
+    )
+    secret: WebhookSecret | None = Field(
+        None,
+        description="What Telegram says with every call; not set: made at the first start and kept in `secrets/`.",
+    )
+
+
 class TelegramSettings(Section):
     """The Telegram channel."""
 
     enabled: bool | None = Field(None, description="On or off; not set: on when there is a token.")
     token: Secret | None = Field(None, description="The bot's token, from @BotFather. Env: TELEGRAM_BOT_TOKEN.")
+    mode: Literal["polling", "webhook"] = Field(
+        "polling", description="Whether we ask Telegram for news (no open port needed), or Telegram calls us."
+    )
+    webhook: WebhookSettings = Field(default_factory=WebhookSettings, description="For `mode: webhook`.")
     base_url: Url = Field(
         "https://api.telegram.org", description="A Bot API server, without `/bot…`: `http://host:port`."
     )
     proxy: Url | None = Field(None, description="HTTP proxy for Telegram only, `http://user:password@host:port`.")
     groups: Groups = Field((), description="Numeric ids of groups where the bot may answer; empty: all.")
     messages_per_second: float = Field(30, gt=0, description="Telegram's limit over all chats.")
-    chat_messages_per_second: float = Field(1, gt=0, description="Telegram's limit per chat, after a burst of 3.")
+    chat_messages_per_second: float = Field(1, gt=0, description="Telegram's limit per chat, after a burst.")
+    burst: int = Field(3, ge=1, description="Messages that a chat takes at once before its rate counts.")
     group_messages_per_minute: float = Field(20, gt=0, description="Telegram's limit per group.")
     poll_seconds: int = Field(25, ge=0, le=50, description="How long one getUpdates waits for news.")
 
 
 class HttpSettings(Section):
-    """The HTTP listener. Checked, but nothing listens yet."""
+    """The HTTP listener: `/healthz`, `/readyz`, and Telegram's webhook."""
 
-    host: str = Field("127.0.0.1", description="Address to listen on.")
+    enabled: bool | None = Field(
+        None, description="On or off; not set: on when something needs it (`telegram.mode: webhook`)."
+    )
+    host: Host = Field(
+        "127.0.0.1", description="Address to listen on; one that others reach needs a credential to be set."
+    )
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
+    hosts: Hosts = Field(
+        (), description="Names by which it may be called, beside localhost and that in `telegram.webhook.url`."
+    )
+    origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
 
 
 class AlertSettings(Section):
@@ -166,6 +201,21 @@ class RetentionSettings(Section):
     )
 
 
+class MediaSettings(Section):
+    """Files that come with messages."""
+
+    ttl: float = Field(
+        600, ge=60, description="Seconds that a picture or file is kept to which no conversation's context refers."
+    )
+    text_characters: int = Field(
+        20_000, ge=0, description="Characters of a text file or a transcript that the model is shown."
+    )
+    transcriber: Spec | None = Field(
+        None, description="Who writes down voice messages: `provider:model`, such as `openai-chat:whisper-1`."
+    )
+    transcriber_seconds: float = Field(120, gt=0, le=600, description="How long a transcript may take.")
+
+
 class ExecSettings(Section):
     """The `exec` tool."""
 
@@ -246,7 +296,7 @@ class Config(Section):
     )
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
-    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener. Without effect yet.")
+    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
     models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
     providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
     compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
@@ -255,6 +305,7 @@ class Config(Section):
         default_factory=RetentionSettings, description="How long conversations are kept."
     )
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
+    media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")

@@ -41,6 +41,12 @@ def _check_secret(value: SecretStr) -> SecretStr:
     return value
 
 
+def _check_spec(value: str) -> str:
+    if not re.fullmatch(r"[^:\s]+:\S+", value):
+        raise ValueError("should be `provider:model`, such as openai-chat:whisper-1")
+    return value
+
+
 def _check_group(value: int) -> int:
     if value >= 0:
         raise ValueError("should be a group's id, which is negative; people belong into users.json")
@@ -50,6 +56,30 @@ def _check_group(value: int) -> int:
 def _check_chat(value: str) -> str:
     if not re.fullmatch(r"telegram:-?[1-9][0-9]{0,19}(:[1-9][0-9]{0,19})?", value):
         raise ValueError("should be `telegram:<chat id>`: the number of a person or a group, no name")
+    return value
+
+
+def _check_host(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}", value):
+        raise ValueError("should be the name or the address of this machine, such as 127.0.0.1")
+    return value
+
+
+def _check_origin(value: str) -> str:
+    if not re.fullmatch(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?", value):
+        raise ValueError("should be the beginning of a page's address: `https://host`, without a path")
+    return value.lower()
+
+
+def _check_path(value: str) -> str:
+    if not re.fullmatch(r"/[A-Za-z0-9._~/-]{0,200}", value):
+        raise ValueError("should be the path of an address: `/` and letters, digits, `-`, `_`, `.`, `~`, `/`")
+    return value
+
+
+def _check_webhook_secret(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
+        raise ValueError("should be 16 to 256 letters, digits, `_` and `-`")
     return value
 
 
@@ -87,8 +117,14 @@ OneOrMore = BeforeValidator(_split)
 Names = Annotated[tuple[str, ...], OneOrMore]
 Groups = Annotated[tuple[Annotated[int, AfterValidator(_check_group)], ...], OneOrMore]
 ChatName = Annotated[str, AfterValidator(_check_chat)]
+Host = Annotated[str, AfterValidator(_check_host)]
+Hosts = Annotated[tuple[Host, ...], OneOrMore]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_check_origin)], ...], OneOrMore]
+UrlPath = Annotated[str, AfterValidator(_check_path)]
 Url = Annotated[str, AfterValidator(_check_url)]
+Spec = Annotated[str, AfterValidator(_check_spec)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
+WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
 Folder = Annotated[Path, AfterValidator(absolute)]
 Environment = Annotated[dict[str, str], AfterValidator(_check_environment)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]

@@ -1,0 +1,87 @@
+"""What the HTTP listener needs of the configuration: whether it opens, for whom, and what may not be opened so.
+
+Whoever gives the listener something new that has to be kept from strangers adds its credential to `credentials`.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from goclaw.config.keys import Loc
+from goclaw.config.schema import Config
+
+PROBES = ("/healthz", "/readyz")
+"""Paths of the listener's own. They tell nothing that needs a credential."""
+TELEGRAM_PORTS = (443, 80, 88, 8443)
+"""Ports that Telegram calls (Bot API, setWebhook)."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the name or address means this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def uses_webhook(config: Config) -> bool:
+    """Whether Telegram is on and calls us."""
+    telegram = config.telegram
+    return telegram.mode == "webhook" and telegram.token is not None and telegram.enabled is not False
+
+
+def listens(config: Config) -> bool:
+    """Whether the listener opens."""
+    return config.http.enabled or (config.http.enabled is None and uses_webhook(config))
+
+
+def credentials(config: Config) -> Iterator[str]:
+    """What callers must know, each in words. The webhook always has its secret, made by the daemon if need be."""
+    if uses_webhook(config):
+        yield "the secret of telegram.webhook"
+
+
+def hosts(config: Config) -> frozenset[str]:
+    """The names by which callers may know the listener, beside this machine's own."""
+    names = {name.lower() for name in config.http.hosts}
+    if uses_webhook(config) and config.telegram.webhook.url:
+        names.add(urlsplit(config.telegram.webhook.url).hostname or "")
+    return frozenset(names)
+
+
+def webhook_path(config: Config) -> str:
+    """Where Telegram's updates come in: `telegram.webhook.path`, else the path of its URL."""
+    webhook = config.telegram.webhook
+    return webhook.path or urlsplit(webhook.url or "").path or "/"
+
+
+def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
+    """Settings of the listener and the webhook that are fine alone but not together."""
+    if config.http.enabled is not False and not is_loopback(config.http.host) and not any(credentials(config)):
+        yield (
+            ("http", "host"),
+            "is not this machine alone, and no credential is set that would keep strangers out; leave it at 127.0.0.1 "
+            "and put a reverse proxy before it",
+        )
+    if uses_webhook(config):
+        yield from _webhook_contradictions(config)
+
+
+def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
+    if config.http.enabled is False:
+        yield ("http", "enabled"), "should be true, or not be set: `telegram.mode: webhook` needs the listener"
+    url = config.telegram.webhook.url
+    if url is None:
+        loc: Loc = ("telegram", "mode")
+        yield loc, "`webhook` needs `telegram.webhook.url`, the https address under which Telegram reaches this machine"
+        return
+    # A Bot API server of one's own calls any address (Bot API, "Using a Local Bot API Server").
+    if config.telegram.base_url == type(config.telegram).model_fields["base_url"].default:
+        parts = urlsplit(url)
+        if parts.scheme != "https" or (parts.port or 443) not in TELEGRAM_PORTS:
+            ports = ", ".join(map(str, TELEGRAM_PORTS))
+            yield ("telegram", "webhook", "url"), f"should begin with https:// and have one of the ports {ports}"
+    if webhook_path(config) in PROBES:
+        yield ("telegram", "webhook", "path"), f"should be none of {', '.join(PROBES)}"
