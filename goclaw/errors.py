@@ -3,12 +3,14 @@
 * GoclawError               its message may be shown to a person
   x ConfigError             the configuration or users.json cannot be used (exit code 78)
   x StateError              the state folder cannot be used: locked, newer schema, inside a workspace
+    + DiskError             its disk does not take or give what it should just now; whoever asked may try again
   x AccessDenied            authorize said no where a person waits for the answer
   x ToolError               a tool failed; the model reads the message and may adapt
     + UnknownTool           no such tool, or not for this actor: one answer for both
     + InvalidInput          arguments that do not fit the tool's schema
     + OutcomeUnknown        the tool was running when GoClaw was killed; it may have taken effect
   x ModelError              the language model did not give a whole answer
+  x TranscriptionError      what was spoken could not be written down
   x DeliveryError           a channel could not hand a message over
   x ChannelError            the service behind a channel refuses us, or cannot be asked, while setup tries it
   x SandboxUnavailable      no containment for exec on this machine
@@ -39,6 +41,25 @@ class ConfigError(GoclawError):
 
 class StateError(GoclawError):
     """The state folder cannot be used; the message says why and what to do."""
+
+
+class DiskFault(StrEnum):
+    """What is the matter with the disk. Its value is the sentence for people who only talk to the agent."""
+
+    FULL = "The disk of the machine that I run on is full"
+    READ_ONLY = "The disk of the machine that I run on cannot be written to"
+    BROKEN = "The disk of the machine that I run on does not work as it should"
+    LOCKED = "Another program on the machine that I run on keeps me from storing anything"
+    DAMAGED = "My database is damaged"
+    GONE = "Somebody took my database away while I was running"
+
+
+class DiskError(StateError):
+    """What should be durable is not. The message is for the operator, `fault` for everybody."""
+
+    def __init__(self, message: str, fault: DiskFault) -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class AccessDenied(GoclawError):
@@ -109,12 +130,16 @@ class ModelError(GoclawError):
         self.partial = partial
 
 
+class TranscriptionError(GoclawError):
+    """What was spoken could not be written down; the message says why, and holds no key."""
+
+
 class DeliveryError(GoclawError):
     """A channel could not hand a message over.
 
     `permanent` means that repeating it is useless (blocked, chat gone); `retry_after` is in seconds;
     `maybe_delivered` means that the message may have arrived all the same (a time-out while sending);
-    `partly` that some of its parts have, and the channel goes on behind them while the daemon lives.
+    `closed` that the whole chat takes nothing any more, so that nothing else needs to be tried there.
     """
 
     def __init__(
@@ -124,13 +149,13 @@ class DeliveryError(GoclawError):
         permanent: bool = False,
         retry_after: float | None = None,
         maybe_delivered: bool = False,
-        partly: bool = False,
+        closed: bool = False,
     ) -> None:
         super().__init__(message)
-        self.permanent = permanent
+        self.permanent = permanent or closed
         self.retry_after = retry_after
         self.maybe_delivered = maybe_delivered
-        self.partly = partly
+        self.closed = closed
 
 
 class ChannelError(GoclawError):

@@ -3,13 +3,16 @@
 All writes go through one connection. What waits while a commit runs is committed together with the next one, so that
 fifty sessions cost one fsync instead of fifty. A transaction that asks to be durable is on disk when it returns
 (`synchronous=FULL`); the others survive kill -9 but not a power cut (`NORMAL`, design: "Durable turns").
+
+While the disk is full, read-only or broken, or the file locked or gone, every write fails with a `DiskError`, and the
+next one is tried again: nothing has to be restarted. Only a damaged file is not written to again (see `recovery`).
 """
 
 import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,8 +22,9 @@ import aiosqlite
 from sqlalchemy import ClauseElement, ColumnElement, Table, bindparam, select
 from sqlalchemy.dialects import sqlite
 
-from goclaw.errors import StateError
-from goclaw.store.migrations import migrate
+from goclaw.errors import DiskError, DiskFault
+from goclaw.store.faults import disk_error, remedy
+from goclaw.store.recovery import Salvage, make_ready, mark_damaged, rescue
 from goclaw.supervise import background
 
 log = logging.getLogger(__name__)
@@ -109,28 +113,77 @@ class _Connection(aiosqlite.Connection):
         return result
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the file is, and which file it was when it was opened."""
+
+    path: Path
+    identity: tuple[int, int]
+
+    @classmethod
+    def of(cls, path: Path) -> "_Place":
+        found = path.stat()
+        return cls(path, (found.st_dev, found.st_ino))
+
+    def check(self) -> None:
+        """SQLite goes on writing to a file that was deleted or replaced, which nobody would ever see again.
+
+        Raises:
+            DiskError: it was.
+        """
+        try:
+            found = self.path.stat()
+        except OSError:
+            what = "was deleted, or its folder is gone"
+        else:
+            if (found.st_dev, found.st_ino) == self.identity:
+                return
+            what = "was replaced by another file"
+        help = remedy(DiskFault.GONE, self.path)
+        raise DiskError(f"{self.path} {what} while GoClaw was running; {help}", DiskFault.GONE)
+
+
 class Database:
     """The open file. Made by `open_database`."""
 
-    def __init__(self, writer: _Connection, reader: _Connection) -> None:
+    def __init__(self, writer: _Connection, reader: _Connection, place: _Place, salvaged: Salvage | None) -> None:
         self._writer = writer
         self._reader = reader
+        self._place = place
         self._waiting: asyncio.Queue[_Transaction] = asyncio.Queue()
+        self.salvaged = salvaged
+        """What could be read of a damaged file in whose place this one was put at this start."""
+        self.trouble: DiskError | None = None
+        """Why the last write failed; None when it did not."""
+        self.watcher: Callable[[DiskError | None], None] | None = None
+        """Told when trouble begins or changes, and (None) when it has ended."""
 
     async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
         """Run the statements as one transaction and return what each did, once it is committed.
 
         Raises:
-            StateError: the disk is full or read-only, the file is locked or damaged. Nothing of it is kept.
-            sqlite3.IntegrityError: a constraint refused it.
+            DiskError: the disk is full or read-only, the file is locked, damaged or gone. Nothing of it is kept.
+            sqlite3.Error: the statements cannot be run, or a constraint refused them.
         """
         done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait(_Transaction(statements, durable, done))
         return await done
 
     async def read(self, statement: Bound) -> list[sqlite3.Row]:
-        """Run one query on what is committed."""
-        return await self._reader.run(lambda connection: connection.execute(statement.sql, statement.values).fetchall())
+        """Run one query on what is committed.
+
+        Raises:
+            DiskError: the file cannot be read.
+        """
+        try:
+            return await self._reader.run(lambda reader: reader.execute(statement.sql, statement.values).fetchall())
+        except sqlite3.DatabaseError as error:
+            if _is_its_own_fault(error):
+                raise
+            trouble = disk_error(error, self._place.path, "read")
+            if trouble.fault is DiskFault.DAMAGED:
+                await self._notice(trouble)
+            raise trouble from error
 
     async def commit_forever(self) -> None:
         """The writer's work; runs beside everything else (see `open_database`)."""
@@ -138,14 +191,55 @@ class Database:
             group = [await self._waiting.get()]
             while len(group) < GROUP_SIZE and not self._waiting.empty():
                 group.append(self._waiting.get_nowait())
-            outcomes = await self._writer.run(partial(_commit, group=group))
+            try:
+                outcomes = await self._commit(group)
+                await self._notice(None)
+            except DiskError as error:
+                outcomes = [DiskError(str(error), error.fault) for _ in group]
+                await self._notice(error)
             for transaction, outcome in zip(group, outcomes, strict=True):
-                if transaction.done.cancelled():
+                if transaction.done.done():
                     continue
                 if isinstance(outcome, Exception):
                     transaction.done.set_exception(outcome)
                 else:
                     transaction.done.set_result(outcome)
+
+    async def _commit(self, group: Sequence[_Transaction]) -> Sequence[list[Result] | Exception]:
+        if self.trouble and self._is_damaged():
+            raise self.trouble
+        try:
+            return await self._writer.run(partial(_commit, group=group, place=self._place))
+        except (sqlite3.Error, OSError) as error:
+            raise disk_error(error, self._place.path, "written") from error
+
+    def _is_damaged(self) -> bool:
+        return self.trouble is not None and self.trouble.fault is DiskFault.DAMAGED
+
+    async def _notice(self, trouble: DiskError | None) -> None:
+        """Log once when trouble begins or changes, and when it has ended; however many writes fail in between."""
+        before = self.trouble
+        if (before and before.fault) == (trouble and trouble.fault) or self._is_damaged():
+            return
+        self.trouble = trouble
+        if trouble is None:
+            log.warning("the database can be written to again")
+        else:
+            log.error("%s", trouble)
+            await self._keep_what_there_is(trouble)
+        if self.watcher:
+            self.watcher(trouble)
+
+    async def _keep_what_there_is(self, trouble: DiskError) -> None:
+        path = self._place.path
+        try:
+            if trouble.fault is DiskFault.DAMAGED:
+                await asyncio.to_thread(mark_damaged, path, str(trouble))
+            elif trouble.fault is DiskFault.GONE:
+                kept = await self._writer.run(partial(rescue, path=path))
+                log.error("what was in %s is kept as %s: `goclaw stop`, then rename it to go on with it", path, kept)
+        except (sqlite3.Error, OSError) as error:
+            log.error("%s", error)
 
     async def rewrite(self) -> bool:
         """Write the file anew and empty its log: nothing that was deleted can be read in them afterwards.
@@ -156,23 +250,32 @@ class Database:
         return await self._writer.run(_rewrite)
 
     async def drain(self) -> None:
-        """Wait until everything handed in so far is committed."""
-        await self.write()
+        """Wait until everything handed in so far is committed, or cannot be."""
+        with suppress(DiskError):
+            await self.write()
 
 
-def _commit(connection: sqlite3.Connection, group: Sequence[_Transaction]) -> list[list[Result] | Exception]:
-    """Commit a group; a transaction that fails is rolled back alone."""
+def _commit(
+    connection: sqlite3.Connection, group: Sequence[_Transaction], place: _Place
+) -> list[list[Result] | Exception]:
+    """Commit a group; a transaction that fails by its own fault is rolled back alone.
+
+    Raises:
+        DiskError: the file is not the one that was opened.
+        sqlite3.Error: nothing of the group is kept.
+    """
     durable = any(transaction.durable for transaction in group)
+    place.check()
     try:
         connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         connection.execute("BEGIN IMMEDIATE")
         outcomes = [_run_one(connection, transaction) for transaction in group]
         connection.execute("COMMIT")
-    except sqlite3.Error as error:
+    finally:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        log.error("the database refused a write: %s", error)
-        return [StateError(f"the database cannot be written: {error}") for _ in group]
+            # Should this fail, too, the next BEGIN does, and comes by here again.
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
     return outcomes
 
 
@@ -197,12 +300,20 @@ def _run_one(connection: sqlite3.Connection, transaction: _Transaction) -> list[
             cursor = connection.execute(statement.sql, statement.values)
             rows = cursor.fetchall() if cursor.description else []
             results.append(Result(cursor.rowcount, cursor.lastrowid or 0, rows))
-    except _ITS_OWN_FAULT as error:
+    except (*_ITS_OWN_FAULT, sqlite3.OperationalError) as error:
+        if not _is_its_own_fault(error):
+            raise
         connection.execute("ROLLBACK TO one")
         connection.execute("RELEASE one")
         return error
     connection.execute("RELEASE one")
     return results
+
+
+def _is_its_own_fault(error: Exception) -> bool:
+    """Whether a statement failed by what it says, and not by the disk."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, _ITS_OWN_FAULT) or code == sqlite3.SQLITE_ERROR
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
@@ -217,16 +328,16 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 @asynccontextmanager
 async def open_database(path: Path) -> AsyncIterator[Database]:
-    """Open (and bring up to date, or make) the database at `path`.
+    """Open (and bring up to date, or make) the database at `path`; a damaged one is set aside first: see `recovery`.
 
     Raises:
-        StateError: it cannot be opened, is damaged, or was written by a newer GoClaw.
+        StateError: it cannot be opened, or was written by a newer GoClaw.
     """
-    await asyncio.to_thread(migrate, path)
+    salvaged = await asyncio.to_thread(make_ready, path)
     writer = _Connection(partial(_connect, path, read_only=False), iter_chunk_size=64)
     reader = _Connection(partial(_connect, path, read_only=True), iter_chunk_size=64)
     async with writer, reader:
-        database = Database(writer, reader)
+        database = Database(writer, reader, _Place.of(path), salvaged)
         async with background(database.commit_forever(), "database writer"):
             try:
                 yield database

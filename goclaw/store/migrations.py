@@ -12,6 +12,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from goclaw.errors import StateError
+from goclaw.store.faults import disk_error
 from goclaw.store.tables import metadata
 
 _TO_2 = """
@@ -44,10 +45,13 @@ def migrate(path: Path, steps: Sequence[str] = STEPS) -> None:
     """Make the file at `path`, or bring it to the newest version, with a backup `<name>.v<old version>.bak` before.
 
     Raises:
-        StateError: the file is damaged, unreadable, or of a newer version than this GoClaw knows.
+        StateError: it is of a newer version than this GoClaw knows, or cannot be changed or read.
     """
     newest = 1 + len(steps)
     try:
+        if not path.exists():
+            _make(path, newest)
+            return
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
             version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -62,11 +66,20 @@ def migrate(path: Path, steps: Sequence[str] = STEPS) -> None:
                 if version:
                     _back_up(connection, path.with_name(f"{path.name}.v{number}.bak"))
                     _step(connection, steps[number - 1], number + 1)
-    except sqlite3.DatabaseError as error:
-        raise StateError(
-            f"{path} cannot be opened: {error}. Move it away and start again, or `goclaw restore` a backup."
-        ) from error
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise StateError(str(disk_error(error, path, "opened"))) from error
     path.chmod(0o600)
+
+
+def _make(path: Path, version: int) -> None:
+    """A new file gets its name when it is whole: one that is empty was not left so by us."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+        fresh.chmod(0o600)
+        _create(connection, version)
+        connection.execute("PRAGMA journal_mode=WAL")
+    fresh.rename(path)
 
 
 def _create(connection: sqlite3.Connection, version: int) -> None:
@@ -81,9 +94,13 @@ def _create(connection: sqlite3.Connection, version: int) -> None:
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
-    with closing(sqlite3.connect(target)) as copy:
+    """A copy that gets its name when it is whole: half of one must not pass for a backup."""
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    with closing(sqlite3.connect(unfinished)) as copy:
+        unfinished.chmod(0o600)
         connection.backup(copy)
-    target.chmod(0o600)
+    unfinished.rename(target)
 
 
 def _step(connection: sqlite3.Connection, script: str, version: int) -> None:

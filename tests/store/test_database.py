@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import bindparam, select
 
-from goclaw.errors import StateError
 from goclaw.store.database import Database, Statement, insert_into, open_database
 from goclaw.store.tables import sessions
 
@@ -73,15 +72,6 @@ async def test_everything_handed_in_is_committed_before_the_file_closes(tmp_path
     await pending
     async with open_database(tmp_path / "a.db") as database:
         assert await keys(database) == ["late"]
-
-
-async def test_a_file_that_is_no_database_is_refused_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "goclaw.db"
-    path.write_bytes(b"this is not a database, it only has its name\n" * 100)
-    with pytest.raises(StateError, match="cannot be opened"):
-        async with open_database(path):
-            pass
-    assert path.read_bytes().startswith(b"this is not")
 
 
 async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
