@@ -30,6 +30,16 @@ async def background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterato
             await task
 
 
+async def ends_within(task: "asyncio.Task[Any]", clock: Clock, seconds: float) -> bool:
+    """Whether a task ends within so many seconds of the clock's time. It goes on if not, and if the caller ends."""
+    timer = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+    return task.done()
+
+
 async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
     """Run until `run` returns; start it again after a growing pause when it fails."""
     pause = FIRST_PAUSE

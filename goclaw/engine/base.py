@@ -154,8 +154,12 @@ class Engine(Protocol):
         """
         ...
 
-    async def cancel(self, session: str) -> bool:
-        """Stop the turn that runs; returns when it has ended and the lane is free. False: none ran."""
+    async def cancel(self, session: str, patience: float | None = None) -> bool:
+        """Stop the turn that runs; returns when it has ended and the lane is free. False: none ran.
+
+        With `patience` it returns after so many seconds though the turn has not ended (`running` tells). The lane is
+        free only when it has, whatever that takes: two turns of one session never overlap.
+        """
         ...
 
     async def signal(self, turn: str, name: str, answer: str) -> bool:

@@ -20,10 +20,16 @@ from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.events import Delivery, Inbound
+from goclaw.health.stacks import task_stacks
+from goclaw.supervise import ends_within
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+CLOSE_SECONDS = (3.0, 1.0, 1.0)
+"""What ends with the daemon is told to so often, and gets so long each time: at the second time it does not wait for
+what ignores it any more (see `health.strays`)."""
 
 Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
 """Words for the user when a handler failed in a way that nobody foresaw."""
@@ -94,15 +100,16 @@ class Lanes:
         await self._resumed.wait()
         return await asyncio.shield(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
 
-    async def cancel(self, session: str) -> bool:
+    async def cancel(self, session: str, patience: float | None = None) -> bool:
         lane = self._lanes.get(session)
         if lane is None or lane.turn is None:
             return False
-        ended, stoppable = lane.ended, lane.running()
-        for turn in stoppable:
-            if lane.stop(turn):
-                await self._journal.mark_stopping(turn.id)
-        await ended.wait()
+        stoppable = lane.running()
+        ending = self._spawn(self._see_stopped(lane, [turn for turn in stoppable if lane.stop(turn)]), "stop")
+        if patience is None:
+            await asyncio.shield(ending)
+        else:
+            await ends_within(ending, self._clock, patience)
         return bool(stoppable)  # not if its answer was being recorded: too late to stop it
 
     async def signal(self, turn: str, name: str, answer: str) -> bool:
@@ -148,10 +155,15 @@ class Lanes:
     async def close(self) -> None:
         """End every lane now; unfinished turns stay in the journal for the next start."""
         self._journal.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = set(self._tasks)
+        for seconds in CLOSE_SECONDS:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                _, tasks = await asyncio.wait(tasks, timeout=seconds)
+        if tasks:
+            names = ", ".join(sorted(task.get_name() for task in tasks))
+            log.error("these do not end and are left: %s", names, extra={"stack": task_stacks(tasks)})
 
     async def _replace(self, edited: Inbound) -> bool:
         lane = self._lanes.get(edited.session)
@@ -161,6 +173,16 @@ class Lanes:
         replaced = await self._journal.replace(older[0], edited, self._clock.now())
         log.info("a message that waits was edited", extra={"turn": older[0].id})
         return replaced
+
+    async def _see_stopped(self, lane: _Lane, told: Sequence[JournaledTurn]) -> None:
+        """Journal that turns were told to end, and wait until what runs has."""
+        ended = lane.ended
+        for turn in told:
+            try:
+                await self._journal.mark_stopping(turn.id)
+            except StateError as error:
+                log.warning("turn %s is being stopped, but that could not be recorded: %s", turn.id, error)
+        await ended.wait()
 
     async def _take_in(self, inbound: Inbound, kind: TurnKind) -> bool:
         if not await self._journal.submit(inbound, kind):

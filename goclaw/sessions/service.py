@@ -121,6 +121,7 @@ class Sessions:
             AsidePorts(checkpoints, ports.clock, self.compactor, self.contexts, ports.flush, ports.models)
         )
         self.questions = ports.questions
+        self.strays = ports.dispatcher.strays
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         self.settings = ports.settings
         self.spending = ports.spending

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeVar
 
 from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
@@ -16,6 +17,7 @@ from structlog.contextvars import bound_contextvars
 from goclaw.access import Access, consent
 from goclaw.errors import LONGEST_NAME, DeliveryError, GoclawError, ToolError, UnknownTool
 from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, ToolFinished, ToolStarted, TurnEvent
+from goclaw.health.strays import Strays
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.redact import mask
 from goclaw.specs import Risk
@@ -24,6 +26,9 @@ from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.registry import Registry
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+ValueT = TypeVar("ValueT")
 
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
@@ -62,9 +67,22 @@ class CallScope:
 
 @dataclass(slots=True)
 class _Watch:
-    """Since when a call runs, monotonic."""
+    """One call while it runs."""
 
     began: float
+    """Monotonic."""
+    over: bool = False
+    """Nobody waits for it any more."""
+
+    def port(self, use: Callable[[ValueT], Awaitable[T]]) -> Callable[[ValueT], Awaitable[T]]:
+        """What the call may use until it is over: a tool that was left behind speaks for no turn."""
+
+        async def used(value: ValueT) -> T:
+            if self.over:
+                raise ToolError("the call was ended")
+            return await use(value)
+
+        return used
 
 
 class Dispatcher:
@@ -72,6 +90,8 @@ class Dispatcher:
 
     def __init__(self, registry: Registry, access: Access, environment: ToolEnvironment) -> None:
         self.registry = registry
+        self.strays = Strays(environment.clock)
+        """Tools that ignore that they were told to end."""
         self._access = access
         self._environment = environment
 
@@ -118,21 +138,23 @@ class Dispatcher:
         if tool is None:
             raise UnknownTool(call.name)
         arguments = validate(tool.arguments, call.input)
-        context = await self._context(call, scope)
+        context = await self._context(call, scope, watch)
         await self._obtain_consent(tool, arguments, call, context, scope)
         await scope.begin()
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         limit = None if tool.own_timeout else self._environment.config.tools.timeout
         try:
             async with asyncio.timeout(limit):
-                return await tool.run(context, **dict(arguments))
+                return await self.strays.run(tool.run(context, **dict(arguments)), f"tool {call.name} of {scope.turn}")
         except TimeoutError:
             after = "" if limit is None else f" after {limit:g} s"
             raise ToolError(f"{call.name} timed out{after}") from None
         except DeliveryError as error:
             raise ToolError(f"not delivered: {error}") from error
+        finally:
+            watch.over = True
 
-    async def _context(self, call: ToolCall, scope: CallScope) -> ToolContext:
+    async def _context(self, call: ToolCall, scope: CallScope, watch: "_Watch") -> ToolContext:
         step, numbers = scope.step or f"tool:{call.id}", count(1)
         return ToolContext(
             actor=scope.actor,
@@ -141,9 +163,9 @@ class Dispatcher:
             address=scope.address,
             environment=self._environment,
             workspace=await self._environment.workspace(scope.actor),
-            deliver=scope.deliver,
-            ask=lambda question: scope.ask(question, f"{step}:{next(numbers)}"),
-            keep_todos=scope.keep_todos,
+            deliver=watch.port(scope.deliver),
+            ask=watch.port(lambda question: scope.ask(question, f"{step}:{next(numbers)}")),
+            keep_todos=watch.port(scope.keep_todos),
             authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
             turn=scope.turn,
             step=step,
