@@ -54,6 +54,10 @@ COMMANDS = {
     "help": "goclaw.commands.help:COMMAND",
 }
 
+TRANSCRIBERS = {
+    "openai": "goclaw.transcribers.openai:TRANSCRIBER",
+}
+
 SANDBOXES = {
     "bubblewrap": "goclaw.sandbox.bubblewrap:SANDBOX",
     "broker": "goclaw.sandbox.broker:SANDBOX",

@@ -1,0 +1,54 @@
+"""The seam between GoClaw and whatever writes down what was spoken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+
+from goclaw.clock import Clock
+from goclaw.config.schema import ProviderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Something that was spoken, or a file with sound."""
+
+    content: bytes
+    mime: str
+    name: str
+    """With an ending that says what it is: servers go by it."""
+
+
+class Transcriber(Protocol):
+    """Writes down what was spoken."""
+
+    @property
+    def spec(self) -> str:
+        """`provider:model`."""
+        ...
+
+    async def transcribe(self, recording: Recording) -> str:
+        """The words; empty when nobody speaks. Tries again by itself what waiting may mend; the caller sets the bound.
+
+        Raises:
+            TranscriptionError: in words, without keys.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriberPorts:
+    """What a transcriber may use of the outside world."""
+
+    http: aiohttp.ClientSession
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriberPart:
+    """A line of the catalogue: how to open a transcriber."""
+
+    name: str
+    open: Callable[[str, ProviderSettings, TranscriberPorts], Transcriber]
+    """From the full spec (`provider:model`). Raises ConfigError when something is missing (a key, an address)."""
