@@ -21,6 +21,7 @@ from goclaw.engine.lanes import open_lanes
 from goclaw.engine.outbox import open_outbox
 from goclaw.events import Actor
 from goclaw.health.disk import DiskGauge
+from goclaw.health.readiness import Probe
 from goclaw.llm.base import ModelPorts
 from goclaw.net import open_client
 from goclaw.plugins import load, third_party
@@ -38,6 +39,8 @@ from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.transcribers.base import TranscriberPorts
+from goclaw.transcribers.open import open_transcriber
 from goclaw.users import open_users
 
 log = logging.getLogger(__name__)
@@ -64,7 +67,7 @@ async def open_app(
         ground = await _open_ground(stack, config, clock or RealClock(), vitals)
         channels = await _open_channels(stack, ground) if with_channels else {}
         app = await _open_engine(stack, ground, channels)
-        await start(stack, app)
+        await start(stack, app, alone=not with_channels)
         yield app
 
 
@@ -122,10 +125,16 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             questions=Questions(questions),
             settings=settings,
             spending=Spending(ground.database),
+            transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
         )
     )
     engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
-    return App(ground, channels, models, registry, sessions, journal, engine, outbox)
+    probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
+    return App(ground, channels, models, registry, sessions, journal, engine, outbox, probe)
+
+
+def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
+    return {name: channel.health() for name, channel in channels.items()}
 
 
 async def _open_channels(stack: AsyncExitStack, ground: Ground) -> dict[str, Channel]:

@@ -14,6 +14,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
 from goclaw.health.disk import DiskGauge
+from goclaw.health.readiness import Probe
 from goclaw.llm.base import ModelPorts
 from goclaw.sessions.models import Models
 from goclaw.sessions.service import Sessions
@@ -55,3 +56,5 @@ class App:
     journal: Journal
     engine: Lanes
     outbox: Outbox
+    probe: Probe
+    """Whether messages are taken now."""

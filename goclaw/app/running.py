@@ -1,22 +1,24 @@
 """The running daemon: what was left is taken up, then the world is let in; it winds down in the opposite order."""
 
-import asyncio
 import logging
 import math
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import partial
 
 from goclaw import catalog
 from goclaw.app.parts import App
+from goclaw.app.standing import details, watch_faults
+from goclaw.app.winding import wind_down
 from goclaw.commands.base import Command, CommandPorts
+from goclaw.config.listening import listens
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.plugins import load, third_party
+from goclaw.servers.http import open_http
 from goclaw.servers.socket import open_socket
 from goclaw.sessions.greeting import greeting
-from goclaw.sessions.status import Details
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.users import tool_warnings
@@ -24,17 +26,16 @@ from goclaw.workspace import Completion
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 10.0
-"""What running turns and deliveries get to end when the daemon is asked to; the rest is taken up at the next start."""
 PRUNE_SECONDS = 24 * 3600.0
 SPILL_SECONDS = 7 * 24 * 3600.0
 """How long a long output can be opened again."""
 
 
-async def start(stack: AsyncExitStack, app: App) -> None:
+async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None:
     """Everything is open: take up what was left, then let the world in. Ends in the opposite order.
 
-    What was left comes first, so that nobody's new message overtakes an old one of the same session.
+    What was left comes first, so that nobody's new message overtakes an old one of the same session. `alone` keeps the
+    HTTP listener closed: for a command that opens the state for a moment.
     """
     ground = app.ground
     known = [*catalog.TOOLS, *third_party("tools")]
@@ -53,7 +54,7 @@ async def start(stack: AsyncExitStack, app: App) -> None:
             greeting=partial(greeting, app.models, ground.config, ground.users, ground.environment.sandbox),
         )
     )
-    stack.push_async_callback(_wind_down, app)
+    stack.push_async_callback(wind_down, app)
     alerts = keep_running("alerts", partial(ground.alerts.run, app.outbox, app.channels), ground.clock)
     await stack.enter_async_context(background(alerts, "alerts"))
     for name, channel in app.channels.items():
@@ -65,6 +66,11 @@ async def start(stack: AsyncExitStack, app: App) -> None:
     aside = keep_running("checkpoints", app.sessions.aside.run, ground.clock)
     await stack.enter_async_context(background(aside, "checkpoints"))
     await stack.enter_async_context(background(_prune(app), "pruning"))
+    faults = keep_running("looking for faults", partial(watch_faults, app), ground.clock)
+    await stack.enter_async_context(background(faults, "looking for faults"))
+    wanted = listens(ground.config) or (ground.routes.added and ground.config.http.enabled is not False)
+    if wanted and not alone:
+        await stack.enter_async_context(open_http(ground.config, ground.routes, app.probe.look))
 
 
 def _gateway(app: App) -> Gateway:
@@ -79,7 +85,7 @@ def _gateway(app: App) -> Gateway:
         engine=app.engine,
         clock=app.ground.clock,
         visible=lambda actor: gateway.commands(actor),
-        details=lambda session: _details(app, session),
+        details=partial(details, app),
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: _rights(app, actor),
         readable=lambda actor: gateway.sessions(actor),
@@ -105,32 +111,10 @@ def _gateway(app: App) -> Gateway:
     return gateway
 
 
-async def _details(app: App, session: str) -> Details:
-    """More for the status of a session."""
-    lines = {name.capitalize(): channel.health() for name, channel in app.channels.items()}
-    lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
-    disk = await app.ground.disk.use()
-    lines |= {"Disk": disk.text(), **app.ground.vitals()}
-    if app.ground.users.problem:
-        lines["Users"] = f"users.json is broken, the last good version is in force: {app.ground.users.problem}"
-    return Details(lines, {"disk": disk.numbers()})
-
-
 def _rights(app: App, actor: Actor) -> str:
     """What an actor may do, in words, for /whoami."""
     tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
     return f"Role: {'admin' if app.ground.access.is_admin(actor) else 'user'}\nTools: {tools}"
-
-
-async def _wind_down(app: App) -> None:
-    """The channels take nothing in any more: let turns and deliveries end for a while."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_SECONDS):
-            await app.engine.idle(but_parked=True)
-    if left := app.engine.busy():
-        log.warning("not finished, taken up at the next start: the turns of %d session(s)", left)
-    if not await app.outbox.flush(GRACE_SECONDS):
-        log.warning("%d deliveries are left for the next start", app.outbox.waiting())
 
 
 async def _prune(app: App) -> None:

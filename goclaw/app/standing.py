@@ -1,0 +1,53 @@
+"""How the daemon stands: for `/status` and `goclaw status`, for `/readyz`, and for the operator's alerts."""
+
+from goclaw.app.parts import App
+from goclaw.config.listening import listens
+from goclaw.sessions.status import Details
+
+LOOK_SECONDS = 30.0
+"""Between two looks for faults that nobody reports by himself."""
+
+
+async def details(app: App, session: str) -> Details:
+    """What the status of a session says beside the session."""
+    ground = app.ground
+    disk, readiness = await ground.disk.use(), await app.probe.look()
+    vitals, alerts = ground.vitals(), ground.alerts.open()
+    lines = {name.capitalize(): line for name, line in readiness.channels.items()}
+    lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
+    lines |= {"Disk": disk.text(), **vitals}
+    if ground.users.problem:
+        lines["Users"] = f"users.json is broken, the last good version is in force: {ground.users.problem}"
+    if listens(ground.config):
+        lines["HTTP"] = f"{ground.config.http.host} port {ground.config.http.port}"
+    if readiness.problems:
+        lines["Not ready"] = "; ".join(readiness.problems)
+    if alerts:
+        # Whoever may ask for the status need not know whom it is about.
+        lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"
+    health = {
+        "ready": readiness.ready,
+        "problems": list(readiness.problems),
+        "channels": dict(readiness.channels),
+        "vitals": dict(vitals),
+        "turns": app.engine.busy(),
+        "deliveries": app.outbox.waiting(),
+        "alerts": dict(alerts),
+    }
+    return Details(lines, {"disk": disk.numbers(), "health": health})
+
+
+async def watch_faults(app: App) -> None:
+    """Report what is seen by looking only: users.json, and the room on the disk."""
+    ground = app.ground
+    while True:
+        if problem := ground.users.problem:
+            ground.alerts.tell("users", f"users.json cannot be used, the last good version is in force: {problem}")
+        else:
+            ground.alerts.clear("users")
+        disk = await ground.disk.use()
+        if disk.warning:
+            ground.alerts.tell("disk", f"the disk: {disk.text()}")
+        else:
+            ground.alerts.clear("disk")
+        await ground.clock.sleep(LOOK_SECONDS)

@@ -1,0 +1,71 @@
+"""Whether the daemon takes messages, for `/readyz`, `/status` and `goclaw status`."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from goclaw.clock import Clock
+from goclaw.errors import StateError
+
+PATIENCE = 2.0
+"""Seconds that a write may take: the database waits longer for a lock, whoever asks does not."""
+KEEP_SECONDS = 5.0
+"""How long an answer is good for, so that nobody who asks all the time makes the disk work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The daemon's state at one moment."""
+
+    problems: tuple[str, ...] = ()
+    """Why messages are not taken now; empty when they are."""
+    channels: Mapping[str, str] = field(default_factory=dict)
+    """How each channel is doing. A service that is away makes the daemon no less ready: others may still write."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a message that comes now is kept and answered."""
+        return not self.problems
+
+    def public(self) -> dict[str, object]:
+        """For whoever asks without saying who: no names of people, chats or machines."""
+        channels = {name: _first_words(line) for name, line in self.channels.items()}
+        return {"ready": self.ready, "problems": list(self.problems), "channels": channels}
+
+
+class Probe:
+    """Looks when asked, by doing: it writes."""
+
+    def __init__(
+        self, write: Callable[[], Awaitable[None]], channels: Callable[[], Mapping[str, str]], clock: Clock
+    ) -> None:
+        self._write = write
+        self._channels = channels
+        self._clock = clock
+        self._problems: tuple[str, ...] = ()
+        self._at: float | None = None
+        self._looking = asyncio.Lock()
+
+    async def look(self) -> Readiness:
+        """How it is now, or was some seconds ago."""
+        async with self._looking:
+            now = self._clock.monotonic()
+            if self._at is None or now - self._at >= KEEP_SECONDS:
+                self._problems, self._at = await self._tried(), now
+        return Readiness(self._problems, self._channels())
+
+    async def _tried(self) -> tuple[str, ...]:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._write()
+        except TimeoutError:
+            return (f"the database did not take a write within {PATIENCE:g} s",)
+        except StateError:
+            return ("the database cannot be written; `goclaw doctor` and the log say why",)
+        return ()
+
+
+def _first_words(line: str) -> str:
+    """What a channel's line begins with: details, which may name somebody, follow a comma or the like."""
+    return re.split(r"[,:;(]", line, maxsplit=1)[0].strip()[:60]
