@@ -6,26 +6,40 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
-from goclaw.app import open_app
+from goclaw.app import GRACE_SECONDS, open_app
 from goclaw.cli.process import is_in_background
 from goclaw.cli.started import Started, remember
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
+from goclaw.health.stacks import thread_stacks
 from goclaw.health.vitals import open_vitals
 from goclaw.logs import open_logs
+
+LONGEST_END = 2 * GRACE_SECONDS + 5.0
+"""Seconds from the signal until the process is gone for sure; less than a service manager and `goclaw stop` wait."""
+THREAD_SECONDS = 2.0
+"""What a thread that still works gets when everything else has ended and is on disk."""
 
 
 def run_daemon(work: Coroutine[Any, Any, None]) -> None:
     """Run the daemon's own loop: uvloop where there is one."""
     # Should the interpreter itself break, or a service manager's watchdog send SIGABRT: every thread's last place.
     faulthandler.enable()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    code = 1
+    try:
         runner.run(work)
+        code = 0
+    finally:
+        # A tool's thread that hangs cannot be ended; Python would wait for it for ever.
+        with _gone_after(THREAD_SECONDS, code, "threads still work"):
+            runner.close()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -69,18 +83,46 @@ async def _serve(config: Config, told: Started | None) -> None:
 
 @asynccontextmanager
 async def _stop_signals() -> AsyncIterator[asyncio.Event]:
+    """The event that the first signal sets. The second one ends the process, as does an end that takes too long."""
     stopping = asyncio.Event()
+    # Counted from the first signal, also while the daemon still starts.
+    last = _last_resort(LONGEST_END, 1, "something hangs while the daemon ends")
 
-    def stop() -> None:
+    def stop(number: int) -> None:
         if stopping.is_set():
-            os._exit(1)
+            os._exit(128 + number)
         stopping.set()
+        last.start()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, stop, number)
     try:
         yield stopping
     finally:
+        last.cancel()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def _gone_after(seconds: float, code: int, reason: str) -> Iterator[None]:
+    """End the process if the block takes longer."""
+    last = _last_resort(seconds, code, reason)
+    last.start()
+    try:
+        yield
+    finally:
+        last.cancel()
+
+
+def _last_resort(seconds: float, code: int, reason: str) -> threading.Timer:
+    """Ends the process from a thread of its own, where no event loop has to answer; says why and where all stood."""
+
+    def end() -> None:
+        print(f"GoClaw ends without waiting any longer: {reason}.\n{thread_stacks()}", file=sys.stderr, flush=True)
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    return timer

@@ -1,7 +1,8 @@
 """The embedded engine: one lane per session, in order, durable.
 
 A lane is a task that lives while its session has work. `/stop` cancels the turn inside the lane, never the lane. What
-a handler lets escape becomes one log entry and one sentence to the user, and the lane goes on.
+a handler lets escape becomes one log entry and one sentence to the user, and the lane goes on. Only what the disk
+refuses holds a lane up: that is tried again until it is recorded, and what was done already is not done again.
 """
 
 import asyncio
@@ -35,11 +36,21 @@ Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
 """Words for the user when a handler failed in a way that nobody foresaw."""
 
 
+Delayed = Callable[[JournaledTurn, StateError], Awaitable[None]]
+"""Told when a turn has to wait for the disk, at every try."""
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 10.0
+"""Seconds between two tries to record a turn, doubled each time up to this: people wait for it to go on."""
+
+
 class _Lane:
     def __init__(self) -> None:
         self.waiting: deque[JournaledTurn] = deque()
         self.turn: JournaledTurn | None = None
-        self.work: asyncio.Task[Sequence[Delivery]] | None = None
+        self.work: asyncio.Task[Any] | None = None
+        self.delayed = False
+        """It waits for the disk."""
         self.ended = asyncio.Event()
         """Set when the turn that runs has ended, its journal included."""
 
@@ -69,15 +80,19 @@ class _Lane:
 class Lanes:
     """Implements `engine.base.Engine`. Made by `open_lanes`."""
 
-    def __init__(self, journal: Journal, outbox: Outbox, handler: Handler, failed: Failed, clock: Clock) -> None:
+    def __init__(
+        self, journal: Journal, outbox: Outbox, handler: Handler, failed: Failed, clock: Clock, delayed: Delayed
+    ) -> None:
         self._journal = journal
         self._outbox = outbox
         self._handler = handler
         self._failed = failed
+        self._delayed = delayed
         self._clock = clock
         self._lanes: dict[str, _Lane] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resumed = asyncio.Event()
+        self._ending = False
 
     async def resume(self, channels: Container[str]) -> int:
         """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before.
@@ -142,15 +157,19 @@ class Lanes:
         return len(self._lanes)
 
     async def idle(self, *, but_parked: bool = False) -> None:
-        """Wait until no lane has work; with `but_parked` not for turns that wait for a person, who may take days."""
+        """Wait until no lane has work; with `but_parked` not for turns that wait for a person or for the disk."""
         parked = {
             _name(session)
             for session, lane in self._lanes.items()
-            if but_parked and lane.turn and self._journal.is_parked(lane.turn.id)
+            if but_parked and lane.turn and (lane.delayed or self._journal.is_parked(lane.turn.id))
         }
         tasks = {task for task in self._tasks if task.get_name() not in parked}
         if tasks:
             await asyncio.wait(tasks)
+
+    def begin_no_more(self) -> None:
+        """The daemon winds down: what runs may end, what waits or comes in is journaled for the next start."""
+        self._ending = True
 
     async def close(self) -> None:
         """End every lane now; unfinished turns stay in the journal for the next start."""
@@ -228,7 +247,7 @@ class Lanes:
 
     async def _drain(self, session: str, lane: _Lane) -> None:
         try:
-            while lane.waiting:
+            while lane.waiting and not self._ending:
                 turn = lane.waiting.popleft()
                 # Every line that is logged on the turn's way names it: see `logs`.
                 with bound_contextvars(turn=turn.id, session=session):
@@ -241,21 +260,51 @@ class Lanes:
         lane.ended = asyncio.Event()
         lane.turn = turn
         try:
-            deliveries = await self._result(lane, turn)
-            if deliveries is None and turn.silent:
-                deliveries = await self._result(lane, turn)  # stopped before it had said anything: its words are kept
-            deliveries = deliveries or ()
-            await self._journal.end(turn.id, self._clock.now(), [self._outbox.row(item) for item in deliveries])
-            self._outbox.take(deliveries)
+            await self._until_recorded(lane, turn)
         except Exception:
-            # Most likely nothing can be written: the turn stays open in the journal, for the next start.
-            log.exception("the turn could not be recorded; it is taken up at the next start")
+            log.exception("the turn could not be ended; it is taken up at the next start")
         finally:
             lane.turn = lane.work = None
             lane.ended.set()
 
+    async def _until_recorded(self, lane: _Lane, turn: JournaledTurn) -> None:
+        """Do a turn and record its end, as often as it takes."""
+        deliveries: Sequence[Delivery] | None = None
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                if deliveries is None:
+                    deliveries = await self._deliveries(lane, turn)
+                await self._journal.end(turn.id, self._clock.now(), [self._outbox.row(item) for item in deliveries])
+                self._outbox.take(deliveries)
+                return
+            except StateError as error:
+                log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
+                await self._delayed(turn, error)
+            await self._rest(lane, turn, pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _deliveries(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery]:
+        if turn.tried:
+            await turn.read_again()
+        turn.tried = True
+        deliveries = await self._result(lane, turn)
+        if deliveries is None and turn.silent:
+            deliveries = await self._result(lane, turn)  # stopped before it had said anything: its words are kept
+        return deliveries or ()
+
+    async def _rest(self, lane: _Lane, turn: JournaledTurn, seconds: float) -> None:
+        """Wait for the disk; /stop cuts that short."""
+        lane.work, lane.delayed = asyncio.create_task(self._clock.sleep(seconds), name=f"rest {turn.id}"), True
+        try:
+            await asyncio.wait({lane.work})
+        finally:
+            lane.work.cancel()
+            lane.delayed = False
+
     async def _result(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery] | None:
         """What the handler wants to be delivered; None when it was cut by /stop."""
+        work: asyncio.Task[Sequence[Delivery]]
         work = lane.work = asyncio.create_task(self._outcome(turn), name=f"turn {turn.id}")
         try:
             return await work
@@ -276,6 +325,10 @@ class Lanes:
             return await self._failed(turn, error)
 
 
+async def _nobody_told(turn: JournaledTurn, error: StateError) -> None:
+    """Nobody needs to know that a turn waits."""
+
+
 def _name(session: str) -> str:
     """The name of a lane's task."""
     return f"lane {session}"
@@ -288,10 +341,15 @@ def _being_cancelled() -> bool:
 
 @asynccontextmanager
 async def open_lanes(
-    journal: Journal, outbox: Outbox, handler: Handler, failed: Failed, clock: Clock
+    journal: Journal,
+    outbox: Outbox,
+    handler: Handler,
+    failed: Failed,
+    clock: Clock,
+    delayed: Delayed = _nobody_told,
 ) -> AsyncIterator[Lanes]:
     """The engine, for as long as the block lasts. Call `resume` when everything that turns need is open."""
-    lanes = Lanes(journal, outbox, handler, failed, clock)
+    lanes = Lanes(journal, outbox, handler, failed, clock, delayed)
     try:
         yield lanes
     finally:
