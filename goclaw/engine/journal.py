@@ -82,7 +82,11 @@ class JournaledTurn:
     """This run of the daemon has recorded none of its steps."""
     settling: bool = False
     """Another turn is recording that it took this message in."""
+    tried: bool = False
+    """This run of the daemon has begun it."""
     _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    _unrecorded: dict[str, Any] = field(default_factory=dict)
+    """What steps yielded that the disk then refused: they are not run again."""
 
     @property
     def begun(self) -> bool:
@@ -109,14 +113,18 @@ class JournaledTurn:
             step = Step(codec.from_json(output), replayed=True)
             kept(step)
             return step
-        if state == "intent" and unknown is not None:
+        if name in self._unrecorded:
+            value = self._unrecorded[name]
+        elif state == "intent" and unknown is not None:
             log.warning("turn %s: %s was cut by a restart; its outcome is unknown", self.id, name)
             value = unknown()
         else:
             value = await run()
+        self._unrecorded[name] = value
 
         async def record() -> Step[T]:
             step = Step(value, await self._journal.record(self.id, name, codec.to_json(value), rows(value)))
+            self._unrecorded.pop(name, None)
             self.silent = False
             kept(step)
             return step
@@ -175,6 +183,10 @@ class JournaledTurn:
 
     def _may_join(self, other: "JournaledTurn") -> bool:
         return other.untouched and self.kind == "message" and continues(other.inbound, self.inbound)
+
+    async def read_again(self) -> None:
+        """See what is on disk of it, before it is run once more."""
+        self._recorded = await self._journal.steps(self.id)
 
     async def intend(self, name: str) -> None:
         await self._journal.record_intent(self.id, name)
@@ -244,7 +256,7 @@ class Journal:
                 resumed=True,
                 _journal=self,
                 interrupts=row["state"] == "next",
-                _recorded=await self._steps(row["id"]),
+                _recorded=await self.steps(row["id"]),
             )
             for row in await self._database.read(_OPEN())
         ]
@@ -328,7 +340,8 @@ class Journal:
         """Forget the ids of messages that nobody can redeliver any more."""
         await self._database.write(_PRUNE(before=now - KEEP_SECONDS))
 
-    async def _steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
+    async def steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
+        """State and output of what a turn has recorded."""
         rows = await self._database.read(_STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
 

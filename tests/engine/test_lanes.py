@@ -8,7 +8,6 @@ import pytest
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.engine.lanes import Lanes
-from goclaw.errors import StateError
 from goclaw.events import Actor, Address, Inbound
 from tests.engine.house import EVERYWHERE, House, inbound
 
@@ -108,24 +107,6 @@ async def test_even_a_failure_without_words_leaves_the_lane_open(tmp_path: Path)
         gate.set()
         await lanes.idle()
     assert house.texts() == ["2"]
-
-
-async def test_a_turn_that_cannot_be_recorded_is_taken_up_at_the_next_start(tmp_path: Path) -> None:
-    full = True
-
-    async def act(turn: Turn) -> str:
-        if full:
-            raise StateError("the disk is full")
-        return turn.inbound.text
-
-    house = House(tmp_path, act)
-    async with house.open() as lanes:
-        await lanes.submit(inbound(1))
-        await lanes.idle()
-    full = False
-    async with house.open() as lanes:
-        await lanes.idle()
-    assert house.texts() == ["1"]
 
 
 @pytest.mark.promise("P-order")

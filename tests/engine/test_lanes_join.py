@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from sqlalchemy import select
 
 from goclaw.codec import Codec
 from goclaw.engine.base import Step, Turn
-from goclaw.errors import StateError
 from goclaw.events import Inbound
 from goclaw.messages import UserMessage
 from goclaw.store.database import Bound, Database, Statement
@@ -128,7 +128,7 @@ async def test_what_could_not_join_because_of_a_stop_has_a_turn_of_its_own(tmp_p
 
 
 async def test_what_has_begun_joins_nothing(tmp_path: Path) -> None:
-    """Both turns have begun when the disk was full for the end of the first one, and the daemon ended in the second."""
+    """Both turns have begun: the first one failed without words, and the daemon ended in the second."""
     hanging, followers = asyncio.Event(), list[Sequence[Inbound]]()
 
     async def give() -> str:
@@ -137,7 +137,7 @@ async def test_what_has_begun_joins_nothing(tmp_path: Path) -> None:
     async def cut(turn: Turn) -> str:
         await turn.step("one", give, TEXT)
         if turn.id == "m1":
-            raise StateError("the disk is full")
+            raise ValueError("a bug")
         hanging.set()
         await asyncio.Event().wait()
         return "never"
@@ -148,7 +148,7 @@ async def test_what_has_begun_joins_nothing(tmp_path: Path) -> None:
 
     house = House(tmp_path, cut)
     async with house.open() as lanes:
-        await lanes.submit(inbound(1))
+        await lanes.submit(replace(inbound(1), text="worst"))
         await lanes.submit(inbound(2))
         await hanging.wait()
     house.act = act
@@ -156,7 +156,7 @@ async def test_what_has_begun_joins_nothing(tmp_path: Path) -> None:
         await lanes.submit(inbound(3))
         await lanes.idle()
     assert followers == [[], [inbound(3)], []]
-    assert house.texts() == ["1", "2", "3"]
+    assert house.texts() == ["worst", "2", "3"]
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["recorded", "refused"])
