@@ -1,11 +1,12 @@
 """Events from turns to whoever watches: terminals, pages, a channel's live view.
 
 Only rows of the transcript are kept for ever (`MessageStored`); everything else is gone once it was shown. A client
-that comes late reads the rows and the current partial answer, then listens.
+that comes late reads the rows and the current partial answer, then listens. For a client that was cut off, what it has
+not acknowledged is kept for a while: it goes on where it was (`past`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.past import NOWHERE, Numbered, Past, Position
 
 BACKLOG = 10_000
 """Events that may wait for one subscriber. One that lags further behind is cut off and reads the rows anew."""
@@ -29,19 +31,43 @@ BACKLOG = 10_000
 class _Subscription:
     def __init__(self, session: str | None) -> None:
         self.session = session
-        self._events: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
+        self._events: asyncio.Queue[Numbered | None] = asyncio.Queue()
 
-    def offer(self, event: TurnEvent) -> bool:
+    def offer(self, numbered: Numbered) -> bool:
         """Hand an event over. False: the subscriber lags too far behind and is cut off."""
         if self._events.qsize() >= BACKLOG:
-            self._events.put_nowait(None)
+            self.end()
             return False
-        self._events.put_nowait(event)
+        self._events.put_nowait(numbered)
         return True
 
+    def end(self) -> None:
+        """No more events; those that wait are still handed out."""
+        self._events.put_nowait(None)
+
     async def events(self) -> AsyncIterator[TurnEvent]:
-        while (event := await self._events.get()) is not None:
+        async for _, event in self.numbered(()):
             yield event
+
+    async def numbered(self, missed: Sequence[Numbered]) -> AsyncIterator[Numbered]:
+        for numbered in missed:
+            yield numbered
+        while (following := await self._events.get()) is not None:
+            yield following
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Following:
+    """A client's view of a session's events. Made by `Bus.follow`."""
+
+    position: Position
+    """After which event `events` begin; `NOWHERE` for a client without a name, whose events have no numbers."""
+    goes_on: bool
+    """Whether that is where the client was before: it has missed nothing then."""
+    events: AsyncIterator[Numbered]
+    """Ends when the client lags too far behind."""
+    end: Callable[[], None]
+    """No more events; those that wait are still handed out."""
 
 
 @dataclass(slots=True)
@@ -74,12 +100,16 @@ class Bus:
         self._clock = clock
         self._subscriptions: set[_Subscription] = set()
         self._views: dict[str, _View] = {}
+        self._pasts: dict[str, Past] = {}
+        """Of sessions that a client with a name follows, or did until lately."""
 
     def publish(self, event: TurnEvent) -> None:
         """Hand an event to everyone who watches its session."""
         self._keep(event)
+        past = self._pasts.get(event.session)
+        numbered = past.add(event) if past else Numbered(0, event)
         for subscription in list(self._subscriptions):
-            if subscription.session in (None, event.session) and not subscription.offer(event):
+            if subscription.session in (None, event.session) and not subscription.offer(numbered):
                 self._subscriptions.discard(subscription)
 
     def notice(self, text: str) -> None:
@@ -103,10 +133,44 @@ class Bus:
         finally:
             self._subscriptions.discard(subscription)
 
+    @asynccontextmanager
+    async def follow(self, session: str, client: str = "", position: Position = NOWHERE) -> AsyncIterator[Following]:
+        """Events of a session for a client that may be cut off and come back.
+
+        Args:
+            client: the client's own name, the same after every break; empty: it will not go on where it was.
+            position: where it is in the events, if it knows.
+        """
+        self._forget_pasts()
+        subscription = _Subscription(session)
+        past = self._pasts.setdefault(session, Past(self._clock)) if client else None
+        missed = past.since(position) if past else None
+        begins = position if missed is not None else past.end if past else NOWHERE
+        visit = past.enter(client, begins) if past else 0
+        self._subscriptions.add(subscription)
+        try:
+            yield Following(begins, missed is not None, subscription.numbered(missed or ()), subscription.end)
+        finally:
+            self._subscriptions.discard(subscription)
+            if past:
+                past.leave(client, visit)
+
+    def acknowledge(self, session: str, client: str, number: int) -> None:
+        """`client` has shown everything up to event `number` of the session."""
+        if past := self._pasts.get(session):
+            past.acknowledge(client, number)
+
+    def _forget_pasts(self) -> None:
+        """Give up what is kept for clients that do not come back."""
+        for session, past in list(self._pasts.items()):
+            if past.is_over():
+                del self._pasts[session]
+
     def _keep(self, event: TurnEvent) -> None:
         match event:
             case TurnStarted():
                 self._views[event.session] = _View(event.turn, self._clock.now())
+                self._forget_pasts()
             case TurnFinished():
                 self._views.pop(event.session, None)
             case TextStreamed() | ThinkingStreamed() | MessageStored() | StreamRestarted():

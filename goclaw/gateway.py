@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from goclaw.access import Access
-from goclaw.bus import Bus
+from goclaw.bus import Bus, Following
 from goclaw.clock import Clock
 from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.config.schema import LimitSettings
@@ -37,6 +37,7 @@ from goclaw.events import (
     TranscriptRow,
     TurnEvent,
 )
+from goclaw.past import Position
 from goclaw.sessions.questions import chosen
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
@@ -120,6 +121,14 @@ class Gateway:
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self._ports.bus.subscribe(session)
+
+    def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
+        """The same for one client that may be cut off and come back (`Bus.follow`)."""
+        return self._ports.bus.follow(session, client, position)
+
+    def acknowledge(self, session: str, client: str, number: int) -> None:
+        """`client` has shown everything up to event `number` of the session."""
+        self._ports.bus.acknowledge(session, client, number)
 
     async def history(
         self, session: str, after: int = 0, limit: int = 200, before: int | None = None

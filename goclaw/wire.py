@@ -2,13 +2,16 @@
 
 A client attaches to one session, gets what it missed and the answer that is being written, and then every event of the
 session. It may send messages; each has an id of the client's own, so that one sent again after a break is not taken
-twice.
+twice. Events are numbered (`past`): a client that comes back says which it has, and gets the others.
+
+Client and daemon may be of different versions. What one does not know of the other's frames and fields it passes over;
+new fields have defaults that mean what was meant before them.
 """
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from goclaw.codec import Codec
 from goclaw.events import (
@@ -35,6 +38,11 @@ from goclaw.events import (
 )
 
 PATH = "/ws"
+PROTOCOL = 1
+"""What is spoken here; 0: whoever is older than this number.
+
+1: events are numbered, `Ack`; a client that was cut off goes on where it was.
+"""
 MAX_FRAME = 4 << 20
 """Bytes of one frame: a pasted log fits, a flood does not."""
 
@@ -55,7 +63,21 @@ class Attach:
     session: Annotated[str, Field(max_length=LONGEST_NAME)]
     after: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
     limit: Annotated[int, Field(ge=0, le=MOST_ROWS)] = 50
+    protocol: Annotated[int, Field(ge=0)] = 0
+    client: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    """A name that no other client has, the same after every break; empty: this one will not come back."""
+    epoch: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    """With `seen`: the last event that the client has, of an earlier connection."""
+    seen: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
     type: Literal["attach"] = "attach"
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Everything up to this event is on the client's screen: it need not be kept for it. Not answered."""
+
+    seen: Annotated[int, Field(ge=0, le=LAST_ROW)]
+    type: Literal["ack"] = "ack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +146,7 @@ class AskOutline:
     type: Literal["ask_outline"] = "ask_outline"
 
 
-ClientFrame = Attach | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles | AskRows | AskOutline
+ClientFrame = Attach | Ack | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles | AskRows | AskOutline
 
 # From the daemon
 
@@ -141,6 +163,13 @@ class Attached:
     """Which model answers, what is missing, and what adds it: at most four lines."""
     anew: bool = False
     """The row that the client has last is gone (`/forget`, retention): what it shows is, too."""
+    protocol: int = 0
+    epoch: str = ""
+    """Which count of events; empty: they are not numbered."""
+    seen: int = 0
+    """After which event of it this connection begins: `history` and `now` hold everything up to there."""
+    goes_on: bool = False
+    """The client has missed nothing but what follows as events: there is no history, and `now` is of no concern."""
     type: Literal["attached"] = "attached"
 
 
@@ -209,6 +238,8 @@ class Happened:
 
     name: str
     event: dict[str, Any] = field(default_factory=dict)
+    number: int = 0
+    """The event's number in the epoch of the connection; 0: none. Texts that were joined have their last one's."""
     type: Literal["happened"] = "happened"
 
 
@@ -247,14 +278,31 @@ _EVENTS: dict[str, Codec[Any]] = {
 }
 
 
-def happened(event: TurnEvent) -> Happened:
+def happened(event: TurnEvent, number: int = 0) -> Happened:
     """An event as a frame."""
     name = type(event).__name__
-    return Happened(name, _EVENTS[name].to_data(event))
+    return Happened(name, _EVENTS[name].to_data(event), number)
 
 
 def event_of(frame: Happened) -> TurnEvent | None:
-    """The event in a frame; None for a kind that only a newer daemon knows."""
+    """The event in a frame; None for one that a daemon of another version means otherwise, or that only it knows."""
     adapter = _EVENTS.get(frame.name)
-    event: TurnEvent | None = adapter.from_data(frame.event) if adapter else None
+    try:
+        event: TurnEvent | None = adapter.from_data(frame.event) if adapter else None
+    except ValidationError:
+        return None
     return event
+
+
+def frame_of(text: str) -> ServerFrame | None:
+    """A daemon's frame; None for a kind that only a newer daemon knows.
+
+    Raises:
+        ValidationError: it is of a kind that is known, and cannot be read all the same.
+    """
+    try:
+        return SERVER_FRAME.from_json(text)
+    except ValidationError as error:
+        if error.errors(include_url=False)[0]["type"] == "union_tag_invalid":
+            return None
+        raise

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from goclaw import bus as bus_module
-from goclaw.bus import Bus
+from goclaw.bus import Bus, Following
 from goclaw.clock import SteppedClock
 from goclaw.events import (
     Address,
@@ -20,6 +20,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.messages import AssistantMessage
+from goclaw.past import AWAY_SECONDS, NOWHERE, Numbered, Position
 
 
 def text(words: str, session: str = "s") -> TextStreamed:
@@ -61,6 +62,64 @@ async def test_who_lags_too_far_behind_is_cut_off_and_the_others_are_not(monkeyp
             bus.publish(text(str(number)))
             assert await take(quick, 1) == [text(str(number))]
         assert [event async for event in slow] == [text("0"), text("1"), text("2")]
+
+
+async def follow(bus: Bus, client: str, position: Position, count: int) -> tuple[Following, list[Numbered]]:
+    """The first events for a client that comes, and goes again."""
+    async with asyncio.timeout(10), bus.follow("s", client, position) as following:
+        return following, [await anext(following.events) for _ in range(count)]
+
+
+async def test_a_client_that_was_away_goes_on_where_it_was() -> None:
+    bus = Bus(SteppedClock())
+    first, _ = await follow(bus, "me", NOWHERE, 0)
+    assert not first.goes_on and first.position.epoch and first.position.number == 0
+    for word in ("one", "two", "three"):
+        bus.publish(text(word))
+    bus.publish(text("elsewhere", "other"))
+    back, events = await follow(bus, "me", Position(first.position.epoch, 1), 2)
+    assert back.goes_on and events == [(2, text("two")), (3, text("three"))]
+    async with bus.follow("s", "me", Position(first.position.epoch, 2)) as again:
+        bus.publish(text("four"))
+        async with asyncio.timeout(10):
+            assert [await anext(again.events) for _ in range(2)] == [(3, text("three")), (4, text("four"))]
+
+
+@pytest.mark.parametrize("position", [NOWHERE, Position("of another run", 2), Position("", 2)])
+async def test_who_was_elsewhere_begins_at_the_end(position: Position) -> None:
+    bus = Bus(SteppedClock())
+    await follow(bus, "somebody", NOWHERE, 0)
+    bus.publish(text("one"))
+    following, _ = await follow(bus, "me", position, 0)
+    assert not following.goes_on and following.position.number == 1
+
+
+async def test_who_tells_no_name_is_not_waited_for() -> None:
+    bus = Bus(SteppedClock())
+    async with asyncio.timeout(10), bus.follow("s") as following:
+        bus.publish(text("one"))
+        assert not following.goes_on and following.position == NOWHERE
+        assert await anext(following.events) == (0, text("one"))
+    assert not bus._pasts
+
+
+async def test_what_is_kept_for_a_client_goes_when_it_stays_away() -> None:
+    bus = Bus(clock := SteppedClock())
+    first, _ = await follow(bus, "me", NOWHERE, 0)
+    bus.publish(text("one"))
+    clock.advance(AWAY_SECONDS + 1)
+    bus.publish(TurnStarted("u", "other", Address("local", "other")))
+    assert not bus._pasts
+    back, _ = await follow(bus, "me", first.position, 0)
+    assert not back.goes_on
+
+
+async def test_an_ended_subscription_hands_out_what_waits() -> None:
+    bus = Bus(SteppedClock())
+    async with asyncio.timeout(10), bus.follow("s", "me") as following:
+        bus.publish(text("one"))
+        following.end()
+        assert [event async for _, event in following.events] == [text("one")]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from goclaw.wire import (
     CLIENT_FRAME,
     SERVER_FRAME,
     Accepted,
+    Ack,
     AskFiles,
     AskOlder,
     AskOutline,
@@ -57,6 +58,7 @@ from goclaw.wire import (
     Sessions,
     Status,
     event_of,
+    frame_of,
     happened,
 )
 
@@ -98,6 +100,8 @@ def test_an_event_comes_back_as_it_was(event: TurnEvent) -> None:
     "frame",
     [
         Attach("tui:me", 7, 3),
+        Attach("tui:me", 7, 3, 1, "me", "ab" * 16, 12),
+        Ack(12),
         Send("id", "text"),
         Decide("id", "ab12", "allow"),
         AskStatus(),
@@ -122,6 +126,8 @@ def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
             [CommandInfo("help", "Show")],
             "Model: demo.",
         ),
+        Attached("s", [], SessionNow(), [], "", protocol=1, epoch="ab" * 16, seen=12, goes_on=True),
+        happened(Notice("s", "making room"), 13),
         Accepted("id", Acceptance(AcceptKind.REPLY, text="Stopped.")),
         Status({"messages": 5, "ollama": {"degraded": False}}),
         Older(7, [ROW]),
@@ -136,8 +142,22 @@ def test_a_daemons_frame_comes_back_as_it_was(frame: ServerFrame) -> None:
     assert SERVER_FRAME.from_json(SERVER_FRAME.to_json(frame)) == frame
 
 
-def test_an_event_of_a_newer_daemon_is_passed_over() -> None:
+def test_what_only_a_newer_daemon_says_is_passed_over() -> None:
     assert event_of(Happened("SomethingNew", {"x": 1})) is None
+    assert event_of(Happened("Notice", {"words": "in another shape"})) is None
+    assert event_of(Happened("Notice", {"session": "s", "text": "x", "colour": "red"})) == Notice("s", "x")
+    assert frame_of('{"type": "dance", "step": 1}') is None
+    assert frame_of('{"type": "accepted", "id": "1", "acceptance": {"kind": "reply"}, "mood": "good"}') is not None
+    with pytest.raises(ValidationError):
+        frame_of('{"type": "attached"}')
+
+
+def test_a_client_without_numbers_is_understood_and_so_is_a_daemon_without() -> None:
+    old = '{"type": "attach", "session": "tui:me", "after": 7, "limit": 3}'
+    assert CLIENT_FRAME.from_json(old) == Attach("tui:me", 7, 3, protocol=0, client="", epoch="", seen=0)
+    attached = '{"type": "attached", "session": "s", "history": [], "now": {}, "commands": [], "greeting": ""}'
+    assert frame_of(attached) == Attached("s", [], SessionNow(), [], "", goes_on=False)
+    assert frame_of('{"type": "happened", "name": "Notice", "event": {}}') == Happened("Notice", number=0)
 
 
 @pytest.mark.parametrize(

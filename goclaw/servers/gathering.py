@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from goclaw.events import TextStreamed, ThinkingStreamed, TurnEvent
+from goclaw.events import TextStreamed, ThinkingStreamed
+from goclaw.past import Numbered
 from goclaw.supervise import background
 
 MOMENT_SECONDS = 0.04
@@ -19,32 +20,35 @@ MOST_WAITING = 1_000
 
 
 @asynccontextmanager
-async def open_gathering(events: AsyncIterator[TurnEvent]) -> AsyncIterator[AsyncIterator[TurnEvent]]:
-    """The same events in the same order, but that texts of one turn which follow each other within a moment are one."""
-    waiting: asyncio.Queue[TurnEvent | None] = asyncio.Queue(MOST_WAITING)
+async def open_gathering(events: AsyncIterator[Numbered]) -> AsyncIterator[AsyncIterator[Numbered]]:
+    """The same events in the same order, but that texts of one turn which follow each other within a moment are one.
+
+    That one has the number of the last of them.
+    """
+    waiting: asyncio.Queue[Numbered | None] = asyncio.Queue(MOST_WAITING)
     urgent = asyncio.Event()
     async with background(_read(events, waiting, urgent), "gathering events"):
         yield _gathered(waiting, urgent)
 
 
 async def _read(
-    events: AsyncIterator[TurnEvent], waiting: asyncio.Queue[TurnEvent | None], urgent: asyncio.Event
+    events: AsyncIterator[Numbered], waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Event
 ) -> None:
-    async for event in events:
-        await waiting.put(event)
-        if not isinstance(event, TextStreamed | ThinkingStreamed):
+    async for numbered in events:
+        await waiting.put(numbered)
+        if not isinstance(numbered.event, TextStreamed | ThinkingStreamed):
             urgent.set()
     await waiting.put(None)
     urgent.set()
 
 
-async def _gathered(waiting: asyncio.Queue[TurnEvent | None], urgent: asyncio.Event) -> AsyncIterator[TurnEvent]:
+async def _gathered(waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Event) -> AsyncIterator[Numbered]:
     while True:
         batch = [await waiting.get()]
         while not waiting.empty():
             batch.append(waiting.get_nowait())
-        for event in joined(event for event in batch if event is not None):
-            yield event
+        for numbered in joined(numbered for numbered in batch if numbered is not None):
+            yield numbered
         if batch[-1] is None:
             return
         try:
@@ -55,20 +59,21 @@ async def _gathered(waiting: asyncio.Queue[TurnEvent | None], urgent: asyncio.Ev
         urgent.clear()
 
 
-def joined(events: Iterable[TurnEvent]) -> Iterator[TurnEvent]:
+def joined(events: Iterable[Numbered]) -> Iterator[Numbered]:
     """Texts of the same kind and turn that follow each other, as one event."""
     held: TextStreamed | ThinkingStreamed | None = None
-    for event in events:
-        if not isinstance(event, TextStreamed | ThinkingStreamed):
-            if held is not None:
-                yield held
-            held = None
-            yield event
-        elif held is not None and type(event) is type(held) and event.turn == held.turn:
-            held = replace(held, text=held.text + event.text)
-        else:
-            if held is not None:
-                yield held
+    number = 0
+    for numbered in events:
+        event = numbered.event
+        if held is not None and type(event) is type(held) and event.turn == held.turn:
+            held, number = replace(held, text=held.text + event.text), numbered.number
+            continue
+        if held is not None:
+            yield Numbered(number, held)
+        held, number = None, numbered.number
+        if isinstance(event, TextStreamed | ThinkingStreamed):
             held = event
+        else:
+            yield numbered
     if held is not None:
-        yield held
+        yield Numbered(number, held)

@@ -22,7 +22,7 @@ from goclaw.clock import Clock, RealClock
 from goclaw.tui import clipboard, colourless
 from goclaw.tui.approving import Approving
 from goclaw.tui.editor import EditorError, edit, editor_of
-from goclaw.tui.incoming import FIRST_ROWS, OLDER_ROWS, Incoming, Parts
+from goclaw.tui.incoming import FIRST_ROWS, Incoming, Parts
 from goclaw.tui.link import Link, person_in
 from goclaw.tui.recall import FILE, Recall
 from goclaw.tui.switching import Switching
@@ -35,7 +35,7 @@ from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.status_bar import StatusBar
 from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.wire import MAX_FRAME, AskFiles, AskOlder
+from goclaw.wire import MAX_FRAME, AskFiles
 
 LEAVE = ("/quit", "/exit")
 PICK = "/sessions"
@@ -234,9 +234,8 @@ class Terminal(App[Farewell]):
         self.query_one("#jump").set_class(not moved.in_view, "-shown")
 
     def on_followed_scroll_older_wanted(self) -> None:
-        """Fetch older rows; without a connection they are asked for when somebody scrolls again."""
-        if self._link.ask(AskOlder(self._conversation.first_row, OLDER_ROWS)):
-            self._conversation.has_older = False
+        """Fetch older rows."""
+        self._incoming.fetch_older()
 
     def action_interrupt(self) -> None:
         """Copy what is selected, else stop the turn, else clear the input, else ask once and quit."""
@@ -275,8 +274,7 @@ class Terminal(App[Farewell]):
 
     def action_stop(self) -> None:
         """Stop the turn, if one runs."""
-        if self._incoming.running and self._link.connected:
-            self._link.submit("/stop")
+        self._incoming.stop()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """While the list of sessions is open, nothing happens behind it."""

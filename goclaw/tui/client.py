@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
+from pydantic import ValidationError
 
 from goclaw.errors import StateError
 from goclaw.events import Acceptance, TurnEvent
+from goclaw.past import NOWHERE, Position
 from goclaw.wire import (
     CLIENT_FRAME,
     PATH,
-    SERVER_FRAME,
+    PROTOCOL,
     Accepted,
     AskStatus,
     Attach,
@@ -28,6 +30,7 @@ from goclaw.wire import (
     Sessions,
     Status,
     event_of,
+    frame_of,
 )
 
 FrameT = TypeVar("FrameT")
@@ -65,21 +68,25 @@ class Client:
         self._early: list[ServerFrame] = []
         """Frames that came while an answer of another kind was awaited."""
         self.attached: Attached
+        self.seen = 0
+        """The number of the last event that was `received`."""
 
-    async def open(self, session: str, after: int, limit: int) -> None:
+    async def open(self, session: str, after: int, limit: int, name: str, position: Position) -> None:
         """Say which session; `attached` holds the answer.
 
         Raises:
             NotOpen: the session is not open to this person.
             Refusal: the daemon does not understand us.
         """
-        await self._send(Attach(session.encode(errors="replace").decode(), after, limit))
+        key = session.encode(errors="replace").decode()
+        await self._send(Attach(key, after, limit, PROTOCOL, name, position.epoch, position.number))
         try:
             self.attached = await self._expect(Attached)
         except Refusal as refusal:
             if refusal.reason.startswith(DENIED):
                 raise NotOpen(session, refusal.reason) from None
             raise
+        self.seen = self.attached.seen
 
     async def submit(self, text: str, message_id: str = "") -> str:
         """Send a message or a command without waiting; returns its id."""
@@ -113,7 +120,7 @@ class Client:
             frame = self._early.pop(0) if self._early else await self._receive()
             match frame:
                 case Happened():
-                    event = event_of(frame)
+                    event, self.seen = event_of(frame), frame.number
                     if event is not None:
                         yield event
                 case Accepted() | Status() | Older() | Sessions() | Files() | Refused():
@@ -148,8 +155,8 @@ class Client:
 
     async def _receive(self) -> ServerFrame | None:
         async for message in self._connection:
-            if message.type is aiohttp.WSMsgType.TEXT:
-                return SERVER_FRAME.from_json(message.data)
+            if message.type is aiohttp.WSMsgType.TEXT and (frame := _read(message.data)) is not None:
+                return frame
         return None
 
     async def _expect(self, kind: type[FrameT]) -> FrameT:
@@ -162,9 +169,26 @@ class Client:
         raise StateError("the daemon closed the connection")
 
 
+def _read(text: str) -> ServerFrame | None:
+    try:
+        return frame_of(text)
+    except ValidationError as error:
+        raise StateError(
+            "the daemon is of another version; `goclaw restart` starts the one that is installed"
+        ) from error
+
+
 @asynccontextmanager
-async def attach(path: Path, session: str, *, after: int = 0, limit: int = 50) -> AsyncIterator[Client]:
+async def attach(
+    path: Path, session: str, *, after: int = 0, limit: int = 50, name: str = "", position: Position = NOWHERE
+) -> AsyncIterator[Client]:
     """Attach to `session` at the daemon whose socket is at `path`.
+
+    Args:
+        after: the last row of the transcript that is known here.
+        limit: how many of the rows after it are wanted, the last ones.
+        name: under which the client comes back after a break.
+        position: where it was in the events then.
 
     Raises:
         NotOpen: the session is not open to this person.
@@ -184,5 +208,5 @@ async def attach(path: Path, session: str, *, after: int = 0, limit: int = 50) -
             raise StateError(f"no GoClaw daemon answers at {path}. Start one with `goclaw gateway`.") from error
         async with connection:
             client = Client(connection)
-            await client.open(session, after, limit)
+            await client.open(session, after, limit, name, position)
             yield client

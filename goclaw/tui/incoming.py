@@ -21,7 +21,7 @@ from goclaw.events import (
 from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link, person_in, turn_of
-from goclaw.tui.text import one_line
+from goclaw.tui.text import FORGOTTEN, one_line
 from goclaw.tui.waiting import waiting_words
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
@@ -29,7 +29,7 @@ from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.status_bar import StatusBar
 from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.wire import Accepted, AskStatus, Attached, Files, Older, Refused, Sessions, Status
+from goclaw.wire import Accepted, AskOlder, AskStatus, Attached, Files, Older, Refused, Sessions, Status
 
 FIRST_ROWS = 30
 """Rows that are shown at first; more come when somebody scrolls up."""
@@ -37,6 +37,8 @@ OLDER_ROWS = 40
 """Rows that come then."""
 LONGEST_TITLE = 40
 """Characters of a question above the input."""
+STOPPED = "Stopped."
+"""How the answer to `/stop` begins where something was stopped."""
 AWAY = "trying to reach the daemon · `goclaw start` starts it"
 """Above the input while nothing answers: no key stops or allows anything then."""
 
@@ -67,6 +69,10 @@ class Incoming:
         self._running_since: float | None = None
         self._turn = ""
         """The turn that runs."""
+        self._fetching = False
+        """Whether older rows were asked for."""
+        self._stops: set[str] = set()
+        """Messages that a key sent in order to stop the turn."""
         self._queue_mode = ""
 
     @property
@@ -82,6 +88,7 @@ class Incoming:
         self._thinking = False
         self._parts.todos.show(())
         self._turn = self._queue_mode = ""
+        self._fetching = False
         self._parts.bar.enter(session)
         self._parts.bar.connection("connecting")
         await self._parts.conversation.enter(person_in(session), {turn_of(key): waiting[key] for key in waiting})
@@ -90,11 +97,10 @@ class Incoming:
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands."""
         parts, now = self._parts, attached.now
-        self._away = ""
-        parts.bar.connection("connected")
-        parts.completion.know(attached.commands)
         full = len(attached.history) >= FIRST_ROWS
         await parts.conversation.attached(attached.history, now, resumed=resumed, more=full)
+        if attached.anew and not attached.history:
+            await parts.conversation.note(Note(FORGOTTEN))
         if not self._greeted:
             self._greeted = True
             await parts.conversation.note(Note(attached.greeting))
@@ -102,9 +108,13 @@ class Incoming:
         self._turn = now.turn
         self._set_running(bool(now.turn), since=now.since)
         self._thinking = bool(now.thinking) and not now.text
-        self.say_doing()
-        self._link.ask(AskStatus())
+        self._connected(attached)
         _collect_garbage_again()
+
+    async def went_on(self, attached: Attached) -> None:
+        """The connection stands again; what happened meanwhile follows."""
+        self._parts.conversation.questions.ask_again()
+        self._connected(attached)
 
     async def received(self, received: Received) -> None:
         """Something came."""
@@ -120,6 +130,7 @@ class Incoming:
                 if not self._approving.refused(received):
                     await self._refused(received)
             case Older():
+                self._fetching = False
                 await self._parts.conversation.prepend(received.rows, more=len(received.rows) >= OLDER_ROWS)
             case Files():
                 self._parts.completion.answer(received.begun, received.paths)
@@ -128,10 +139,24 @@ class Incoming:
             case _:
                 await self._happened(received)
 
+    def stop(self) -> None:
+        """A key stops the turn that runs, where there is one."""
+        if self.running and self._link.connected:
+            self._stops.add(self._link.submit("/stop"))
+
+    def fetch_older(self) -> None:
+        """Older rows are wanted; without a connection they are asked for when somebody scrolls again."""
+        conversation = self._parts.conversation
+        if self._link.ask(AskOlder(conversation.first_row, OLDER_ROWS)):
+            conversation.has_older, self._fetching = False, True
+
     async def lost(self, reason: str) -> None:
-        """The connection broke; the link goes on trying."""
+        """The connection broke; the link goes on trying. What was asked for on it is not answered any more."""
         _collect_garbage_again()
         self._approving.lost()
+        self._parts.completion.unanswered()
+        if self._fetching:
+            self._parts.conversation.has_older, self._fetching = True, False
         self._parts.bar.connection("reconnecting" if self._greeted else "no daemon")
         self._away = AWAY
         self.say_doing()
@@ -184,7 +209,10 @@ class Incoming:
         conversation = self._parts.conversation
         match acceptance.kind:
             case AcceptKind.REPLY:
-                await conversation.settle(turn, Note(acceptance.text, "reply"))
+                # A turn that a key stopped ends with a line that says so.
+                text = acceptance.text.removeprefix(STOPPED if turn in self._stops else "").strip()
+                if text:
+                    await conversation.settle(turn, Note(text, "reply"))
                 self._link.ask(AskStatus())
             case AcceptKind.ANSWER if acceptance.text == GONE:
                 await conversation.settle(turn, Note(f"Not taken as an answer: {GONE}", "error"))
@@ -196,6 +224,7 @@ class Incoming:
                 await conversation.settle(turn, Note("Done; the answer was lost in the break."))
             case _:
                 pass  # it becomes a row
+        self._stops.discard(turn)
         self.say_doing()
 
     async def _refused(self, refused: Refused) -> None:
@@ -206,6 +235,13 @@ class Incoming:
         await self._parts.conversation.settle(turn_of(refused.id), Note(f"Not taken: {refused.reason}", "error"))
         if not self._parts.prompt.text:
             self._parts.prompt.put(text)
+
+    def _connected(self, attached: Attached) -> None:
+        self._away = ""
+        self._parts.bar.connection("connected")
+        self._parts.completion.know(attached.commands)
+        self.say_doing()
+        self._link.ask(AskStatus())
 
     def _set_running(self, running: bool, since: float = 0.0) -> None:
         """`since`: when the turn began, in epoch seconds; 0: now."""

@@ -34,6 +34,9 @@ class Leftover:
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The link sends what is waiting by itself."""
 
+    async def went_on(self, attached: Attached) -> None:
+        """The same."""
+
     async def received(self, received: Received) -> None:
         """A message was taken, or not."""
         match received:

@@ -1,7 +1,8 @@
 """A conversation's connection to the daemon, kept through breaks and restarts of either side.
 
-After a break it attaches again from the last row that was seen, and sends again what was not acknowledged; messages
-carry ids, so the daemon takes none twice.
+After a break it goes on after the last event that was seen, as if there had been none. Where the daemon does not know
+that any more (it was restarted, the break was long), it goes on from the last row. What was not acknowledged is sent
+again; messages carry ids, so the daemon takes none twice.
 """
 
 import asyncio
@@ -12,11 +13,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from goclaw.errors import StateError
-from goclaw.events import MessageStored, SessionForgotten
+from goclaw.events import MessageStored
+from goclaw.past import NOWHERE, Position
 from goclaw.supervise import background
 from goclaw.tui.client import Client, Received, Refusal, attach
 from goclaw.users import login_name
-from goclaw.wire import Accepted, Attached, ClientFrame, Decide
+from goclaw.wire import Accepted, Ack, Attached, ClientFrame, Decide
 
 RETRY_SECONDS = 0.5
 """Between two tries to reach the daemon; on this machine a try costs next to nothing."""
@@ -24,6 +26,8 @@ REFUSED_SECONDS = 5.0
 """Between two tries to enter a session that is not open to us: users.json may change, but not because we ask."""
 MISSED_ROWS = 5_000
 """Rows that are fetched after a break. Who missed more starts anew from the last ones."""
+ACK_SECONDS = 1.0
+"""Between two acknowledgements of events: a second of what happens, which the daemon keeps, is next to nothing."""
 
 
 _Outgoing = asyncio.Queue[str | ClientFrame]
@@ -34,6 +38,10 @@ class Watcher(Protocol):
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands; `resumed` when the rows in `attached` follow those that were seen before."""
+        ...
+
+    async def went_on(self, attached: Attached) -> None:
+        """The connection stands again; everything that happened meanwhile is still to be `received`."""
         ...
 
     async def received(self, received: Received) -> None:
@@ -56,7 +64,12 @@ class Link:
         self._socket = socket
         self._session = session
         self._limit = limit
+        self._name = uuid.uuid4().hex
         self._last_row = 0
+        self._position = NOWHERE
+        """After the last event that the watcher was told of."""
+        self._shown = asyncio.Event()
+        """There is something to acknowledge."""
         self._waiting: dict[str, str] = {}
         """Messages that the daemon has not acknowledged, by id, in order."""
         self._outgoing: _Outgoing = asyncio.Queue()
@@ -75,7 +88,8 @@ class Link:
         belong there and nowhere else.
         """
         left, self._waiting = self._waiting, dict(waiting)
-        self._session, self._last_row, self._outgoing = session, 0, asyncio.Queue()
+        self._session, self._last_row, self._position = session, 0, NOWHERE
+        self._outgoing = asyncio.Queue()
         self.connected = False
         return left
 
@@ -95,7 +109,8 @@ class Link:
     def decide(self, question: str, answer: str) -> str:
         """Answer a question by its id; returns the id under which the daemon confirms, empty without a connection.
 
-        It is never sent again after a break: by then the question may be gone, or seen with other eyes.
+        It is never sent again after a break: by then the question may be gone, or seen with other eyes. Whether it
+        counted is seen from the question, which is closed or still open.
         """
         frame = Decide(uuid.uuid4().hex, question, answer)
         return frame.id if self.ask(frame) else ""
@@ -130,27 +145,48 @@ class Link:
 
     async def _attend(self, watcher: Watcher) -> None:
         limit = MISSED_ROWS if self._last_row else self._limit
-        async with attach(self._socket, self._session, after=self._last_row, limit=limit) as client:
-            history = client.attached.history
-            resumed = self._last_row > 0 and len(history) < limit and not client.attached.anew
-            self._saw(history)
+        async with attach(
+            self._socket, self._session, after=self._last_row, limit=limit, name=self._name, position=self._position
+        ) as client:
+            attached = client.attached
             self._outgoing = asyncio.Queue()
             for message_id in self._waiting:
                 self._outgoing.put_nowait(message_id)
             self.connected = True
-            await watcher.attached(client.attached, resumed=resumed)
-            async with background(_send(client, self._outgoing, self._waiting), "sending"):
+            if attached.goes_on:
+                await watcher.went_on(attached)
+            else:
+                resumed = self._last_row > 0 and len(attached.history) < limit and not attached.anew
+                self._saw(attached.history)
+                await watcher.attached(attached, resumed=resumed)
+                self._position = Position(attached.epoch, attached.seen)
+            async with (
+                background(_send(client, self._outgoing, self._waiting), "sending"),
+                background(self._acknowledge(self._outgoing), "acknowledging"),
+            ):
                 async for received in client.received():
                     if isinstance(received, MessageStored):
                         self._saw([received])
-                    elif isinstance(received, SessionForgotten):
-                        self._last_row = 0
                     elif isinstance(received, Accepted):
                         self._waiting.pop(received.id, None)
                     await watcher.received(received)
+                    self._went_on_to(client.seen)
 
     def _saw(self, rows: list[MessageStored]) -> None:
         self._last_row = max([self._last_row, *(row.row for row in rows)])
+
+    def _went_on_to(self, number: int) -> None:
+        if number > self._position.number:
+            self._position = Position(self._position.epoch, number)
+            self._shown.set()
+
+    async def _acknowledge(self, outgoing: "_Outgoing") -> None:
+        while True:
+            await self._shown.wait()
+            self._shown.clear()
+            if self._position.epoch:
+                outgoing.put_nowait(Ack(self._position.number))
+            await asyncio.sleep(ACK_SECONDS)
 
 
 async def _send(client: Client, outgoing: "_Outgoing", waiting: Mapping[str, str]) -> None:

@@ -67,8 +67,13 @@ class Switching:
         await self._incoming.attached(attached, resumed=resumed)
         if was_at not in ("", self._home):
             await self._conversation.note(Note(f"This is the session {attached.session}. /sessions lists them all."))
-        if self._picker is not None and not self._picker.has_sessions:
-            self._link.ask(AskSessions())
+        self._ask_for_list()
+
+    async def went_on(self, attached: Attached) -> None:
+        """The connection stands again."""
+        self._is_shut = False
+        await self._incoming.went_on(attached)
+        self._ask_for_list()
 
     async def received(self, received: Received) -> None:
         """Something came."""
@@ -95,6 +100,10 @@ class Switching:
             if not self._is_shut:
                 self._is_shut = True
                 await self._conversation.note(Note(f"{sentence} What is typed now waits.", "error"))
+
+    def _ask_for_list(self) -> None:
+        if self._picker is not None and not self._picker.has_sessions:
+            self._link.ask(AskSessions())
 
     def _picked(self, session: str | None) -> None:
         self._picker = None

@@ -192,7 +192,7 @@ async def test_the_first_frame_must_attach(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("P-answered-once")
-async def test_a_message_sent_again_after_a_break_is_taken_once(tmp_path: Path) -> None:
+async def test_a_message_sent_again_after_a_break_is_taken_once_and_answered_as_it_was_then(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("one"), Answer("two")])
     async with serving(world) as (core, path):
         async with attach(path, SESSION) as client:
@@ -200,8 +200,22 @@ async def test_a_message_sent_again_after_a_break_is_taken_once(tmp_path: Path) 
             await until(client, TurnFinished)
         async with attach(path, SESSION) as client:
             await client.submit("hi", "id-1")
-            receipt = await anext(client.frames())
-            assert isinstance(receipt, Acceptance) and receipt.kind is AcceptKind.DUPLICATE
+            assert await anext(client.frames()) == Acceptance(AcceptKind.TURN, "socket:id-1")
+        await core.settled()
+        assert len(await core.messages(SESSION)) == 2
+    assert len(world.script.requests) == 1
+
+
+@pytest.mark.promise("P-answered-once")
+async def test_a_message_sent_again_after_a_restart_is_known(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("one"), Answer("two")])
+    async with serving(world) as (core, path), attach(path, SESSION) as client:
+        await client.submit("hi", "id-1")
+        await until(client, TurnFinished)
+        await core.settled()
+    async with serving(world) as (core, path), attach(path, SESSION) as client:
+        await client.submit("hi", "id-1")
+        assert await anext(client.frames()) == Acceptance(AcceptKind.DUPLICATE, "socket:id-1")
         await core.settled()
         assert len(await core.messages(SESSION)) == 2
     assert len(world.script.requests) == 1

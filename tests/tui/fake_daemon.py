@@ -12,7 +12,7 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
-from goclaw.bus import Bus
+from goclaw.bus import Bus, Following
 from goclaw.clock import Clock, RealClock, SteppedClock
 from goclaw.errors import AccessDenied, StateError
 from goclaw.events import (
@@ -45,6 +45,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.messages import AssistantMessage, Message, ToolCall, UserMessage
+from goclaw.past import Position
 from goclaw.servers.socket import open_socket
 from goclaw.tui.app import Farewell, Place, Terminal
 
@@ -111,6 +112,12 @@ class FakeGateway:
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self.bus.subscribe(session)
 
+    def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
+        return self.bus.follow(session, client, position)
+
+    def acknowledge(self, session: str, client: str, number: int) -> None:
+        self.bus.acknowledge(session, client, number)
+
     async def history(
         self, session: str, after: int = 0, limit: int = 200, before: int | None = None
     ) -> Sequence[MessageStored]:
@@ -141,6 +148,12 @@ class FakeGateway:
             return GONE
         self.close(question, answer, actor.key)
         return "Allowed." if answer == ALLOW else "Denied." if answer == DENY else "Thank you."
+
+    def restart(self) -> None:
+        """Forget what a daemon forgets with its end; what was streamed stands for what is streamed anew."""
+        views = self.bus._views
+        self.bus = Bus(self.clock)
+        self.bus._views = views
 
     # What tests say for the agent
 
@@ -208,9 +221,10 @@ class Stage:
 
     @asynccontextmanager
     async def daemon(self) -> AsyncIterator[FakeGateway]:
-        """Listen; the transcript outlives the block."""
+        """Listen; the transcript outlives the block, the daemon does not."""
         async with open_socket(self.place.socket, self.gateway, SteppedClock(), lambda: "Model: scripted."):
             yield self.gateway
+        self.gateway.restart()
 
     @asynccontextmanager
     async def terminal(

@@ -27,6 +27,10 @@ class Notes:
         self.resumed.append(resumed)
         self._changed.set()
 
+    async def went_on(self, attached: Attached) -> None:
+        self.resumed.append(True)
+        self._changed.set()
+
     async def received(self, received: Received) -> None:
         if isinstance(received, MessageStored):
             self.rows.append(received.row)

@@ -65,9 +65,13 @@ class QuestionCards:
         for gone in self._open.keys() - {question.id for question in asked}:
             self._withdrawn[gone] = self._open.pop(gone)
             self._withdrawn[gone].close()
+        self.ask_again()
+        return [card for question in asked for card in self.asked(question)]
+
+    def ask_again(self) -> None:
+        """An answer that was on its way when the connection broke may not have arrived; if it did, the card closes."""
         for card in self._open.values():
             card.say("")
-        return [card for question in asked for card in self.asked(question)]
 
     def look(self, view: Region) -> None:
         """Notice what is in view: of a long card the first line at some time, and the last, where the options are."""

@@ -1,0 +1,266 @@
+"""What a client gets once it was let in, whatever it came through: a session, its events, answers to its frames.
+
+Who may come in, and as whom, is the listener's business (`servers.socket`).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Protocol
+
+from aiohttp import WSCloseCode, WSMsgType, web
+from pydantic import ValidationError
+
+from goclaw.bus import Following
+from goclaw.clock import Clock
+from goclaw.errors import AccessDenied, StateError
+from goclaw.events import (
+    LOCAL,
+    Acceptance,
+    AcceptKind,
+    Actor,
+    Address,
+    GatewayPort,
+    Inbound,
+    MessageStored,
+    Outline,
+    StreamRestarted,
+    TranscriptRow,
+)
+from goclaw.past import Numbered, Position
+from goclaw.servers.gathering import open_gathering
+from goclaw.servers.receipts import Receipts
+from goclaw.wire import (
+    CLIENT_FRAME,
+    MAX_FRAME,
+    PROTOCOL,
+    SERVER_FRAME,
+    Accepted,
+    Ack,
+    AskFiles,
+    AskOlder,
+    AskOutline,
+    AskRows,
+    AskSessions,
+    AskStatus,
+    Attach,
+    Attached,
+    ClientFrame,
+    Decide,
+    Files,
+    Older,
+    OutlineFrame,
+    Refused,
+    Rows,
+    Send,
+    ServerFrame,
+    Sessions,
+    Status,
+    happened,
+)
+
+log = logging.getLogger(__name__)
+
+PING_SECONDS = 20.0
+"""How often a silent client is asked whether it is still there."""
+GOODBYE_SECONDS = 0.5
+"""What a client gets to take what waits for it, and to answer that it has heard the end of the connection."""
+
+
+class ServingGateway(GatewayPort, Protocol):
+    """What clients ask of the gateway."""
+
+    def session_for(self, actor: Actor, session: str) -> str:
+        """Which session `actor` gets for `session`; AccessDenied when it may not read that."""
+        ...
+
+    def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
+        """The session's events from now on, or from `position` on where that is known still (`Bus.follow`)."""
+        ...
+
+    def acknowledge(self, session: str, client: str, number: int) -> None:
+        """`client` has shown everything up to event `number` of the session."""
+        ...
+
+    async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
+        """The next rows after `after`, oldest first: as many as suit one frame."""
+        ...
+
+    async def outline(self, session: str, last: int) -> Outline:
+        """The session beside its rows, and where its last `last` messages begin."""
+        ...
+
+
+class Serving:
+    """Serves clients until `end`."""
+
+    def __init__(self, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str]) -> None:
+        self._gateway = gateway
+        self._clock = clock
+        self._greeting = greeting
+        self._receipts = Receipts()
+        self._connections: set[web.WebSocketResponse] = set()
+        self._followings: dict[Following, asyncio.Task[None]] = {}
+        """With the tasks that show their events."""
+
+    async def serve(self, request: web.Request, actor_in: Callable[[str], Actor]) -> web.WebSocketResponse:
+        """One client's connection, from its first frame to its last.
+
+        Args:
+            actor_in: as whom the client acts, from the session that it asks for.
+        """
+        connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME, timeout=GOODBYE_SECONDS)
+        await connection.prepare(request)
+        self._connections.add(connection)
+        try:
+            attach = await _receive(connection)
+            if not isinstance(attach, Attach):
+                await _send(connection, Refused("the first frame must be `attach`"))
+            elif not attach.session.isprintable():
+                await _send(connection, Refused("the key of a session has no control characters"))
+            else:
+                await self._admit(connection, attach, actor_in(attach.session))
+            await connection.close()
+        finally:
+            self._connections.discard(connection)
+        return connection
+
+    async def end(self) -> None:
+        """Give every client what waits for it, then tell it that the daemon ends."""
+        for following in self._followings:
+            following.end()
+        if self._followings:
+            await asyncio.wait(self._followings.values(), timeout=GOODBYE_SECONDS)
+        await asyncio.gather(*(connection.close(code=WSCloseCode.GOING_AWAY) for connection in self._connections))
+
+    async def _admit(self, connection: web.WebSocketResponse, attach: Attach, actor: Actor) -> None:
+        try:
+            session = self._gateway.session_for(actor, attach.session)
+        except AccessDenied as error:
+            await _send(connection, Refused(f"denied: {error}"))
+        else:
+            await self._attend(connection, attach, actor, session)
+
+    async def _attend(self, connection: web.WebSocketResponse, attach: Attach, actor: Actor, session: str) -> None:
+        now = await self._gateway.now(session)
+        # Nothing can happen between these two lines: what comes from now on comes as events.
+        async with self._gateway.follow(session, attach.client, Position(attach.epoch, attach.seen)) as following:
+            anew, history = await self._missed(session, attach, following)
+            position = following.position
+            attached = Attached(
+                session,
+                history,
+                now,
+                list(self._gateway.commands(actor)),
+                self._greeting(),
+                anew,
+                protocol=PROTOCOL,
+                epoch=position.epoch,
+                seen=position.number,
+                goes_on=following.goes_on,
+            )
+            await _send(connection, attached)
+            last = history[-1].row if history else 0 if anew or following.goes_on else attach.after
+            async with asyncio.TaskGroup() as tasks:
+                showing = tasks.create_task(_show(connection, following.events, last))
+                self._followings[following] = showing
+                try:
+                    async for frame in _frames(connection):
+                        if isinstance(frame, Ack):
+                            self._gateway.acknowledge(session, attach.client, frame.seen)
+                        else:
+                            # Beside the loop: a command that takes its time must not keep /stop from being heard.
+                            tasks.create_task(self._answer(connection, frame, session, actor))
+                finally:
+                    del self._followings[following]
+                    showing.cancel()
+
+    async def _missed(self, session: str, attach: Attach, following: Following) -> tuple[bool, list[MessageStored]]:
+        """Whether the rows that a client has are gone, and those that it lacks."""
+        if following.goes_on:
+            return False, []
+        anew = attach.after > 0 and not await self._has(session, attach.after)
+        return anew, list(await self._gateway.history(session, 0 if anew else attach.after, attach.limit))
+
+    async def _has(self, session: str, row: int) -> bool:
+        return bool(await self._gateway.history(session, row - 1, 1, before=row + 1))
+
+    async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
+        try:
+            answer = await self._answer_to(frame, session, actor)
+        except (StateError, AccessDenied) as error:
+            answer = Refused(str(error), frame.id if isinstance(frame, Send | Decide) else "")
+        await _send(connection, answer)
+
+    async def _answer_to(self, frame: ClientFrame, session: str, actor: Actor) -> ServerFrame:
+        match frame:
+            case Send():
+                key = (actor.key, session, frame.id)
+                return Accepted(frame.id, await self._receipts.once(key, lambda: self._take(frame, session, actor)))
+            case Decide():
+                sentence = await self._gateway.decide(actor, frame.question, frame.answer)
+                return Accepted(frame.id, Acceptance(AcceptKind.REPLY, text=sentence))
+            case AskSessions():
+                return Sessions(list(await self._gateway.sessions(actor)))
+            case AskFiles():
+                return Files(frame.begun, list(await self._gateway.files(actor, frame.begun)))
+            case Attach() | Ack():
+                return Refused("attached already; open another connection")
+            case _:
+                return await self._read(frame, self._gateway.session_for(actor, session))
+
+    async def _read(self, frame: AskOlder | AskRows | AskOutline | AskStatus, session: str) -> ServerFrame:
+        match frame:
+            case AskOlder():
+                return Older(frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before)))
+            case AskRows():
+                return Rows(list(await self._gateway.transcript(session, frame.after)))
+            case AskOutline():
+                return OutlineFrame(await self._gateway.outline(session, frame.last))
+            case AskStatus():
+                return Status(dict(await self._gateway.status(session)))
+
+    async def _take(self, frame: Send, session: str, actor: Actor) -> Acceptance:
+        inbound = Inbound(
+            id=f"socket:{frame.id}",
+            actor=actor,
+            session=session,
+            text=frame.text,
+            address=Address(LOCAL, session),
+            received_at=self._clock.now(),
+        )
+        return await self._gateway.accept(inbound)
+
+
+async def _show(connection: web.WebSocketResponse, events: AsyncIterator[Numbered], last: int) -> None:
+    """Pass events on; a row that went out with the history is not sent twice, but ends what was streamed of it."""
+    async with open_gathering(events) as gathered:
+        async for number, event in gathered:
+            if isinstance(event, MessageStored) and event.row <= last:
+                event = StreamRestarted(event.turn, event.session, "complete")
+            await _send(connection, happened(event, number))
+    await connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
+
+
+async def _send(connection: web.WebSocketResponse, frame: ServerFrame) -> None:
+    if not connection.closed:
+        with suppress(ConnectionError):  # a client that went away in mid-frame; whoever reads from it notices
+            await connection.send_str(SERVER_FRAME.to_json(frame))
+
+
+async def _frames(connection: web.WebSocketResponse) -> AsyncIterator[ClientFrame]:
+    while (frame := await _receive(connection)) is not None:
+        yield frame
+
+
+async def _receive(connection: web.WebSocketResponse) -> ClientFrame | None:
+    """The next frame; None when the client is gone."""
+    async for message in connection:
+        if message.type is not WSMsgType.TEXT:
+            continue
+        try:
+            return CLIENT_FRAME.from_json(message.data)
+        except ValidationError as error:
+            await _send(connection, Refused(f"not a frame: {error.errors()[0]['msg']}"))
+    return None
