@@ -13,6 +13,7 @@ from tests.fake_telegram.rules import (
     bad_request,
     check_commands,
     check_text,
+    check_webhook,
 )
 from tests.fake_telegram.world import BOT, Json, World
 
@@ -165,12 +166,34 @@ class Methods:
         return True
 
     async def do_setWebhook(self, parameters: Json, uploads: Mapping[str, bytes]) -> bool:
+        check_webhook(parameters)
         self.world.webhook = parameters["url"]
+        self.world.webhook_settings = {name: value for name, value in parameters.items() if name != "url"}
+        self.world.webhook_error, self.world.webhook_error_at = "", 0
+        if parameters.get("drop_pending_updates"):
+            self.world.updates.clear()
         return True
 
     async def do_deleteWebhook(self, parameters: Json, uploads: Mapping[str, bytes]) -> bool:
-        self.world.webhook = ""
+        self.world.webhook, self.world.webhook_settings = "", {}
+        if parameters.get("drop_pending_updates"):
+            self.world.updates.clear()
         return True
+
+    async def do_getWebhookInfo(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
+        settings = self.world.webhook_settings
+        info: Json = {
+            "url": self.world.webhook,
+            "has_custom_certificate": False,
+            "pending_update_count": len(self.world.updates),
+        }
+        info |= {name: settings[name] for name in ("max_connections", "allowed_updates") if settings.get(name)}
+        if self.world.webhook_error:
+            info |= {
+                "last_error_date": self.world.webhook_error_at,
+                "last_error_message": self.world.webhook_error,
+            }
+        return info
 
     def open_chat(self, parameters: Json) -> int:
         """The chat of a call, where the bot may write."""

@@ -118,3 +118,14 @@ def found_entities(text: str) -> list[dict[str, Any]]:
         start = utf16_length(text[: found.start()])
         entities.append({"type": kind, "offset": start, "length": utf16_length(found[0])})
     return entities
+
+
+def check_webhook(parameters: dict[str, Any]) -> None:
+    """The address and the secret of a webhook. Plain http is for Bot API servers of one's own, as this one."""
+    if parameters["url"] and not re.match(r"https?://[^/]+", parameters["url"]):
+        raise bad_request("bad webhook: An HTTPS URL must be provided for webhook")
+    secret = parameters.get("secret_token") or ""
+    if secret and not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", secret):
+        raise bad_request("secret token contains unallowed characters")
+    if not 1 <= (parameters.get("max_connections") or 40) <= 100:
+        raise bad_request("max_connections must be between 1 and 100")

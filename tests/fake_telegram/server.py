@@ -23,6 +23,7 @@ from aiohttp import BodyPartReader, MultipartReader, web
 
 from goclaw.clock import Clock, RealClock
 from tests.fake_telegram import oracle
+from tests.fake_telegram.caller import Caller
 from tests.fake_telegram.faults import Fault, Faults, FloodControl
 from tests.fake_telegram.methods import Methods
 from tests.fake_telegram.rules import ApiError
@@ -57,6 +58,8 @@ class FakeTelegram(AbstractAsyncContextManager["FakeTelegram"]):
         self._flood = FloodControl(self.clock) if flood else None
         self._methods = Methods(self.world)
         self._runner: web.AppRunner | None = None
+        self.caller = Caller(self.world)
+        self._calling: asyncio.Task[None] | None = None
 
     @property
     def base_url(self) -> str:
@@ -73,11 +76,15 @@ class FakeTelegram(AbstractAsyncContextManager["FakeTelegram"]):
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
         await site.start()
         self.port = self._runner.addresses[0][1]
+        self._calling = asyncio.create_task(self.caller.run(), name="calls of the webhook")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._calling:
+            self._calling.cancel()
+            await asyncio.wait([self._calling])
         if self._runner:
             await self._runner.cleanup()
 

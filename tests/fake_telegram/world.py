@@ -62,6 +62,11 @@ class World:
     drafts: dict[int, Json] = field(default_factory=dict)
     """The draft that a private chat shows now; any message takes its place."""
     webhook: str = ""
+    webhook_settings: Json = field(default_factory=dict)
+    """What else the bot said when it set the webhook."""
+    webhook_error: str = ""
+    webhook_error_at: int = 0
+    """Why the latest call failed, and when in epoch seconds."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     """Notified after every update and every answered call."""
     update_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
@@ -131,6 +136,11 @@ class World:
         """Forget the updates below `offset`: the bot has them."""
         self.confirmed += [update["update_id"] for update in self.updates if update["update_id"] < offset]
         self.updates = [update for update in self.updates if update["update_id"] >= offset]
+
+    def confirm_one(self, update_id: int) -> None:
+        """Forget one update: the webhook took it."""
+        self.confirmed.append(update_id)
+        self.updates = [update for update in self.updates if update["update_id"] != update_id]
 
     def new_message(self, chat: int, author: Json, *, topic: int | None = None) -> Json:
         """An empty message; it is not in the chat until it is put into `messages`."""

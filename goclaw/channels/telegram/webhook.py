@@ -1,0 +1,203 @@
+"""Telegram calls us: in place of the poll loop, for those who have a public https address.
+
+The secret is checked before anything of the body is read, and 200 is said only when the update is durable; whatever
+else is said makes Telegram send the update again. What comes with the secret but is no update can only be a fault of
+Telegram's or of a proxy's, which no repetition mends: it is logged and acknowledged.
+"""
+
+import hmac
+import json
+import logging
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from telegram import Bot
+from telegram.error import BadRequest, InvalidToken, TelegramError
+
+from goclaw.channels.base import ChannelPorts
+from goclaw.channels.telegram.health import REFUSED
+from goclaw.channels.telegram.request import Flood
+from goclaw.errors import StateError
+
+log = logging.getLogger(__name__)
+
+HEADER = "X-Telegram-Bot-Api-Secret-Token"
+SECRET_FILE = "telegram__webhook__secret"  # noqa: S105 - a name, no secret
+"""In `secrets/` of the state folder: the next start reads it as `telegram.webhook.secret`."""
+CONNECTIONS = 20
+"""Calls that Telegram makes at once; those of one chat it makes one after the other."""
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Seconds before the address is registered again after trouble: doubled each time, up to this."""
+LOOK_SECONDS = 120.0
+"""Between two questions to Telegram how its calls fare: only Telegram knows of those that do not arrive."""
+ALERT = "telegram:webhook"
+ALERT_TOKEN = "telegram:token"  # noqa: S105 - a name, no secret
+
+Take = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Webhook:
+    """Takes updates in for as long as `run` runs; before and after that Telegram is asked to come again."""
+
+    def __init__(self, bot: Bot, url: str, secret: str, ports: ChannelPorts) -> None:
+        self._bot = bot
+        self._url = url
+        self._secret = secret
+        self._clock = ports.clock
+        self._alerts = ports.alerts
+        self._take: Take | None = None
+        self._registered_at: float | None = None
+        self._last_update: float | None = None
+        self._problem = ""
+
+    async def run(self, take: Take, kinds: Sequence[str]) -> None:
+        """Give every update to `take`, and acknowledge it when that has returned. Returns when the token is refused.
+
+        `kinds` are the updates that Telegram is asked for.
+        """
+        self._take = take
+        try:
+            while await self._register(kinds):
+                await self._watch()
+        except InvalidToken:
+            log.error("telegram: %s", REFUSED)
+            self._problem = REFUSED
+            self._alerts.tell(ALERT_TOKEN, f"Telegram: {REFUSED}")
+        finally:
+            self._take = None
+
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        """One call of Telegram's."""
+        given = request.headers.get(HEADER, "")
+        if not hmac.compare_digest(given.encode(errors="replace"), self._secret.encode()):
+            raise web.HTTPForbidden
+        if self._take is None:
+            raise web.HTTPServiceUnavailable
+        update = _update_in(await request.read())
+        if update is not None:
+            try:
+                await self._take(update)
+            except StateError as error:
+                log.warning("telegram: an update could not be kept, Telegram will send it again: %s", error)
+                raise web.HTTPServiceUnavailable from None
+            self._last_update = self._clock.monotonic()
+        return web.Response(status=HTTPStatus.OK)
+
+    def line(self) -> str:
+        """The state in words, for `/status`."""
+        if self._problem:
+            return self._problem
+        if self._registered_at is None:
+            return "connecting"
+        if self._last_update is None:
+            return "webhook, no update since the start"
+        return f"webhook, last update {self._clock.monotonic() - self._last_update:.0f} s ago"
+
+    async def _register(self, kinds: Sequence[str]) -> bool:
+        """Tell Telegram where we are, until it has heard; what waits there stays waiting for us."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._bot.set_webhook(
+                    self._url,
+                    allowed_updates=kinds,
+                    drop_pending_updates=False,
+                    max_connections=CONNECTIONS,
+                    secret_token=self._secret,
+                )
+            except InvalidToken:
+                raise
+            except TelegramError as error:
+                self._trouble(f"no connection: {error.message}")
+                if isinstance(error, BadRequest):
+                    self._trouble(f"Telegram does not take telegram.webhook.url: {error.message}", alert=True)
+                await self._clock.sleep(max(error.seconds, pause) if isinstance(error, Flood) else pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                log.info("telegram: calls us at %s", self._url)
+                self._registered_at = self._clock.now()
+                self._fine()
+                self._alerts.clear(ALERT_TOKEN)
+                return True
+
+    async def _watch(self) -> None:
+        """Ask now and then how Telegram's calls fare; returns when the address is no longer registered."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            try:
+                found = await self._bot.get_webhook_info()
+            except InvalidToken:
+                raise
+            except TelegramError as error:
+                # Calls may arrive all the same, so that is no trouble of the webhook's.
+                log.info("telegram: how the webhook fares could not be asked: %s", error.message)
+                continue
+            if found.url != self._url:
+                log.warning("telegram: somebody took the webhook away; it is set again")
+                return
+            failed_at = found.last_error_date.timestamp() if found.last_error_date else 0.0
+            if found.pending_update_count and failed_at > max(self._registered_at or 0.0, self._latest_success()):
+                waiting = f"{found.pending_update_count} update(s) wait"
+                self._trouble(f"Telegram cannot reach the webhook: {found.last_error_message}; {waiting}", alert=True)
+            else:
+                self._fine()
+
+    def _latest_success(self) -> float:
+        """When an update came in last, in epoch seconds."""
+        if self._last_update is None:
+            return 0.0
+        return self._clock.now() - (self._clock.monotonic() - self._last_update)
+
+    def _trouble(self, problem: str, *, alert: bool = False) -> None:
+        if problem != self._problem:
+            log.warning("telegram: %s", problem)
+        self._problem = problem
+        if alert:
+            self._alerts.tell(ALERT, problem)
+
+    def _fine(self) -> None:
+        self._problem = ""
+        self._alerts.clear(ALERT)
+
+
+def kept_secret(state_dir: Path) -> str:
+    """The secret of this installation; made at the first call, readable for nobody else.
+
+    Raises:
+        StateError: the file can be neither read nor made.
+    """
+    path = state_dir / "secrets" / SECRET_FILE
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            secret = path.read_text("ascii").strip()
+        else:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(secret := secrets.token_urlsafe(32))
+                file.flush()
+                os.fsync(file.fileno())
+    except (OSError, UnicodeDecodeError) as error:
+        raise StateError(f"{path}: the webhook's secret can be neither read nor made: {error}") from error
+    if not secret:
+        raise StateError(f"{path} is empty: remove it, and a new secret is made")
+    return secret
+
+
+def _update_in(body: bytes) -> dict[str, Any] | None:
+    """The update in a body; None, with a line in the log, for anything else."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict) and type(found.get("update_id")) is int:
+        return found
+    log.error("telegram: %d bytes came in that are no update; they are passed over", len(body))
+    return None
