@@ -164,6 +164,9 @@ class Gateway:
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
         return await self._ports.command_ports.sessions.questions.decide(actor, question, answer)
 
+    async def choose(self, actor: Actor, question: str, index: int) -> str:
+        return await self._ports.command_ports.sessions.questions.choose(actor, question, index)
+
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a message came from."""
         if inbound.address.channel == LOCAL:

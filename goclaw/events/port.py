@@ -65,3 +65,10 @@ class GatewayPort(Protocol):
         Returns a sentence for the person who answered.
         """
         ...
+
+    async def choose(self, actor: Actor, question: str, index: int) -> str:
+        """The same by the place of an option among those of the question, from 0: what a button says.
+
+        An option that the question does not have is answered as a question that is gone.
+        """
+        ...

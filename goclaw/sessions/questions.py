@@ -155,6 +155,13 @@ class Questions:
             return GONE
         return f"{'Allowed' if given == ALLOW else 'Denied'}." if item.question.kind == "approval" else "Thank you."
 
+    async def choose(self, actor: Actor, question_id: str, index: int) -> str:
+        """Answer with one of the question's options: what its button says, and nothing that a client made up."""
+        item = self._open.get(question_id)
+        if item is None or not 0 <= index < len(item.question.options):
+            return GONE
+        return await self.decide(actor, question_id, str(index + 1))  # as `chosen` reads it
+
     async def decline(self, actor: Actor, question_id: str) -> str:
         """Answer that there will be no answer: no for an approval."""
         item = self._open.get(question_id)

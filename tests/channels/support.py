@@ -29,6 +29,8 @@ class RecordingGateway:
         """Raised by the next calls of `accept`, one each."""
         self.gates: dict[str, asyncio.Event] = {}
         """Messages with this text are not durable until the event is set."""
+        self.chosen: list[tuple[str, str, int]] = []
+        """Presses of buttons: who, which question, which option."""
         self.begun: list[str] = []
         """Texts in the order in which they were handed over."""
         self._bus = Bus(RealClock())
@@ -95,6 +97,11 @@ class RecordingGateway:
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
         return ""
+
+    async def choose(self, actor: Actor, question: str, index: int) -> str:
+        self.chosen.append((actor.key, question, index))
+        await self._notify()
+        return f"You chose {index}."
 
     async def _notify(self) -> None:
         async with self._changed:

@@ -149,6 +149,9 @@ class FakeGateway:
         self.close(question, answer, actor.key)
         return "Allowed." if answer == ALLOW else "Denied." if answer == DENY else "Thank you."
 
+    async def choose(self, actor: Actor, question: str, index: int) -> str:
+        return GONE
+
     def restart(self) -> None:
         """Forget what a daemon forgets with its end; what was streamed stands for what is streamed anew."""
         views = self.bus._views
