@@ -6,7 +6,7 @@ have written.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,10 @@ log = logging.getLogger(__name__)
 CHANNEL = "telegram"
 MAX_QUOTE = 500
 """Characters of a quoted message that are passed on."""
+GENERAL_TOPIC = 1
+"""Thread id of the topic that every forum has (Telegram's forums API): its messages are the group's own."""
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What reading raises where an update has not the shape that the Bot API describes."""
 
 Json = Mapping[str, Any]
 
@@ -30,44 +34,107 @@ class Me:
     username: str
 
 
+def itself(chat: int) -> int:
+    """Where no chat ever moved."""
+    return chat
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """By what a message is judged."""
+
+    me: Me
+    now: float
+    groups: Sequence[int] = ()
+    """Those where the bot may answer; empty: all."""
+    origin: Callable[[int], int] = itself
+    """The first id of a chat: a group that became a supergroup goes on with its session."""
+
+
 def inbound_of(update: Json, me: Me, now: float, groups: Sequence[int] = ()) -> Inbound | None:
-    """The message in `update`; None when there is none for us. Never raises, whatever the update holds.
+    """The message in `update`, or the new version of one; None when there is none for us. Never raises."""
+    return single_of(update, Terms(me, now, groups))
 
-    Edited messages are not taken: the answer to the first version may be on its way already.
-    """
+
+def single_of(update: Json, terms: Terms) -> Inbound | None:
+    """The same, by all that may matter."""
     try:
-        return read_message(update, me, now, groups)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        log.warning("update %s has a shape that is not known; it is skipped", update.get("update_id"))
+        identity = f"{CHANNEL}:{number(update['update_id'])}"
+        if (message := update.get("edited_message")) is not None:
+            return read_messages(identity, [message], terms, edited=True)
+        message = update.get("message")
+        return None if message is None else read_messages(identity, [message], terms)
+    except UNREADABLE as error:
+        unread(error, update.get("update_id"))
         return None
 
 
-def read_message(update: Json, me: Me, now: float, groups: Sequence[int]) -> Inbound | None:
-    """See `inbound_of`; raises where the update has an unknown shape."""
-    message: Json | None = update.get("message")
-    if message is None or not (sender := person_of(message)):
+def album_of(identity: str, messages: Sequence[Json], terms: Terms, *, edited: bool = False) -> Inbound | None:
+    """The messages of one album as one. Never raises."""
+    try:
+        return read_messages(identity, messages, terms, edited=edited)
+    except UNREADABLE as error:
+        unread(error, identity)
         return None
-    chat, in_group = message["chat"], message["chat"]["type"] in ("group", "supergroup")
-    chat_id, sender_id, message_id = number(chat["id"]), number(sender["id"]), number(message["message_id"])
-    if not in_group and chat["type"] != "private":
+
+
+def unread(error: Exception, name: object) -> None:
+    """Leave a trace of an update whose shape nobody knows."""
+    log.warning("update %s has a shape that is not known; it is skipped", name)
+    log.debug("what was odd: %s", type(error).__name__)
+
+
+def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edited: bool = False) -> Inbound | None:
+    """See `inbound_of`; raises where a message has an unknown shape. Several messages are one album of one person."""
+    first = messages[0]
+    if not (sender := person_of(first)) or not is_open(first["chat"], terms):
         return None
-    if in_group and ((groups and chat_id not in groups) or not is_addressed(message, me)):
+    in_group = is_group(first["chat"])
+    if in_group and not any(is_addressed(message, terms.me) for message in messages):
         return None
-    thread = str(number(message["message_thread_id"])) if message.get("is_topic_message") else None
-    session = f"{CHANNEL}:{chat_id if in_group else sender_id}"
-    attachments, notes = files_of(message)
-    text = words_of(message, me, notes)
+    chat_id, sender_id, message_id = number(first["chat"]["id"]), number(sender["id"]), number(first["message_id"])
+    thread = topic_of(first)
+    session = f"{CHANNEL}:{terms.origin(chat_id) if in_group else sender_id}"
+    files = [files_of(message) for message in messages]
+    attachments = tuple(attachment for found, _ in files for attachment in found)
+    text = words_of(messages, terms.me, [note for _, notes in files for note in notes])
     if not text and not attachments:
         return None
     return Inbound(
-        id=f"{CHANNEL}:{update['update_id']}",
-        actor=Actor(key=f"{CHANNEL}:{sender_id}", entry=CHANNEL, name=name_of(sender)),
+        id=identity,
+        actor=actor_of(sender),
         session=f"{session}:{thread}" if in_group and thread else session,
         text=text,
         address=Address(CHANNEL, str(chat_id), thread, str(message_id) if in_group else None),
-        received_at=now,
+        received_at=terms.now,
         attachments=attachments,
+        ref=f"{CHANNEL}:{chat_id}:{message_id}",
+        edited=edited,
     )
+
+
+def is_group(chat: Json) -> bool:
+    """Whether several people may write in a chat."""
+    return chat["type"] in ("group", "supergroup")
+
+
+def is_open(chat: Json, terms: Terms) -> bool:
+    """Whether the bot may answer in a chat: in private, and in the groups that are not excluded; never in channels."""
+    chat_id = number(chat["id"])
+    if is_group(chat):
+        return not terms.groups or chat_id in terms.groups or terms.origin(chat_id) in terms.groups
+    return bool(chat["type"] == "private")
+
+
+def topic_of(message: Json) -> str | None:
+    """The forum topic of a message; none for the General topic, which is the group itself."""
+    thread = number(message["message_thread_id"]) if message.get("is_topic_message") else GENERAL_TOPIC
+    return None if thread == GENERAL_TOPIC else str(thread)
+
+
+def actor_of(person: Json) -> Actor:
+    """Who a person is: the numeric id."""
+    return Actor(key=f"{CHANNEL}:{number(person['id'])}", entry=CHANNEL, name=name_of(person))
 
 
 def number(value: Any) -> int:
@@ -108,19 +175,25 @@ def is_my_command(text: str, entity: Json, me: Me) -> bool:
     return addressed.lower() in ("", me.username.lower())
 
 
-def words_of(message: Json, me: Me, notes: Sequence[str]) -> str:
-    """What was said, without the bot's name, and with what the words refer to."""
+def words_of(messages: Sequence[Json], me: Me, notes: Sequence[str]) -> str:
+    """What was said, without the bot's name, and with what the words refer to; an album may have several captions."""
+    texts = [text for message in messages if (text := said_in(message, me))]
+    lead = next((message for message in messages if body_of(message)[0]), messages[0])
+    # What was forwarded are another's words: a command in it is not the sender's.
+    if texts and texts[0].startswith("/") and "forward_origin" not in lead:
+        return texts[0]
+    return "\n".join([*contexts_of(lead, me), *texts, *dict.fromkeys(notes)])
+
+
+def said_in(message: Json, me: Me) -> str:
+    """The text of one message without the bot's name."""
     text, entities = body_of(message)
     for entity in sorted(entities, key=lambda found: -int(found["offset"])):
         if mentions(text, entity, me):
             text = cut_out(text, entity)
         elif is_my_command(text, entity, me):
             text = covered(text, entity).partition("@")[0] + text[len(covered(text, entity)) :]
-    text = text.strip()
-    # What was forwarded are another's words: a command in it is not the sender's.
-    if text.startswith("/") and "forward_origin" not in message:
-        return text
-    return "\n".join([*contexts_of(message, me), *([text] if text else []), *notes])
+    return text.strip()
 
 
 def contexts_of(message: Json, me: Me) -> list[str]:

@@ -3,13 +3,12 @@
 On disk, because Telegram tells of a move once. Who sends asks `current`, who names a session asks `origin`.
 """
 
-import asyncio
 import logging
-import os
 from pathlib import Path
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+
+from goclaw.channels.telegram import kept
 
 log = logging.getLogger(__name__)
 
@@ -21,10 +20,9 @@ class Moved:
 
     def __init__(self, path: Path) -> None:
         """Reads the file: call this in a thread."""
-        self._path = path
-        self._after = _read(path)
+        self._after = _sound(kept.read(path, _MOVES, {}))
         self._before = {new: old for old, new in self._after.items()}
-        self._writing = asyncio.Lock()
+        self._keeper = kept.Keeper(path, flush=True)
 
     def current(self, chat: int) -> int:
         """The id under which a chat is reached now."""
@@ -48,25 +46,14 @@ class Moved:
             return
         self._after[old], self._before[new] = new, old
         log.info("telegram: group %d is the supergroup %d now; the conversation goes on", old, new)
-        try:
-            async with self._writing:
-                content = orjson.dumps(self._after, option=orjson.OPT_NON_STR_KEYS)
-                await asyncio.to_thread(_write, self._path, content)
-        except OSError as error:
-            log.warning("%s cannot be written, a restart forgets that the group moved: %s", self._path, error.strerror)
+        if not await self._keeper.write(self._after):
+            log.warning("a restart forgets that group %d moved", old)
 
 
-def _read(path: Path) -> dict[int, int]:
-    try:
-        found = _MOVES.validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValidationError) as error:
-        log.warning("%s is not used: %s", path, type(error).__name__)
-        return {}
+def _sound(found: dict[int, int]) -> dict[int, int]:
+    """What can be true in a file that somebody may have edited: no circles, no two chats that became one."""
     moves: dict[int, int] = {}
     for old, new in found.items():
-        # A file that somebody edited must not send us in circles, nor make two chats one.
         if new not in moves.values() and _end(moves, new) != old:
             moves[old] = new
     return moves
@@ -76,13 +63,3 @@ def _end(moves: dict[int, int], chat: int) -> int:
     while chat in moves:
         chat = moves[chat]
     return chat
-
-
-def _write(path: Path, content: bytes) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

@@ -6,12 +6,16 @@ Bot API hold the token.
 """
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import orjson
 from telegram.error import NetworkError, TelegramError
 from telegram.request import BaseRequest, RequestData
+
+from goclaw.net import open_client
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
@@ -128,6 +132,20 @@ class AiohttpRequest(BaseRequest):
             raise Unsent("telegram.base_url or telegram.proxy is not a URL") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unanswered(said(error)) from None
+
+
+class PollingRequest(AiohttpRequest):
+    """For `getUpdates` alone, on a client of its own: one that hangs is thrown away without cutting anything else."""
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[None]:
+        """A new client, with no connection and no name that an older one found; closed with the block."""
+        shared = self._session
+        async with open_client() as self._session:
+            try:
+                yield
+            finally:
+                self._session = shared
 
 
 def timeout(seconds: float) -> aiohttp.ClientTimeout:

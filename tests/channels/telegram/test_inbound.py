@@ -31,6 +31,7 @@ async def test_a_private_message_is_from_its_numeric_sender() -> None:
         text="hello",
         address=Address("telegram", "5"),
         received_at=7.0,
+        ref="telegram:5:1",
     )
 
 

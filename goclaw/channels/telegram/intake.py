@@ -1,0 +1,226 @@
+"""Everything that Telegram tells us, one update at a time: when `take` returns, the update may be acknowledged.
+
+Polling and the webhook both end here. Messages of one chat are taken in the order in which they came; only the parts of
+an album wait for each other (see `albums`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from telegram import Bot
+from telegram.error import TelegramError
+
+from goclaw.channels.telegram.albums import Album, Albums, album_name
+from goclaw.channels.telegram.identity import Identity
+from goclaw.channels.telegram.inbound import (
+    CHANNEL,
+    UNREADABLE,
+    Json,
+    Me,
+    Terms,
+    album_of,
+    is_open,
+    number,
+    person_of,
+    single_of,
+    unread,
+)
+from goclaw.channels.telegram.moved import Moved
+from goclaw.channels.telegram.presses import LONGEST_TOAST, press_of, query_of
+from goclaw.channels.telegram.service import membership_of, move_of, stop_of
+from goclaw.clock import Clock
+from goclaw.events import Acceptance, GatewayPort, Inbound
+
+log = logging.getLogger(__name__)
+
+NAMELESS = Me(0, "")
+ALLOWED_UPDATES = ["message", "edited_message", "callback_query", "my_chat_member", "stopped_message_generation"]
+"""Kinds of updates that are asked for; each one listed here is handled below."""
+MOST_COURTESIES = 50
+"""Answers to presses that are under way at once: beyond that a button just goes on blinking for a while."""
+
+
+class Reach(Protocol):
+    """The sending side, which need not try a chat where nobody would read it."""
+
+    def blocked(self, chat: int) -> None:
+        """The person blocked the bot, or it was taken out of the group."""
+        ...
+
+    def unblocked(self, chat: int) -> None:
+        """It can write there (again)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IntakePorts:
+    """What taking in stands on."""
+
+    gateway: GatewayPort
+    bot: Bot
+    clock: Clock
+    identity: Identity
+    albums: Albums
+    moved: Moved
+    reach: Reach
+    accepted: Callable[[Inbound, Acceptance], None]
+    """Told what became of each message."""
+    turn_of_draft: Callable[[int], str]
+    """The turn that is shown in a draft; empty for none."""
+    groups: tuple[int, ...]
+    spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    """Starts a task that lives as long as the channel runs."""
+
+
+class UnreadableUpdate(Exception):
+    """An update has not the shape that the Bot API describes: nothing can be taken from it, now or later."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around what only reads an update, so that errors of anything else are not mistaken for its fault."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise UnreadableUpdate from error
+
+
+class Intake:
+    """The way in."""
+
+    def __init__(self, ports: IntakePorts) -> None:
+        self._ports = ports
+        self._chats: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._courtesies: set[asyncio.Task[None]] = set()
+        self._kinds: dict[str, Callable[[Json], Awaitable[None]]] = {
+            "message": self._message,
+            "edited_message": self._edit,
+            "callback_query": self._press,
+            "my_chat_member": self._membership,
+            "stopped_message_generation": self._stop,
+        }
+
+    async def take(self, update: Json) -> None:
+        """Have one raw update made durable; one that is not for us needs nothing.
+
+        Whatever it holds, this only raises what the gateway raises: then it was not taken and must come again. The same
+        update may come again and again, also while it is being taken.
+        """
+        for kind, handle in self._kinds.items():
+            if kind in update:
+                try:
+                    await handle(update)
+                except UnreadableUpdate as error:
+                    unread(error, update.get("update_id"))
+                return
+
+    async def _message(self, update: Json) -> None:
+        with reading():
+            message = update["message"]
+            move, name = move_of(message), album_name(message)
+            chat, person = number(message["chat"]["id"]), person_of(message)
+            sender = number(person["id"]) if person else 0
+        if move:
+            # Before anything is awaited: what follows in the new chat belongs to the old session.
+            await self._ports.moved.remember(move.old, move.new)
+        elif person and name and (album := self._gather(name, message)):
+            await self._part(album)
+        elif person:
+            async with self._order_of(chat):
+                for open_album in self._ports.albums.open_of(chat, sender):
+                    await self._settle(open_album)
+                await self._accept(single_of(update, await self._terms(message)))
+
+    def _gather(self, name: str, message: Json) -> Album | None:
+        with reading():
+            if not is_open(message["chat"], self._terms_without_name()):
+                return None
+            return self._ports.albums.gather(name, message)
+
+    async def _part(self, album: Album) -> None:
+        await album.whole(self._ports.clock)
+        async with self._order_of(album.chat):
+            await self._settle(album)
+
+    async def _settle(self, album: Album) -> None:
+        """Hand an album over, unless another of its parts has; its chat's order is ours."""
+        if not album.settled:
+            messages = await self._ports.albums.decide(album)
+            terms = await self._terms(*messages)
+            await self._accept(album_of(album.name, messages, terms))
+            album.settled = True
+
+    async def _edit(self, update: Json) -> None:
+        with reading():
+            message = update["edited_message"]
+            chat, name = number(message["chat"]["id"]), album_name(message)
+            identity = f"{CHANNEL}:{number(update['update_id'])}"
+        if name and (album := self._ports.albums.replace(name, message)):
+            await self._part(album)
+            return
+        async with self._order_of(chat):
+            terms = await self._terms(message)
+            if name is None:
+                await self._accept(single_of(update, terms))
+            elif messages := self._ports.albums.edit(name, message):
+                await self._accept(album_of(identity, messages, terms, edited=True))
+
+    async def _stop(self, update: Json) -> None:
+        with reading():
+            inbound = stop_of(update, self._terms_without_name())
+            draft = number(update["stopped_message_generation"]["draft_id"])
+        # Not the next turn, when the one that was shown there has just ended.
+        if self._ports.turn_of_draft(draft):
+            await self._accept(inbound)
+
+    async def _press(self, update: Json) -> None:
+        """Let a button answer its question; what is no such press is answered, too, so that the button rests."""
+        query, press = query_of(update), None
+        with suppress(*UNREADABLE):
+            press = press_of(update, self._terms_without_name())
+        said = await self._ports.gateway.choose(press.actor, press.question, press.index) if press else ""
+        if query and len(self._courtesies) < MOST_COURTESIES:
+            task = self._ports.spawn(self._answer(query, said[:LONGEST_TOAST]))
+            self._courtesies.add(task)
+            task.add_done_callback(self._courtesies.discard)
+
+    async def _answer(self, query: str, text: str) -> None:
+        try:
+            await self._ports.bot.answer_callback_query(query, text or None)
+        except TelegramError as error:
+            log.debug("a press could not be answered: %s", error.message)
+
+    async def _membership(self, update: Json) -> None:
+        with reading():
+            change = membership_of(update)
+        if change is None:
+            return
+        if change.reachable:
+            self._ports.reach.unblocked(change.chat)
+        else:
+            self._ports.reach.blocked(change.chat)
+        if not change.private:
+            what = "is in" if change.reachable else "was taken out of"
+            log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
+
+    async def _accept(self, inbound: Inbound | None) -> None:
+        if inbound is not None:
+            self._ports.accepted(inbound, await self._ports.gateway.accept(inbound))
+
+    async def _terms(self, *messages: Json) -> Terms:
+        """By what messages are judged; in a group that needs the bot's name."""
+        me = await self._ports.identity.me(messages)
+        return Terms(me, self._ports.clock.now(), self._ports.groups, self._ports.moved.origin)
+
+    def _terms_without_name(self) -> Terms:
+        """For what needs no name."""
+        return Terms(NAMELESS, self._ports.clock.now(), self._ports.groups, self._ports.moved.origin)
+
+    def _order_of(self, chat: int) -> asyncio.Lock:
+        """Held while a message of a chat is being taken; whoever waits for it gets it in order."""
+        return self._chats.setdefault(chat, asyncio.Lock())

@@ -1,0 +1,56 @@
+"""Small things that this channel remembers over restarts: one JSON file each, in the state folder."""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def read(path: Path, shape: TypeAdapter[T], empty: T) -> T:
+    """What was kept; `empty` where nothing was, or nothing that makes sense."""
+    try:
+        return shape.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return empty
+    except (OSError, ValidationError) as error:
+        log.warning("%s is not used: %s", path, type(error).__name__)
+        return empty
+
+
+class Keeper:
+    """Writes one file, whole each time."""
+
+    def __init__(self, path: Path, *, flush: bool) -> None:
+        """Without `flush` it survives kill -9, but not a power cut."""
+        self._path = path
+        self._flush = flush
+        self._writing = asyncio.Lock()
+
+    async def write(self, value: Any) -> bool:
+        """On disk when this returns; False, with a line in the log, where it cannot be written."""
+        try:
+            async with self._writing:
+                content = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+                await asyncio.to_thread(self._replace, content)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._path, error.strerror)
+            return False
+        return True
+
+    def _replace(self, content: bytes) -> None:
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if self._flush:
+                file.flush()
+                os.fsync(file.fileno())
+        fresh.replace(self._path)

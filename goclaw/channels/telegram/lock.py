@@ -1,0 +1,110 @@
+"""One poller per bot on this machine, whatever state folders there are: two throw each other out at Telegram.
+
+A lock of the operating system on a file in the user's runtime folder: it ends with the process however that dies, so
+none is ever stale. The file's name has a hash of the bot's token and server; what it holds says who polls.
+"""
+
+import fcntl
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+TRIES = 20
+"""Of taking a lock whose file goes away under our hands."""
+LONGEST_NOTE = 4_096
+"""Bytes that are read of who holds the lock."""
+
+
+class Taken(Exception):
+    """Another process polls for this bot; the message says which."""
+
+
+@contextmanager
+def only_poller(token: str, base_url: str, state_dir: Path) -> Iterator[None]:
+    """Be the only one on this machine who polls for a bot, until the block ends.
+
+    Where no folder can hold the lock, the block runs without: Telegram itself still tells of two pollers (409).
+
+    Raises:
+        Taken: another process does; the message is `another GoClaw (pid 5, /home/ann/.goclaw)`.
+    """
+    name = _name(token, base_url)
+    with ExitStack() as stack:
+        # All of them: not everybody who starts a daemon has the same environment.
+        for folder in _folders():
+            stack.enter_context(_held(folder / name, f"pid {os.getpid()}, {state_dir}"))
+        yield
+
+
+@contextmanager
+def _held(path: Path, note: str) -> Iterator[None]:
+    """Hold one lock; its file is there only as long as it is held."""
+    descriptor = _locked(path)
+    if descriptor is None:
+        yield
+        return
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, note.encode(errors="replace"), 0)
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int | None:
+    """The open file with its lock; None where it cannot be had for another reason than that somebody holds it."""
+    for _ in range(TRIES):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            log.debug("%s is no lock: %s", path, error.strerror)
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_there(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            note = os.pread(descriptor, LONGEST_NOTE, 0).decode(errors="replace")
+            os.close(descriptor)
+            raise Taken(f"another GoClaw ({note})" if note else "another GoClaw") from None
+        except OSError as error:
+            log.debug("%s is no lock: %s", path, error.strerror)
+        os.close(descriptor)
+    return None
+
+
+def _is_there(path: Path, descriptor: int) -> bool:
+    """Whether what we locked is still what others will find: the last holder may just have taken it away."""
+    found, held = path.stat(), os.fstat(descriptor)
+    return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _name(token: str, base_url: str) -> str:
+    """Half a hash says nothing of the token, whose secret part alone has over 200 bits."""
+    digest = hashlib.sha256(f"{base_url.rstrip('/')}\n{token}".encode()).hexdigest()
+    return f"goclaw-telegram-{digest[:32]}.lock"
+
+
+def _folders() -> Iterator[Path]:
+    """The user's runtime folder, and one that is there without a login as well; those that are ours alone."""
+    candidates = [Path(tempfile.gettempdir()) / f"goclaw-{os.geteuid()}"]
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        candidates.insert(0, Path(runtime))
+    for folder in candidates:
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            found = folder.lstat()
+        except OSError as error:
+            log.debug("%s holds no lock: %s", folder, error.strerror)
+            continue
+        # In a folder of others they could take the lock, or lead us to another file.
+        if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+            yield folder

@@ -1,0 +1,77 @@
+"""What Telegram tells beside messages: groups that move, chats that are closed to us or open again, the Stop button.
+
+Readers of raw updates: each returns nothing where an update is not of its kind, and raises one of
+`inbound.UNREADABLE` where it is, but has an unknown shape.
+"""
+
+from dataclasses import dataclass
+
+from goclaw.channels.telegram.inbound import CHANNEL, Json, Terms, is_group, is_open, number
+from goclaw.events import Actor, Address, Inbound
+
+STOP = "/stop"
+GONE = frozenset({"left", "kicked"})
+"""Of a chat member's status (Bot API, ChatMember): whoever has one of these is not in the chat. In a private chat
+`kicked` is how a person blocks the bot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A group became a supergroup."""
+
+    old: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The bot's own place in a chat, which somebody changed."""
+
+    chat: int
+    reachable: bool
+    private: bool
+    by: int
+
+
+def move_of(message: Json) -> Move | None:
+    """The move that a service message tells of; both chats get one."""
+    here = number(message["chat"]["id"]) if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message else 0
+    if "migrate_to_chat_id" in message:
+        move = Move(here, number(message["migrate_to_chat_id"]))
+    elif "migrate_from_chat_id" in message:
+        move = Move(number(message["migrate_from_chat_id"]), here)
+    else:
+        return None
+    # Ids of groups are negative: a person's chat never becomes another.
+    return move if move.old < 0 and move.new < 0 else None
+
+
+def membership_of(update: Json) -> Membership | None:
+    """Whether the bot can (still, again) write in a chat."""
+    changed = update.get("my_chat_member")
+    if changed is None:
+        return None
+    chat, member = changed["chat"], changed["new_chat_member"]
+    inside = member["status"] not in GONE and member.get("is_member", True) is not False
+    private = not is_group(chat) and chat["type"] == "private"
+    return Membership(number(chat["id"]), inside, private, number(changed["from"]["id"]))
+
+
+def stop_of(update: Json, terms: Terms) -> Inbound | None:
+    """The Stop button below an answer that is being written: the same as `/stop` of whoever reads it there.
+
+    Only private chats have drafts, and a private chat has the number of its person; the update names nobody else.
+    """
+    stopped = update.get("stopped_message_generation")
+    if stopped is None or stopped["chat"]["type"] != "private" or not is_open(stopped["chat"], terms):
+        return None
+    person = number(stopped["chat"]["id"])
+    thread = stopped.get("message_thread_id")
+    return Inbound(
+        id=f"{CHANNEL}:{number(update['update_id'])}",
+        actor=Actor(key=f"{CHANNEL}:{person}", entry=CHANNEL),
+        session=f"{CHANNEL}:{person}",
+        text=STOP,
+        address=Address(CHANNEL, str(person), None if thread is None else str(number(thread))),
+        received_at=terms.now,
+    )
