@@ -51,6 +51,7 @@ from goclaw.supervise import background
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
+from goclaw.transcribers.base import Transcriber
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, GivenModels, Mortal, Tools
@@ -116,12 +117,14 @@ class World:
         users: Sequence[User] = (),
         model: ChatModel | None = None,
         summary: ChatModel | None = None,
+        transcriber: Transcriber | None = None,
         **config: Any,
     ) -> None:
         self.folder = folder
         self.clock = SteppedClock()
         self.script = ScriptedModel(answers, clock=self.clock)
         self.models: Models = GivenModels(model or self.script, summary)
+        self.transcriber = transcriber
         self.tools = Tools(tools)
         self.users = Users(users)
         self.room = Room()
@@ -170,6 +173,7 @@ class World:
                     questions=Questions(asking),
                     settings=Settings(database),
                     spending=Spending(database),
+                    transcriber=self.transcriber,
                 )
             )
             engine = await stack.enter_async_context(

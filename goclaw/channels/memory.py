@@ -12,9 +12,9 @@ It is on only when the configuration has `channels.memory`.
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts
 from goclaw.clock import Clock, RealClock
@@ -60,15 +60,18 @@ class Room:
         ref: str = "",
         edited: bool = False,
         pictures: Mapping[str, bytes] | None = None,
+        files: Sequence[tuple[Attachment, bytes]] = (),
     ) -> Acceptance:
         """Write a message; returns when the gateway has it.
 
         `session` is `memory:<chat>` if not given. The same `message_id` again is the same message again. `pictures`
-        are bytes by their media type. `edited`: a new version of the message that was said with the same `ref`.
+        are bytes by their media type; the handles of `files` are made here. `edited`: a new version of the message
+        that was said with the same `ref`.
         """
         while (gateway := self._gateway) is None:
             await self._connected.wait()
-        attachments = tuple(self._keep(mime, content) for mime, content in (pictures or {}).items())
+        shown = [(Attachment("image", "", mime, size=len(data)), data) for mime, data in (pictures or {}).items()]
+        attachments = tuple(self._keep(file, data) for file, data in (*shown, *files))
         return await gateway.accept(
             Inbound(
                 id=f"{NAME}:{message_id or uuid.uuid4().hex}",
@@ -87,10 +90,10 @@ class Room:
         """The next thing that arrives and was not asked for yet."""
         return await self._fresh.get()
 
-    def _keep(self, mime: str, content: bytes) -> Attachment:
+    def _keep(self, file: Attachment, content: bytes) -> Attachment:
         reference = f"file-{len(self._files) + 1}"
         self._files[reference] = content
-        return Attachment("image", reference, mime, size=len(content))
+        return replace(file, ref=reference)
 
     def _connect(self, gateway: GatewayPort, clock: Clock) -> None:
         self._gateway, self._clock = gateway, clock

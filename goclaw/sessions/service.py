@@ -17,11 +17,10 @@ from goclaw.config.schema import Config
 from goclaw.context.calibration import Calibration
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
-from goclaw.errors import ConfigError, DeliveryError, GoclawError, LimitReached, StateError
+from goclaw.errors import ConfigError, GoclawError, LimitReached, StateError
 from goclaw.events import (
     LOCAL,
     Actor,
-    Attachment,
     Delivery,
     Outcome,
     SessionNow,
@@ -33,7 +32,6 @@ from goclaw.events import (
 from goclaw.llm.base import Finished, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
-from goclaw.messages import Image
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor, CompactorPorts
@@ -43,6 +41,7 @@ from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import Questions, TurnQuestions
 from goclaw.sessions.queueing import QueueModes
+from goclaw.sessions.received import Received, ReceivedPorts
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
@@ -55,6 +54,7 @@ from goclaw.store.spending import Purpose, Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.toolkit.dispatcher import CallScope, Dispatcher
+from goclaw.transcribers.base import Transcriber
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,7 @@ class SessionPorts:
     questions: Questions
     settings: Settings
     spending: Spending
+    transcriber: Transcriber | None = None
 
 
 class Sessions:
@@ -119,6 +120,17 @@ class Sessions:
         self.debts = Debts(self.contexts, self.compactor, compaction)
         self.aside = Aside(
             AsidePorts(checkpoints, ports.clock, self.compactor, self.contexts, ports.flush, ports.models)
+        )
+        self.received = Received(
+            ReceivedPorts(
+                blobs=ports.blobs,
+                channels=ports.channels,
+                clock=ports.clock,
+                may=self._may,
+                settings=ports.config.media,
+                transcriber=ports.transcriber,
+                workspace=ports.environment.workspace,
+            )
         )
         self.questions = ports.questions
         self.strays = ports.dispatcher.strays
@@ -249,7 +261,7 @@ class Sessions:
             dispatcher=ports.dispatcher,
             publish=ports.bus.publish,
             now=ports.clock.now,
-            fetch=self._fetch,
+            received=self.received.message,
             opening=lambda: self._opening(inbound.actor, session),
             joining=lambda request: self.queue_modes.joining(session, turn, request),
             make_room=make_room,
@@ -286,11 +298,8 @@ class Sessions:
             at=now,
         )
 
-    async def _fetch(self, channel: str, attachment: Attachment) -> Image:
-        if channel not in self._ports.channels:
-            raise DeliveryError(f"no channel named {channel} is connected", permanent=True)
-        data = await self._ports.channels[channel].fetch(attachment)
-        return Image(await self._ports.blobs.put(data, attachment.mime), attachment.mime)
+    def _may(self, actor: Actor, tool: str) -> bool:
+        return self._ports.dispatcher.registry.find(tool, actor) is not None
 
     async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         if turn.stopping:

@@ -15,9 +15,8 @@ from goclaw.codec import Codec
 from goclaw.context.sound import sound, sound_text
 from goclaw.context.window import Window, shown
 from goclaw.engine.base import Step, Turn
-from goclaw.errors import DeliveryError, ModelError, ModelErrorKind, OutcomeUnknown
+from goclaw.errors import ModelError, ModelErrorKind, OutcomeUnknown
 from goclaw.events import (
-    Attachment,
     Inbound,
     MessageStored,
     StreamRestarted,
@@ -26,7 +25,8 @@ from goclaw.events import (
     TurnEvent,
 )
 from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
-from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
+from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.sessions.received import unopened
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
@@ -58,8 +58,8 @@ class TurnPorts:
     dispatcher: Dispatcher
     publish: Callable[[TurnEvent], None]
     now: Callable[[], float]
-    fetch: Callable[[str, Attachment], Awaitable[Image]]
-    """A picture from its channel into the blob store."""
+    received: Callable[[Inbound], Awaitable[UserMessage]]
+    """A person's message with everything that came with it."""
     opening: Callable[[], Awaitable[Opening]]
     """Asked before every request."""
     joining: Callable[[int], Sequence[Inbound]]
@@ -93,7 +93,7 @@ class TurnRun:
         return self._ports.dispatcher.registry.visible_to(self._turn.inbound.actor)
 
     async def hear(self) -> None:
-        """Put the user's message into the transcript, its pictures fetched."""
+        """Put the user's message into the transcript, with what came with it."""
         await self._hear(self._user_message)
 
     async def _hear(self, message: Callable[[Inbound], Awaitable[UserMessage]]) -> None:
@@ -206,20 +206,11 @@ class TurnRun:
 
     async def _user_message(self, inbound: Inbound) -> UserMessage:
         self._go_on()
-        images, notes = [], []
-        for attachment in inbound.attachments:
-            if attachment.kind != "image":
-                notes.append(f"[{attachment.kind} {attachment.name}: cannot be opened here]")
-                continue
-            try:
-                images.append(await self._ports.fetch(inbound.address.channel, attachment))
-            except DeliveryError as error:
-                notes.append(f"[{attachment.kind} {attachment.name}: could not be fetched: {error}]")
-        return UserMessage("\n".join([inbound.text, *notes]).strip(), tuple(images))
+        return await self._ports.received(inbound)
 
     async def _words(self, inbound: Inbound) -> UserMessage:
-        """The message of a turn that ended before its pictures came."""
-        return UserMessage(inbound.text)
+        """The message of a turn that ended before its files came."""
+        return unopened(inbound)
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         self._go_on()

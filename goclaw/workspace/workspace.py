@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
 
 from goclaw.errors import StateError, ToolError
-from goclaw.workspace.atomic import replace
+from goclaw.workspace.atomic import create, replace
 from goclaw.workspace.beneath import has_openat2, open_beneath
 from goclaw.workspace.globs import Entry, matches
 from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
@@ -26,6 +26,8 @@ READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
 _MOST_ENTRIES = 10_000
 _NEW_FOLDER = 0o755
+_MOST_OF_ONE_NAME = 100
+"""Files `name`, `name-2` … that `keep_bytes` looks at."""
 _NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
 """Opening a pipe must not wait for its other end, and a terminal must not become ours."""
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -136,6 +138,13 @@ class Workspace:
         With `unless_changed` the file must still be in that version: otherwise a `ToolError` says that it changed.
         """
         return await asyncio.to_thread(self._write, path, data, unless_changed)
+
+    async def keep_bytes(self, path: str, data: bytes) -> str:
+        """Put `data` into a new file `path`, or `name-2.ending` … beside what is there; returns its relative path.
+
+        Nothing is ever replaced. Where one of these files holds the same bytes, that one is it.
+        """
+        return await asyncio.to_thread(self._keep, path, data)
 
     async def walk(self, patterns: Iterable[str], limit: int = _MOST_ENTRIES) -> list[Entry]:
         """Regular files that one of the patterns (`MEMORY.md`, `memory/**/*.md`) matches, each once, at most `limit`.
@@ -273,6 +282,31 @@ class Workspace:
             finally:
                 os.close(folder)
         return Written(name, len(data), created=old is None)
+
+    def _keep(self, path: str, data: bytes) -> str:
+        target = PurePosixPath(clean(path, self._roots)[0])
+        with in_words(path):
+            folder = self._parent(target.parent)
+            try:
+                for number in range(1, _MOST_OF_ONE_NAME + 1):
+                    name = target.name if number == 1 else f"{target.stem}-{number}{target.suffix}"
+                    self._refuse_denied_name(folder, name, path)
+                    if create(folder, name, data) or self._holds(folder, name, data):
+                        return str(target.with_name(name))
+            finally:
+                os.close(folder)
+        raise ToolError(f"there are {_MOST_OF_ONE_NAME} files of that name already: {path}")
+
+    def _holds(self, folder: int, name: str, data: bytes) -> bool:
+        """Whether the file `name` is ours to read and has exactly these bytes."""
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | _NO_WAITING, dir_fd=folder)
+        except OSError:
+            return False
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            same = stat.S_ISREG(found.st_mode) and found.st_size == len(data)
+            return same and (found.st_dev, found.st_ino) not in self._denied_inodes() and file.read() == data
 
     def _target(self, path: str) -> tuple[str, os.stat_result | None]:
         """Where a write to `path` goes, links followed, and what is there now."""

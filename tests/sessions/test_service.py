@@ -133,7 +133,8 @@ async def test_a_file_that_cannot_be_had_is_named_instead(tmp_path: Path) -> Non
         await core.settled()
         heard = (await core.messages())[0]
     assert heard == UserMessage(
-        "see\n[image cat.png: could not be fetched: there is no file gone]\n[voice : cannot be opened here]"
+        "see\n[Picture cat.png: could not be fetched: there is no file gone]\n"
+        "[Voice message: could not be fetched: there is no file v]"
     )
     assert world.texts() == ["What was in it?"]
 

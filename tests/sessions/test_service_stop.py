@@ -143,7 +143,7 @@ async def test_a_stop_before_the_picture_came_keeps_the_words(tmp_path: Path, mo
         async with asyncio.timeout(PATIENCE):
             await asked.wait()
         assert await core.command("/stop") == "Stopped."
-        assert await core.messages() == [UserMessage("see this"), AssistantMessage("[Stopped.]")]
+        assert await core.messages() == [UserMessage("see this\n[Picture: not opened]"), AssistantMessage("[Stopped.]")]
 
 
 async def test_stop_ends_a_compaction_and_says_that_the_turn_ended(tmp_path: Path) -> None:

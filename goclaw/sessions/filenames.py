@@ -1,0 +1,47 @@
+"""Names for received files: what their senders call them, as far as a name can do no harm."""
+
+import mimetypes
+import unicodedata
+from pathlib import PurePosixPath
+
+LONGEST = 120
+"""Bytes of the 255 that file systems allow: a number may follow."""
+LONGEST_ENDING = 20
+_KEPT = frozenset("._- ()+,=")
+_SOUND_ENDINGS = {
+    "audio/ogg": ".ogg",
+    "audio/mpeg": ".mp3",
+    "audio/mp4": ".m4a",
+    "audio/x-m4a": ".m4a",
+    "audio/wav": ".wav",
+    "audio/x-wav": ".wav",
+    "audio/flac": ".flac",
+    "audio/webm": ".webm",
+}
+"""The endings that transcribers know (OpenAI's API reference, "Create transcription")."""
+
+
+def safe_name(name: str, mime: str) -> str:
+    """A file's name without folders, marks of shells, control characters, and a dot or dash in front.
+
+    A file without a name is called `document`, with the ending of its type.
+    """
+    last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
+    kept = "".join(character if character.isalnum() or character in _KEPT else "_" for character in last)
+    kept = kept.lstrip(".-_ ").rstrip(". ")
+    if not kept:
+        return f"document{mimetypes.guess_extension(mime) or ''}"
+    path = PurePosixPath(kept)
+    ending = path.suffix if len(path.suffix.encode()) <= LONGEST_ENDING else ""
+    stem = kept.removesuffix(ending).encode()[:LONGEST].decode(errors="ignore")
+    return stem.rstrip(". ") + ending
+
+
+def recording_name(name: str, mime: str, kind: str) -> str:
+    """A name for something that sounds; its ending says what it is."""
+    ending = _SOUND_ENDINGS.get(mime.partition(";")[0].strip().lower(), "")
+    if not name:
+        return f"{kind}{ending or '.ogg'}"
+    safe = safe_name(name, mime)
+    known = PurePosixPath(safe).suffix.lower() in {*_SOUND_ENDINGS.values(), ".oga", ".mpga", ".mpeg"}
+    return safe if known or not ending else f"{safe}{ending}"

@@ -1,0 +1,181 @@
+"""What came with a person's message, as the model reads it: pictures to look at, files in the workspace, transcripts.
+
+Everything that cannot be had or opened becomes a line in words: a turn never fails for a file.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from goclaw.agent.quoting import quoted
+from goclaw.blobs import Blobs
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.config.schema import MediaSettings
+from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
+from goclaw.events import Actor, Attachment, Inbound
+from goclaw.messages import Image, UserMessage
+from goclaw.redact import mask
+from goclaw.sessions.filenames import recording_name, safe_name
+from goclaw.sessions.filetypes import image_type, sound_type, text_of
+from goclaw.transcribers.base import Recording, Transcriber
+from goclaw.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+INBOX = "inbox"
+"""Folder of the workspace where received files are put."""
+WRITE = "write"
+"""The tool without whose right nothing is put there: what nobody may write by asking, nobody writes by sending."""
+TRIES = 3
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
+"""Seconds between tries to fetch a file: a person waits."""
+HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedPorts:
+    """What opening files stands on."""
+
+    blobs: Blobs
+    channels: Mapping[str, Channel]
+    clock: Clock
+    may: Callable[[Actor, str], bool]
+    """Whether somebody may use a tool."""
+    settings: MediaSettings
+    transcriber: Transcriber | None
+    workspace: Callable[[Actor], Awaitable[Workspace]]
+
+
+class Received:
+    """Opens what came with messages."""
+
+    def __init__(self, ports: ReceivedPorts) -> None:
+        self._ports = ports
+
+    async def message(self, inbound: Inbound) -> UserMessage:
+        """The message with everything that came with it.
+
+        Doing it again (after a crash) gives the same: files are fetched anew and found in the workspace.
+        """
+        images: list[Image] = []
+        parts = [inbound.text]
+        for attachment in inbound.attachments:
+            try:
+                data = await self._fetch(inbound.address.channel, attachment)
+            except DeliveryError as error:
+                parts.append(f"[{_called(attachment)}: could not be fetched: {error}]")
+                continue
+            found = await self._open(inbound.actor, attachment, data)
+            if isinstance(found, Image):
+                images.append(found)
+            else:
+                parts.append(found)
+        return UserMessage("\n".join(part for part in parts if part).strip(), tuple(images))
+
+    async def _fetch(self, name: str, attachment: Attachment) -> bytes:
+        channel = self._ports.channels.get(name)
+        if channel is None:
+            raise DeliveryError(f"no channel named {name} is connected", permanent=True)
+        pause = FIRST_PAUSE
+        for _ in range(TRIES - 1):
+            try:
+                return await channel.fetch(attachment)
+            except DeliveryError as error:
+                if error.permanent:
+                    raise
+                await self._ports.clock.sleep(min(error.retry_after or pause, LONGEST_PAUSE))
+                pause *= 2
+        return await channel.fetch(attachment)
+
+    async def _open(self, actor: Actor, attachment: Attachment, data: bytes) -> Image | str:
+        match attachment.kind:
+            case "image":
+                # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
+                # that is shown something else refuses this conversation from then on.
+                mime = image_type(data) if attachment.name else attachment.mime
+                if mime is not None:
+                    return Image(await self._ports.blobs.put(data, mime), mime)
+                return await self._document(actor, attachment, data)
+            case "voice" | "audio":
+                return await self._recording(actor, attachment, data)
+            case "document":
+                return await self._document(actor, attachment, data)
+
+    async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> str:
+        name = safe_name(attachment.name, attachment.mime)
+        place = await self._save(actor, name, data)
+        text = await asyncio.to_thread(text_of, data, name, attachment.mime)
+        head = f"{_called(attachment)}, {in_words(len(data))}"
+        if text is None:
+            return f"[{head}, {attachment.mime}: {place}]"
+        shown, limit = text, self._ports.settings.text_characters
+        if len(text) > limit:
+            shown = text[:limit]
+            place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
+        return f"[{head}: {place}]\n{quoted(shown, f'the file {name}')}" if shown else f"[{head}: {place}]"
+
+    async def _recording(self, actor: Actor, attachment: Attachment, data: bytes) -> str:
+        """The transcript. What has none is kept as a file, and sound files always are: they may be meant as files."""
+        mime = sound_type(data) or attachment.mime
+        name = recording_name(attachment.name, mime, attachment.kind)
+        failed, words = "", ""
+        try:
+            words = await self._transcribe(Recording(data, mime, name))
+        except TranscriptionError as error:
+            failed = mask(str(error))
+            log.warning("a %s could not be transcribed: %s", attachment.kind, failed)
+        head = _called(attachment)
+        if attachment.kind == "audio" or failed:
+            head = f"{head}, {in_words(len(data))}, {await self._save(actor, name, data)}"
+        if failed:
+            return f"[{head}; not transcribed: {failed}]"
+        if not words:
+            return f"[{head}, transcribed: nobody speaks in it]"
+        return f"[{head}, transcribed:]\n{quoted(self._bounded(words), 'the transcript of a recording')}"
+
+    async def _transcribe(self, recording: Recording) -> str:
+        transcriber, seconds = self._ports.transcriber, self._ports.settings.transcriber_seconds
+        if transcriber is None:
+            raise TranscriptionError(HOW_TO_TRANSCRIBE)
+        try:
+            async with asyncio.timeout(seconds):
+                return await transcriber.transcribe(recording)
+        except TimeoutError:
+            raise TranscriptionError(f"{transcriber.spec} took longer than {seconds:g} s") from None
+
+    def _bounded(self, words: str) -> str:
+        limit = self._ports.settings.text_characters
+        return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
+
+    async def _save(self, actor: Actor, name: str, data: bytes) -> str:
+        """Put a file into the sender's workspace; says where it is, or why it is nowhere."""
+        if not self._ports.may(actor, WRITE):
+            return f"not kept, because its sender may not use the tool {WRITE}"
+        try:
+            workspace = await self._ports.workspace(actor)
+            return f"saved as {await workspace.keep_bytes(f'{INBOX}/{name}', data)}"
+        except (ToolError, StateError) as error:
+            return f"could not be saved: {error}"
+
+
+def unopened(inbound: Inbound) -> UserMessage:
+    """The message of a turn that ended before it was opened; it says what came with it."""
+    lines = [inbound.text, *(f"[{_called(attachment)}: not opened]" for attachment in inbound.attachments)]
+    return UserMessage("\n".join(line for line in lines if line).strip())
+
+
+def _called(attachment: Attachment) -> str:
+    """What it is, its name on one line and without our brackets, how long it is."""
+    what = {"image": "Picture", "document": "Document", "voice": "Voice message", "audio": "Audio file"}
+    name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
+    named = f"{what[attachment.kind]} {name}".strip()
+    return f"{named}, {attachment.seconds} s" if attachment.seconds else named
+
+
+def in_words(size: int) -> str:
+    """A size as people say it."""
+    if size < 1 << 10:
+        return f"{size} bytes"
+    return f"{size / (1 << 10):.0f} KB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"
