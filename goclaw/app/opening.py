@@ -41,8 +41,6 @@ from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.transcribers.base import TranscriberPorts
 from goclaw.transcribers.open import open_transcriber
-from goclaw.transcribers.base import TranscriberPorts
-from goclaw.transcribers.open import open_transcriber
 from goclaw.users import open_users
 
 log = logging.getLogger(__name__)
@@ -127,7 +125,6 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             questions=Questions(questions),
             settings=settings,
             spending=Spending(ground.database),
-            transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
             transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
         )
     )
