@@ -76,6 +76,8 @@ class _View:
 
     turn: str
     since: float
+    moved: float
+    """When something happened in it last, monotonic."""
     text: list[str] = field(default_factory=list)
     thinking: list[str] = field(default_factory=list)
 
@@ -166,10 +168,17 @@ class Bus:
             if past.is_over():
                 del self._pasts[session]
 
+    def moved(self, session: str) -> float | None:
+        """When something happened last in the turn that runs, monotonic: a token, a step, a tool; None: none runs."""
+        view = self._views.get(session)
+        return view.moved if view else None
+
     def _keep(self, event: TurnEvent) -> None:
+        if view := self._views.get(event.session):
+            view.moved = self._clock.monotonic()
         match event:
             case TurnStarted():
-                self._views[event.session] = _View(event.turn, self._clock.now())
+                self._views[event.session] = _View(event.turn, self._clock.now(), self._clock.monotonic())
                 self._forget_pasts()
             case TurnFinished():
                 self._views.pop(event.session, None)

@@ -29,6 +29,7 @@ from goclaw.sessions.flush import Flush, works_alone
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.sessions.stuck import StuckTurns
 from goclaw.state import open_state
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import open_database
@@ -130,7 +131,8 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     )
     engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
-    return App(ground, channels, models, registry, sessions, journal, engine, outbox, probe)
+    stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, ground.bus, ground.alerts, clock)
+    return App(ground, channels, models, registry, sessions, journal, engine, outbox, probe, stuck)
 
 
 def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from goclaw.health.readiness import Probe
 from goclaw.llm.base import ModelPorts
 from goclaw.sessions.models import Models
 from goclaw.sessions.service import Sessions
+from goclaw.sessions.stuck import StuckTurns
 from goclaw.store.database import Database
 from goclaw.toolkit.registry import Registry
 from goclaw.users import Users
@@ -58,3 +59,4 @@ class App:
     outbox: Outbox
     probe: Probe
     """Whether messages are taken now."""
+    stuck: StuckTurns

@@ -66,6 +66,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     aside = keep_running("checkpoints", app.sessions.aside.run, ground.clock)
     await stack.enter_async_context(background(aside, "checkpoints"))
     await stack.enter_async_context(background(_prune(app), "pruning"))
+    stuck = keep_running("looking for stuck turns", app.stuck.run, ground.clock)
+    await stack.enter_async_context(background(stuck, "looking for stuck turns"))
     faults = keep_running("looking for faults", partial(watch_faults, app), ground.clock)
     await stack.enter_async_context(background(faults, "looking for faults"))
     wanted = listens(ground.config) or (ground.routes.added and ground.config.http.enabled is not False)

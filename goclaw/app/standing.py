@@ -1,6 +1,7 @@
 """How the daemon stands: for `/status` and `goclaw status`, for `/readyz`, and for the operator's alerts."""
 
 from goclaw.app.parts import App
+from goclaw.clock import ago
 from goclaw.config.listening import listens
 from goclaw.sessions.status import Details
 
@@ -15,6 +16,12 @@ async def details(app: App, session: str) -> Details:
     vitals, alerts = ground.vitals(), ground.alerts.open()
     lines = {name.capitalize(): line for name, line in readiness.channels.items()}
     lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
+    if (oldest := app.engine.oldest_waiting()) is not None:
+        lines["Queue"] += f"; the oldest of all came {ago(ground.clock.now() - oldest)}"
+    if stuck := app.stuck.line(session):
+        lines["Stuck"] = stuck
+    if strays := app.sessions.strays.names():
+        lines["Left behind"] = f"{len(strays)} tools that ignore that they were ended; the log names them"
     lines |= {"Disk": disk.text(), **vitals}
     if ground.users.problem:
         lines["Users"] = f"users.json is broken, the last good version is in force: {ground.users.problem}"
@@ -31,6 +38,9 @@ async def details(app: App, session: str) -> Details:
         "channels": dict(readiness.channels),
         "vitals": dict(vitals),
         "turns": app.engine.busy(),
+        "stuck": app.stuck.now(),
+        "left_behind": app.sessions.strays.names(),
+        "oldest_waiting": app.engine.oldest_waiting(),
         "deliveries": app.outbox.waiting(),
         "alerts": dict(alerts),
     }

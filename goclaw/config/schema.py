@@ -269,6 +269,9 @@ class LimitSettings(Section):
     repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")
     turn_seconds: float = Field(900, gt=0, description="Wall-clock seconds of one turn.")
     queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
+    stuck_minutes: float = Field(
+        10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."
+    )
 
 
 class QueueSettings(Section):

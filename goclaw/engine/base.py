@@ -42,6 +42,18 @@ def continues(later: Inbound, earlier: Inbound) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """A turn that runs, seen from outside."""
+
+    session: str
+    turn: str
+    parked: bool
+    """It waits for a person, or for the disk: whoever it waits for was told."""
+    doing: tuple[str, ...]
+    """Its steps that are being done: `model:2`, `tool:2:<call id>`."""
+
+
 class Turn(Protocol):
     """One piece of a lane's work, as its handler sees it."""
 

@@ -80,6 +80,8 @@ class JournaledTurn:
     """What waits in the same lane, the next one first; the lane's own queue."""
     silent: bool = True
     """This run of the daemon has recorded none of its steps."""
+    doing: dict[str, None] = field(default_factory=dict)
+    """Its steps that are being done, in order of their beginning."""
     settling: bool = False
     """Another turn is recording that it took this message in."""
     tried: bool = False
@@ -119,7 +121,11 @@ class JournaledTurn:
             log.warning("turn %s: %s was cut by a restart; its outcome is unknown", self.id, name)
             value = unknown()
         else:
-            value = await run()
+            self.doing[name] = None
+            try:
+                value = await run()
+            finally:
+                del self.doing[name]
         self._unrecorded[name] = value
 
         async def record() -> Step[T]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from structlog.contextvars import bound_contextvars
 
 from goclaw.clock import Clock
-from goclaw.engine.base import Handler, TurnKind, continues
+from goclaw.engine.base import AtWork, Handler, TurnKind, continues
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
@@ -36,8 +36,8 @@ Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
 """Words for the user when a handler failed in a way that nobody foresaw."""
 
 
-Delayed = Callable[[JournaledTurn, StateError], Awaitable[None]]
-"""Told when a turn has to wait for the disk, at every try."""
+Delayed = Callable[[Inbound, StateError], Awaitable[None]]
+"""Told when the turn of a message has to wait for the disk, at every try."""
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
@@ -152,9 +152,25 @@ class Lanes:
             else:
                 del self._lanes[session]
 
+    def at_work(self) -> list[AtWork]:
+        """The turns that run."""
+        return [
+            AtWork(session, turn.id, lane.delayed or self._journal.is_parked(turn.id), tuple(turn.doing))
+            for session, lane in self._lanes.items()
+            if (turn := lane.turn) is not None
+        ]
+
+    def oldest_waiting(self) -> float | None:
+        """When the message came in that waits longest behind a turn that runs, in epoch seconds; None: none waits."""
+        return min((turn.inbound.received_at for lane in self._lanes.values() for turn in lane.waiting), default=None)
+
     def busy(self) -> int:
         """How many lanes have work."""
         return len(self._lanes)
+
+    def delayed(self) -> int:
+        """How many turns wait for the disk."""
+        return sum(lane.delayed for lane in self._lanes.values())
 
     async def idle(self, *, but_parked: bool = False) -> None:
         """Wait until no lane has work; with `but_parked` not for turns that wait for a person or for the disk."""
@@ -280,7 +296,7 @@ class Lanes:
                 return
             except StateError as error:
                 log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
-                await self._delayed(turn, error)
+                await self._delayed(turn.inbound, error)
             await self._rest(lane, turn, pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -325,7 +341,7 @@ class Lanes:
             return await self._failed(turn, error)
 
 
-async def _nobody_told(turn: JournaledTurn, error: StateError) -> None:
+async def _nobody_told(inbound: Inbound, error: StateError) -> None:
     """Nobody needs to know that a turn waits."""
 
 
