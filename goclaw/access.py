@@ -1,22 +1,21 @@
 """Who may do what. `authorize` is asked at every use; nothing that it answers is kept, and doubt means no.
 
-The rules: a user listed in users.json without `allowedTools` may use every tool, one with the list only those, anyone
-else none. The owner of the state folder is admin without being listed; a listed key follows its entry. Whoever acts
-on behalf of others needs their rights, too. What the configuration disables is disabled for all.
+The rules: a user listed in users.json may do what the roles of the entry allow together (`roles` of the configuration;
+without a word there, everything but what is an admin's). `allowedTools` narrows the tools further. Anyone else may do
+nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. Whoever acts on
+behalf of others needs their rights, too. What the configuration disables is disabled for all.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from goclaw.config.schema import Config
+from goclaw.config.schema import ADMIN, USER, Config, RoleSettings
 from goclaw.config.values import Answer, Mode, Row
 from goclaw.events import Actor, Decision
 from goclaw.specs import Risk
 from goclaw.users import User, Users
-
-ADMIN = "admin"
-"""The role in users.json that may see and steer every session."""
 
 Action = Literal[
     "tool.use",
@@ -65,6 +64,32 @@ def consent(
     return max(answers, key=_STRICTNESS.index)
 
 
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who is listed, with what their roles are now."""
+
+    user: User
+    roles: Mapping[str, RoleSettings]
+    """Those of the entry that are defined; a name that nobody defined allows nothing."""
+
+    @property
+    def is_admin(self) -> bool:
+        return ADMIN in self.roles
+
+    def granted_by(self, allows: Callable[[RoleSettings], bool]) -> str:
+        """The first role that allows something; empty: none."""
+        return next((name for name, role in self.roles.items() if allows(role)), "")
+
+    def refusal(self, what: str) -> Decision:
+        """The answer where no role allows it."""
+        names = ", ".join(sorted(self.user.roles)) or USER
+        return Decision(False, f"users.json {self.user.key}: roles.{names} {what}")
+
+
+_EVERYTHING = RoleSettings(sessions="all", approves="all")
+_NOTHING_SAID = RoleSettings()
+
+
 def own_session(key: str) -> str:
     """The session that the user with this key has of their own, unless users.json names another."""
     return key
@@ -100,6 +125,11 @@ class Access:
         user = self._user(actor)
         return ADMIN in user.roles if user else actor.owner
 
+    def role(self, actor: Actor) -> str:
+        """What the actor's roles are called, for people."""
+        user = self._user(actor)
+        return ", ".join(sorted(user.roles)) or USER if user else ADMIN if actor.owner else "nobody"
+
     def is_group(self, session: str) -> bool:
         """Whether several people may speak in a session, so that what is said there is nobody's own."""
         return _GROUP.fullmatch(session) is not None
@@ -125,7 +155,12 @@ class Access:
             if actor.owner:
                 return Decision(True, "owner of the state folder")
             return Decision(False, f"{actor.key} is not in users.json" if actor.key else "nobody: no key")
-        return _RULES[action](user, actor, object_)
+        return _RULES[action](Person(user, self._roles(user)), actor, object_)
+
+    def _roles(self, user: User) -> Mapping[str, RoleSettings]:
+        built_in = {ADMIN: _EVERYTHING, USER: _NOTHING_SAID}
+        defined = {**built_in, **self._config.roles}
+        return {name: defined[name] for name in sorted(user.roles or {USER}) if name in defined}
 
 
 def _chain(actor: Actor) -> Iterator[Actor]:
@@ -134,52 +169,79 @@ def _chain(actor: Actor) -> Iterator[Actor]:
         yield from _chain(other)
 
 
-def _tool(user: User, _: Actor, name: str) -> Decision:
+def _tool(person: Person, _: Actor, name: str) -> Decision:
+    user = person.user
+    if not person.granted_by(lambda role: role.tools is None or name in role.tools):
+        return person.refusal("tools")
     if user.allowed_tools is None:
         return Decision(True, f"users.json {user.key}, all tools")
     return Decision(name in user.allowed_tools, f"users.json {user.key} allowedTools")
 
 
-def _own(user: User, _: Actor, session: str) -> Decision:
-    if ADMIN in user.roles:
+def _own(person: Person, _: Actor, session: str) -> Decision:
+    user = person.user
+    if person.is_admin:
         return Decision(True, f"users.json {user.key} role {ADMIN}")
-    if session == user.session:
+    if person.roles and session == user.session:
         return Decision(True, f"users.json {user.key} session")
-    if session == own_session(user.key):
+    if person.roles and session == own_session(user.key):
         return Decision(True, f"own session of {user.key}")
     return Decision(False, f"{session} is not a session of {user.key}")
 
 
-def _session(user: User, actor: Actor, session: str) -> Decision:
-    own = _own(user, actor, session)
+def _session(person: Person, actor: Actor, session: str, visible: tuple[str, ...]) -> Decision:
+    own = _own(person, actor, session)
     if own.allowed:
         return own
-    if actor.entry == "telegram" and user.key.startswith("telegram:") and _GROUP.fullmatch(session):
-        return Decision(True, f"users.json {user.key}, group of the channel")
+    if role := person.granted_by(lambda role: role.sessions in visible):
+        return Decision(True, f"config roles.{role}.sessions")
+    key = person.user.key
+    if person.roles and actor.entry == "telegram" and key.startswith("telegram:") and _GROUP.fullmatch(session):
+        return Decision(True, f"users.json {key}, group of the channel")
     return own
 
 
-def _listed(user: User, _: Actor, __: str) -> Decision:
-    return Decision(True, f"users.json {user.key}")
+def _reading(person: Person, actor: Actor, session: str) -> Decision:
+    return _session(person, actor, session, ("read", "all"))
 
 
-def _admin(user: User, _: Actor, __: str) -> Decision:
-    return Decision(ADMIN in user.roles, f"users.json {user.key} roles")
+def _writing(person: Person, actor: Actor, session: str) -> Decision:
+    return _session(person, actor, session, ("all",))
 
 
-def _own_question(user: User, _: Actor, asked: str) -> Decision:
-    if asked == user.key:
-        return Decision(True, f"a question to {user.key}")
-    return Decision(ADMIN in user.roles, f"users.json {user.key} roles")
+def _command(person: Person, _: Actor, name: str) -> Decision:
+    if role := person.granted_by(lambda role: role.commands is None or name in role.commands):
+        return Decision(True, f"users.json {person.user.key}, role {role}")
+    return person.refusal("commands")
 
 
-_RULES: Mapping[str, Callable[[User, Actor, str], Decision]] = {
+def _other_chats(person: Person, _: Actor, __: str) -> Decision:
+    if role := person.granted_by(lambda role: role.other_chats):
+        return Decision(True, f"users.json {person.user.key}, role {role}")
+    return person.refusal("other_chats")
+
+
+def _admin(person: Person, _: Actor, __: str) -> Decision:
+    return Decision(person.is_admin, f"users.json {person.user.key} roles")
+
+
+def _question(person: Person, _: Actor, asked: str) -> Decision:
+    if role := person.granted_by(lambda role: role.approves == "all"):
+        return Decision(True, f"users.json {person.user.key}, role {role}")
+    if asked != person.user.key:
+        return Decision(False, f"users.json {person.user.key} roles")
+    if person.granted_by(lambda role: role.approves == "own"):
+        return Decision(True, f"a question to {asked}")
+    return person.refusal("approves")
+
+
+_RULES: Mapping[str, Callable[[Person, Actor, str], Decision]] = {
     "tool.use": _tool,
-    "session.read": _session,
-    "session.write": _session,
+    "session.read": _reading,
+    "session.write": _writing,
     "session.own": _own,
-    "command.run": _listed,
+    "command.run": _command,
     "command.admin": _admin,
-    "message.other": _listed,
-    "question.answer": _own_question,
+    "message.other": _other_chats,
+    "question.answer": _question,
 }

@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from goclaw.access import ADMIN
 from goclaw.bus import Bus
-from goclaw.channels.base import Channel
+from goclaw.channels.base import Channel, Unrecorded
 from goclaw.clock import Clock
-from goclaw.config.schema import AlertSettings
+from goclaw.config.schema import ADMIN, AlertSettings
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Address, Delivery
@@ -153,7 +152,7 @@ class AlertDesk:
                 await outbox.promise(delivery, self._facts.learning(FACT, self._worth_remembering()))
             except StateError:
                 # The disk may be the very fault: then it is told without a trace on the disk.
-                await channel.deliver(delivery)
+                await channel.deliver(delivery, Unrecorded())
             else:
                 await outbox.send(delivery)
         except (DeliveryError, StateError) as error:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goclaw.clock import Clock
 from goclaw.config.files import decode, read_bytes, shown_path
-from goclaw.config.keys import Loc, closest
+from goclaw.config.keys import Loc
 from goclaw.config.locate import Located
 from goclaw.config.locate_json import parse_json
 from goclaw.config.report import json_type, problem_line, problem_lines
@@ -172,19 +172,6 @@ def _parse(content: bytes | None, path: Path) -> list[User]:
     if problems:
         raise ConfigError(*problems)
     return [_user(key, entry, path.parent) for key, entry in file.users.items()]
-
-
-def tool_warnings(path: Path, users: Collection[User], tools: Collection[str]) -> list[str]:
-    """A line for each name in an `allowedTools` that is none of `tools`, with the tool that was probably meant."""
-    lines = []
-    for user in users:
-        for name in sorted((user.allowed_tools or frozenset()) - frozenset(tools)):
-            meant = closest(name, list(tools))
-            hint = f"; did you mean `{meant}`?" if meant else f"; known tools: {', '.join(sorted(tools))}"
-            if name == "*":
-                hint = "; leave `allowedTools` out to allow every tool"
-            lines.append(f"{shown_path(path)}: users.{user.key}.allowedTools: unknown tool `{name}`{hint}")
-    return lines
 
 
 def key_problem(key: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from goclaw.access import Access, Action, consent
-from goclaw.config.schema import Config, PolicySettings, ToolsSettings
+from goclaw.config.schema import Config, PolicySettings, RoleSettings, ToolsSettings
 from goclaw.config.values import Answer, Mode
 from goclaw.events import Actor
 from goclaw.specs import Risk
@@ -220,3 +220,114 @@ def test_configuration_can_make_a_row_stricter_but_never_milder() -> None:
     assert consent("bypass", Risk.HIGH, stricter={"high": "refuse"}) == "refuse"
     assert consent("plan", Risk.MEDIUM, stricter={"medium": "ask"}) == "refuse"
     assert consent("default", Risk.LOW, stricter={"medium": "ask"}) == "run"
+
+
+GUEST = RoleSettings(tools=("read", "exec"), commands=("help",), approves="none", other_chats=False)
+READER = RoleSettings(tools=(), commands=(), sessions="read", approves="all", other_chats=False)
+STEERER = RoleSettings(sessions="all")
+ROLES = {"guest": GUEST, "reader": READER, "steerer": STEERER}
+OBJECTS: dict[Action, tuple[str, ...]] = {
+    "tool.use": ("read", "exec", "write"),
+    "session.read": ("telegram:7", "telegram:1", "telegram:-100", "tui:me"),
+    "session.write": ("telegram:7", "telegram:1", "telegram:-100", "tui:me"),
+    "session.own": ("telegram:7", "telegram:1", "telegram:-100"),
+    "command.run": ("help", "stop"),
+    "command.admin": ("model",),
+    "message.other": ("telegram:5",),
+    "question.answer": ("telegram:7", "telegram:1"),
+}
+SEVEN = "telegram:7"
+OWN = {("session.read", SEVEN), ("session.write", SEVEN), ("session.own", SEVEN)}
+GROUP = {("session.read", "telegram:-100"), ("session.write", "telegram:-100")}
+PLAIN = {
+    *OWN,
+    *GROUP,
+    *(("tool.use", name) for name in ("read", "exec", "write")),
+    ("command.run", "help"),
+    ("command.run", "stop"),
+    ("message.other", "telegram:5"),
+    ("question.answer", SEVEN),
+}
+EVERY_CELL: set[tuple[str, str]] = {(action, target) for action, targets in OBJECTS.items() for target in targets}
+READS = {("session.read", target) for target in OBJECTS["session.read"]}
+DECLARED: dict[tuple[str, ...], set[tuple[str, str]]] = {
+    (): PLAIN,
+    ("user",): PLAIN,
+    ("admin",): EVERY_CELL,
+    ("guest",): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help")},
+    ("reader",): {*OWN, *GROUP, *READS, ("question.answer", SEVEN), ("question.answer", "telegram:1")},
+    ("steerer",): {*PLAIN, *READS, *(("session.write", target) for target in OBJECTS["session.write"])},
+    ("guest", "reader"): {
+        *OWN,
+        *GROUP,
+        *READS,
+        ("tool.use", "read"),
+        ("tool.use", "exec"),
+        ("command.run", "help"),
+        ("question.answer", SEVEN),
+        ("question.answer", "telegram:1"),
+    },
+    ("misspelt",): set(),
+    ("misspelt", "guest"): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help")},
+}
+"""What each set of roles allows to `telegram:7`, cell by cell; everything else is refused."""
+LISTS = (None, frozenset[str](), frozenset({"read"}), frozenset({"write"}), frozenset({"read", "exec", "write"}))
+
+
+def declared(
+    roles: tuple[str, ...], allowed: frozenset[str] | None, entry: str, action: str, target: str, disabled: set[str]
+) -> bool:
+    """The cell of the matrix, from the declarations above and the three rules that narrow them."""
+    if action == "tool.use" and (target in disabled or (allowed is not None and target not in allowed)):
+        return False
+    by_channel = (action, target) in GROUP and entry != "telegram"
+    everybodys = {"admin", "steerer"} | ({"reader"} if action == "session.read" else set())
+    if by_channel and everybodys.isdisjoint(roles):
+        return False
+    return (action, target) in DECLARED[roles]
+
+
+@pytest.mark.promise("P-tools-per-user")
+@pytest.mark.promise("P-roles")
+@pytest.mark.parametrize("entry", ["telegram", "socket", "http", "cli"])
+@pytest.mark.parametrize("roles", DECLARED, ids=lambda roles: "+".join(roles) or "none")
+def test_every_cell_of_the_matrix_is_as_declared(roles: tuple[str, ...], entry: str) -> None:
+    """Role x allowedTools x disabled tools x action x object, from every entry point, alone and on behalf of others."""
+    for allowed, disabled in product(LISTS, (set[str](), {"read"})):
+        user = User(SEVEN, roles=frozenset(roles), allowed_tools=allowed)
+        config = Config(roles=ROLES, tools=ToolsSettings(disabled=tuple(disabled)))
+        gate = Access(Users([user, BOSS]), config)
+        who = actor(SEVEN, entry=entry)
+        for action, target in EVERY_CELL:
+            expected = declared(roles, allowed, entry, action, target, disabled)
+            cell = (allowed, disabled, action, target)
+            assert gate.authorize(who, action, target).allowed is expected, cell
+            # A powerful parent lends nothing, a powerful child gains nothing.
+            child = actor(BOSS.key, entry=entry, behalf=(who,))
+            assert gate.authorize(child, action, target).allowed is expected, cell
+            for nobody in (actor("telegram:99", entry=entry), actor("", entry=entry)):
+                assert not gate.authorize(nobody, action, target).allowed, cell
+
+
+def test_the_matrix_has_every_action() -> None:
+    assert set(OBJECTS) == set(get_args(Action))
+
+
+def test_the_built_in_admin_cannot_be_redefined_but_what_everybody_may_can() -> None:
+    with pytest.raises(ValueError, match="built in"):
+        Config(roles={"admin": GUEST})
+    gate = Access(Users([ALL]), Config(roles={"user": GUEST}))
+    assert not gate.authorize(actor("telegram:1"), "tool.use", "write").allowed
+
+
+@pytest.mark.parametrize(
+    ("who", "role"),
+    [(actor("telegram:1"), "user"), (actor("telegram:3"), "user"), (actor("telegram:4"), "admin"), (OWNER, "admin")],
+)
+def test_a_role_has_a_name_for_people(who: Actor, role: str) -> None:
+    assert access().role(who) == role
+
+
+def test_a_refusal_names_the_role(tmp_path: Path) -> None:
+    gate = Access(Users([User(SEVEN, roles=frozenset({"guest"}))]), Config(roles=ROLES))
+    assert gate.authorize(actor(SEVEN), "tool.use", "write").rule == "users.json telegram:7: roles.guest tools"

@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.clock import RealClock, SteppedClock
 from goclaw.errors import ConfigError
-from goclaw.users import LOOK_SECONDS, Users, add_user, open_users, tool_warnings
+from goclaw.users import LOOK_SECONDS, Users, add_user, open_users
 
 SPEC = {"users": {"telegram:123456": {"name": "User", "roles": ["user"], "allowedTools": ["read", "memory_search"]}}}
 
@@ -176,16 +176,6 @@ async def test_a_removed_file_lists_nobody_at_the_second_look(tmp_path: Path) ->
     await users.refresh()
     assert users.all() == ()
     assert 2 * LOOK_SECONDS <= 2
-
-
-def test_unknown_tools_are_warned_about_with_the_one_that_was_meant(tmp_path: Path) -> None:
-    path = tmp_path / "users.json"
-    path.write_text(json.dumps({"users": {"telegram:5": {"allowedTools": ["raed", "zzzzz", "*", "read"]}}}))
-    warnings = tool_warnings(path, Users.read(path).all(), ["read", "write"])
-    assert len(warnings) == 3
-    assert "users.telegram:5.allowedTools: unknown tool `raed`; did you mean `read`?" in warnings[1]
-    assert "leave `allowedTools` out" in warnings[0]
-    assert "known tools: read, write" in warnings[2]
 
 
 def test_adding_a_user_keeps_everything_else_and_makes_the_file_private(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from goclaw.plugins import load, third_party
 from goclaw.servers.http import open_http
 from goclaw.servers.socket import open_socket
 from goclaw.sessions.greeting import greeting
+from goclaw.spelling import warnings
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
-from goclaw.users import tool_warnings
 from goclaw.workspace import Completion
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     HTTP listener closed: for a command that opens the state for a moment.
     """
     ground = app.ground
-    known = [*catalog.TOOLS, *third_party("tools")]
-    for warning in tool_warnings(ground.config.users_path, ground.users.all(), known):
+    tools, commands = {*catalog.TOOLS, *third_party("tools")}, {*catalog.COMMANDS, *third_party("commands")}
+    for warning in warnings(ground.config, ground.users.all(), tools, commands):
         log.warning("%s", warning)
     await app.sessions.restore()
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
@@ -107,6 +107,7 @@ def _gateway(app: App) -> Gateway:
             journal=app.journal,
             limits=app.ground.config.limits,
             outbox=app.outbox,
+            refused=app.outage.refused,
             transcripts=Transcripts(app.ground.database),
         )
     )
@@ -116,7 +117,7 @@ def _gateway(app: App) -> Gateway:
 def _rights(app: App, actor: Actor) -> str:
     """What an actor may do, in words, for /whoami."""
     tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
-    return f"Role: {'admin' if app.ground.access.is_admin(actor) else 'user'}\nTools: {tools}"
+    return f"Role: {app.ground.access.role(actor)}\nTools: {tools}"
 
 
 async def _prune(app: App) -> None:

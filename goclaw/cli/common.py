@@ -1,5 +1,7 @@
 """What commands share: the options given before them, and the configuration that follows from those."""
 
+from collections.abc import Iterator, Sequence
+
 import typer
 
 from goclaw import catalog
@@ -9,7 +11,9 @@ from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.plugins import third_party
+from goclaw.spelling import warnings
 from goclaw.state import open_state
+from goclaw.users import User
 
 
 def options(context: typer.Context) -> Options:
@@ -35,9 +39,10 @@ def load(context: typer.Context) -> Loaded:
     return loaded
 
 
-def known_tools() -> list[str]:
-    """Names of the tools that come with GoClaw or with an installed plugin."""
-    return sorted({*catalog.TOOLS, *third_party("tools")})
+def spelling(config: Config, users: Sequence[User]) -> Iterator[str]:
+    """See `spelling.warnings`."""
+    tools = {*catalog.TOOLS, *third_party("tools")}
+    return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")})
 
 
 def _finish_restore(config: Config) -> None:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from goclaw.cli.common import known_tools, load
+from goclaw.cli.common import load, spelling
 from goclaw.cli.frame import say
 from goclaw.cli.review import shared, weak_points
 from goclaw.config.document import effective, example, markdown
 from goclaw.config.files import shown_path
 from goclaw.config.schema import Config
-from goclaw.users import Users, tool_warnings
+from goclaw.users import Users
 
 app = typer.Typer(
     add_completion=False,
@@ -28,7 +28,7 @@ def check(context: typer.Context) -> None:
     loaded = load(context)
     path = loaded.config.users_path
     users = Users.read(path).all()
-    for warning in tool_warnings(path, users, known_tools()):
+    for warning in spelling(loaded.config, users):
         say(f"warning: {warning}")
     print(f"{shown_path(loaded.path)}: fine" if loaded.path else "no configuration file; the defaults are in force")
     print(f"{shown_path(path)}: fine" if path.exists() else f"{shown_path(path)}: no such file; nobody is listed")

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from goclaw.access import ADMIN, own_session
+from goclaw.access import own_session
 from goclaw.config.files import shown_path
 from goclaw.config.load import Loaded
-from goclaw.config.schema import Config
+from goclaw.config.schema import ADMIN, USER, Config
 from goclaw.users import User
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -23,8 +23,9 @@ def weak_points(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     yield from _network(config)
     yield from _telegram(config, users)
     yield from _open_files(config)
+    limited = {name for name, role in config.roles.items() if role.tools is not None}
     for user in users:
-        if user.allowed_tools is None and ADMIN not in user.roles:
+        if user.allowed_tools is None and ADMIN not in user.roles and not (user.roles or {USER}) <= limited:
             yield f"users.json {user.key} has no allowedTools: this user may use every tool"
 
 
@@ -43,8 +44,8 @@ def shared(config: Config, users: Sequence[User]) -> Iterator[str]:
             yield f"session {session}, the whole conversation: {', '.join(people)}"
     if any(user.key.startswith("telegram:") for user in users):
         yield "sessions of Telegram groups: every listed user of Telegram"
-    admins = [owner, *(_label(user) for user in users if ADMIN in user.roles)]
-    yield f"all sessions: {', '.join(admins)}"
+    seeing = {ADMIN, *(name for name, role in config.roles.items() if role.sessions != "own")}
+    yield f"all sessions: {', '.join([owner, *(_label(user) for user in users if (user.roles or {USER}) & seeing)])}"
 
 
 def _permissions(config: Config) -> Iterator[str]:

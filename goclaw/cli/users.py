@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from goclaw.cli.common import known_tools, load
+from goclaw.cli.common import load, spelling
 from goclaw.cli.frame import say, show
 from goclaw.config.files import shown_path
-from goclaw.users import User, Users, add_user, tool_warnings
+from goclaw.users import User, Users, add_user
 
 app = typer.Typer(
     add_completion=False,
@@ -19,10 +19,11 @@ app = typer.Typer(
 
 @app.command()
 def check(context: typer.Context) -> None:
-    """Say whether users.json can be used, and which tools in it do not exist."""
-    path = load(context).config.users_path
+    """Say whether users.json can be used, and which tools and roles in it do not exist."""
+    config = load(context).config
+    path = config.users_path
     users = Users.read(path).all()
-    for warning in tool_warnings(path, users, known_tools()):
+    for warning in spelling(config, users):
         say(f"warning: {warning}")
     if path.exists():
         print(f"{shown_path(path)}: fine, {len(users)} {'user' if len(users) == 1 else 'users'}")
@@ -42,18 +43,19 @@ def add(
     context: typer.Context,
     key: Annotated[str, typer.Argument(help="`telegram:<numeric user id>` or `tui:<name>`.")],
     name: Annotated[str, typer.Option(help="For people to read.")] = "",
-    role: Annotated[list[str] | None, typer.Option(help="`user` or `admin`; may be repeated.")] = None,
+    role: Annotated[list[str] | None, typer.Option(help="`user`, `admin` or one of `roles`; may be repeated.")] = None,
     tool: Annotated[
         list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
     ] = None,
 ) -> None:
     """Add one person to users.json; a running daemon follows within two seconds."""
-    path = load(context).config.users_path
+    config = load(context).config
+    path = config.users_path
     add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool)
     users = Users.read(path)
     added = users.get(key)
     if added:
-        for warning in tool_warnings(path, [added], known_tools()):
+        for warning in spelling(config, [added]):
             say(f"warning: {warning}")
         print(f"{shown_path(path)}: added {described(added)}")
 

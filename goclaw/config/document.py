@@ -13,7 +13,7 @@ from goclaw.config.schema import Config
 from goclaw.redact import mask
 
 HIDDEN = "********"
-_NAMES = {"providers": "anthropic", "options": "ollama:qwen2.5:7b"}
+_NAMES = {"providers": "anthropic", "options": "ollama:qwen2.5:7b", "roles": "guest"}
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}

@@ -32,6 +32,9 @@ from goclaw.config.values import (
     absolute,
 )
 
+ADMIN, USER = "admin", "user"
+"""The roles that are there without being defined: one may do everything, the other is everybody's who has none."""
+
 
 class Section(BaseModel):
     """A mapping of the configuration; a key that it does not know is an error."""
@@ -261,6 +264,20 @@ class PolicySettings(Section):
     other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
 
 
+class RoleSettings(Section):
+    """What a role in users.json allows; `allowedTools` of an entry narrows it further."""
+
+    tools: Names | None = Field(None, description="Exactly these tools; not set: every tool.")
+    commands: Names | None = Field(None, description="Exactly these slash commands; not set: every one.")
+    sessions: Literal["own", "read", "all"] = Field(
+        "own", description="Which conversations: their own, every one to read, or every one to read and steer."
+    )
+    approves: Literal["none", "own", "all"] = Field(
+        "own", description="Which questions may be answered: none, those of their own turns, or everybody's."
+    )
+    other_chats: bool = Field(True, description="Whether the agent may write to other chats for them (it asks first).")
+
+
 class LimitSettings(Section):
     """Limits of one turn; each ends it with a sentence that names its key."""
 
@@ -311,6 +328,11 @@ class Config(Section):
     media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
+    roles: dict[str, RoleSettings] = Field(
+        default_factory=dict,
+        description="Roles for users.json, by name. `admin` is built in and may do everything; `user` (also of whoever "
+        "has no role) has the defaults below unless it is defined here.",
+    )
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
     alerts: AlertSettings = Field(default_factory=AlertSettings, description="Faults that need the operator.")
     queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")
@@ -318,6 +340,13 @@ class Config(Section):
         default_factory=dict, description="Settings of channels that come from plugins, by name."
     )
     log_level: Level = Field("INFO", description="Env: LOG_LEVEL.")
+
+    @field_validator("roles")
+    @classmethod
+    def _admin_is_built_in(cls, roles: dict[str, RoleSettings]) -> dict[str, RoleSettings]:
+        if ADMIN in roles:
+            raise ValueError(f"{ADMIN} is built in and cannot be defined; choose another name")
+        return roles
 
     @property
     def workspace_path(self) -> Path:
