@@ -3,6 +3,7 @@
 Commands never wait for the session's lane, so `/stop` and `/status` work whatever hangs.
 """
 
+import asyncio
 import difflib
 import logging
 import re
@@ -77,8 +78,24 @@ class Gateway:
         self._ports = ports
         self._reader = TranscriptReader(ports.database)
         self._logged: dict[str, float] = {}
+        self._accepting = 0
+        self._quiet = asyncio.Event()
 
     async def accept(self, inbound: Inbound) -> Acceptance:
+        self._accepting += 1
+        try:
+            return await self._accept(inbound)
+        finally:
+            self._accepting -= 1
+            self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Wait until nothing is being accepted: whoever said something holds the receipt."""
+        while self._accepting:
+            self._quiet.clear()
+            await self._quiet.wait()
+
+    async def _accept(self, inbound: Inbound) -> Acceptance:
         session = self._ports.access.session_for(inbound.actor, inbound.session)
         text = _storable(inbound.text)
         actor = replace(inbound.actor, name=_storable(inbound.actor.name))

@@ -54,7 +54,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
             greeting=partial(greeting, app.models, ground.config, ground.users, ground.environment.sandbox),
         )
     )
-    stack.push_async_callback(wind_down, app)
+    stack.push_async_callback(wind_down, app, gateway)
     alerts = keep_running("alerts", partial(ground.alerts.run, app.outbox, app.channels), ground.clock)
     await stack.enter_async_context(background(alerts, "alerts"))
     for name, channel in app.channels.items():

@@ -10,6 +10,7 @@ import logging
 from contextlib import suppress
 
 from goclaw.app.parts import App
+from goclaw.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ FLUSH_SECONDS = 3.0
 """What is kept of it for deliveries."""
 
 
-async def wind_down(app: App) -> None:
+async def wind_down(app: App, gateway: Gateway) -> None:
     """Let turns and deliveries end for a while."""
     app.engine.begin_no_more()
     clock = app.ground.clock
@@ -27,6 +28,7 @@ async def wind_down(app: App) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE_SECONDS - FLUSH_SECONDS):
             await app.engine.idle(but_parked=True)
+            await gateway.quiet()
     if left := app.engine.busy():
         log.warning("not finished, taken up at the next start: the turns of %d session(s)", left)
     if not await app.outbox.flush(max(FLUSH_SECONDS, GRACE_SECONDS - (clock.monotonic() - began))):

@@ -1,0 +1,218 @@
+"""SIGTERM at every moment that matters: in order, in time, and nothing is lost after the restart."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from goclaw.app import GRACE_SECONDS
+from goclaw.cli.daemon import LONGEST_END
+from tests.acceptance.daemon import ROOT, Installation
+from tests.acceptance.model import UNKNOWN, EchoModel
+from tests.acceptance.waiting import clock, eventually, never
+from tests.fake_telegram.server import FakeTelegram
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.promise("P-sigterm")]
+
+ANN = 5
+SLACK = 6.0
+"""Seconds beside the grace time: the parts close, and machines that run tests are slow."""
+HANG = """
+import asyncio, pathlib, threading
+from goclaw.commands.base import Command, CommandContext, Reply
+
+hanging = []
+
+async def _hang(context: CommandContext) -> Reply:
+    def wait() -> None:
+        pathlib.Path(context.arguments).touch()
+        threading.Event().wait()
+    hanging.append(asyncio.create_task(asyncio.to_thread(wait)))
+    return Reply("hanging")
+
+COMMAND = Command("hang", "Let a thread hang for ever", _hang)
+"""
+
+
+def texts(telegram: FakeTelegram) -> list[str]:
+    return [sent.text for sent in telegram.sent(ANN)]
+
+
+async def ended(home: Installation) -> float:
+    """SIGTERM; the seconds until the daemon was gone, properly and with all that it ran."""
+    assert home.process is not None
+    family = psutil.Process(home.process.pid).children(recursive=True)
+    began = clock.monotonic()
+    assert await home.stop() == 0
+    seconds = clock.monotonic() - began
+    await eventually(lambda: not any(process.is_running() for process in family))
+    assert "Traceback" not in home.output and seconds < GRACE_SECONDS + SLACK
+    return seconds
+
+
+async def rest(home: Installation, telegram: FakeTelegram, *answers: str) -> None:
+    """The next daemon does what was left: exactly these answers have come then, and nothing is open."""
+    await home.start(telegram)
+    await eventually(lambda: not home.read("SELECT id FROM inbox WHERE state != 'done'"))
+    await eventually(lambda: not home.read("SELECT id FROM deliveries WHERE state != 'sent'"))
+    await eventually(lambda: len(texts(telegram)) >= len(answers))
+    assert texts(telegram) == list(answers)
+    assert home.read("PRAGMA integrity_check") == [("ok",)]
+    await home.stop()
+
+
+async def test_an_idle_daemon_ends_at_once(home: Installation, telegram: FakeTelegram) -> None:
+    await home.start(telegram)
+    assert await ended(home) < GRACE_SECONDS / 2
+
+
+async def test_an_answer_that_ends_in_time_goes_out_and_nothing_comes_in_meanwhile(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    gate = model.gate("m1")
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=ANN)
+    await gate.reached.wait()
+    assert home.process is not None
+    home.process.terminate()
+    await eventually(lambda: "Stopping" in home.output)
+    polls = len(telegram.called("getUpdates"))
+    await telegram.world.say("m2 plain", user=ANN)
+    await never(lambda: len(telegram.called("getUpdates")) > polls + 1, 0.3)
+    gate.opened.set()
+    assert await home.wait() == 0
+    assert texts(telegram) == ["answer m1 (end)"]
+    await rest(home, telegram, "answer m1 (end)", "answer m2 (end)")
+
+
+async def test_a_model_that_does_not_end_is_cut_and_asked_again(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    gate = model.gate("m1")
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=ANN)
+    await telegram.world.say("m2 plain", user=ANN)
+    await gate.reached.wait()
+    await ended(home)
+    assert texts(telegram) == []
+    gate.opened.set()
+    await rest(home, telegram, "answer m1 (end)", "answer m2 (end)")
+
+
+@pytest.mark.sandbox
+async def test_a_command_that_does_not_end_dies_with_its_tree_and_is_told_as_unknown(
+    home: Installation, telegram: FakeTelegram
+) -> None:
+    await home.start(telegram)
+    await telegram.world.say("m1 run touch begun; setsid sleep 300 & sleep 300", user=ANN)
+    await eventually((home.workspace / "begun").exists)
+    await ended(home)
+    await home.start(telegram)
+    assert UNKNOWN in (await telegram.wait_sent(ANN))[0].text
+    await home.stop()
+
+
+async def test_a_delivery_that_hangs_is_made_once_more_and_marked(home: Installation, telegram: FakeTelegram) -> None:
+    never_answered = asyncio.Event()
+    telegram.fail("sendMessage", gate=never_answered)
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=ANN)
+    await eventually(lambda: home.read("SELECT id FROM deliveries WHERE state = 'sending'"))
+    await ended(home)
+    await home.start(telegram)
+    (sent,) = await telegram.wait_sent(ANN)
+    assert "answer m1 (end)" in sent.text
+    await eventually(lambda: not home.read("SELECT id FROM deliveries WHERE state != 'sent'"))
+    assert len(texts(telegram)) == 1
+    await home.stop()
+
+
+async def test_a_telegram_that_answers_nothing_at_all_holds_nothing_up(
+    home: Installation, telegram: FakeTelegram
+) -> None:
+    await home.start(telegram)
+    telegram.fail("*", gate=asyncio.Event(), times=1000)
+    await eventually(lambda: telegram.called("getUpdates"))
+    assert await ended(home) < GRACE_SECONDS / 2
+
+
+async def test_a_compaction_is_given_up_and_the_conversation_goes_on(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    for number in range(1, 5):
+        await telegram.world.say(f"m{number} plain", user=ANN)
+        await telegram.wait_sent(ANN, number)
+    asked = len(model.requests)
+    gate = model.gate("", streamed=0)
+    await telegram.world.say("/compact", user=ANN)
+    await eventually(gate.reached.is_set)
+    assert len(model.requests) > asked
+    await ended(home)
+    gate.opened.set()
+    await home.start(telegram)
+    await telegram.world.say("m5 plain", user=ANN)
+    await eventually(lambda: "answer m5 (end)" in texts(telegram))
+    assert [text for text in texts(telegram) if text.startswith("answer")] == [
+        f"answer m{number} (end)" for number in range(1, 6)
+    ]
+    await home.stop()
+
+
+async def test_stop_works_while_the_daemon_winds_down(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    gate = model.gate("m1")
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=ANN)
+    await gate.reached.wait()
+    assert home.process is not None
+    home.process.terminate()
+    await eventually(lambda: "Stopping" in home.output)
+    began = clock.monotonic()
+    assert "Stopped." in (await home.run("send", "/stop", "--session", f"telegram:{ANN}")).out
+    assert await home.wait() == 0
+    assert clock.monotonic() - began < GRACE_SECONDS - 2, "it does not wait for a turn that was stopped"
+    gate.opened.set()
+    await rest(home, telegram)
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_ends_it_at_once_with_all_that_it_runs(
+    home: Installation, telegram: FakeTelegram, number: signal.Signals
+) -> None:
+    await home.start(telegram)
+    await telegram.world.say("m1 run touch begun; setsid sleep 300 & sleep 300", user=ANN)
+    await eventually((home.workspace / "begun").exists)
+    assert home.process is not None
+    family = psutil.Process(home.process.pid).children(recursive=True)
+    home.process.terminate()
+    await eventually(lambda: "Stopping" in home.output)
+    began = clock.monotonic()
+    home.process.send_signal(number)
+    assert await home.wait() == 128 + number
+    assert clock.monotonic() - began < 2
+    await eventually(lambda: not any(process.is_running() for process in family))
+    await home.start(telegram)
+    assert UNKNOWN in (await telegram.wait_sent(ANN))[0].text
+    await home.stop()
+
+
+async def test_a_thread_that_hangs_keeps_no_daemon_alive(folder: Path) -> None:
+    packages = folder / "packages"
+    described = packages / "hanging-1.0.dist-info"
+    described.mkdir(parents=True)
+    (packages / "hanging.py").write_text(HANG)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: hanging\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[goclaw.plugins]\ncommands.hang = hanging:COMMAND\n")
+    bare = Installation(folder, environment={"PYTHONPATH": f"{packages}:{ROOT}"})
+    await bare.start()
+    assert (await bare.run("send", f"/hang {folder / 'hangs'}")).out.strip() == "hanging"
+    await eventually((folder / "hangs").exists)
+    began = clock.monotonic()
+    assert await bare.stop() == 0
+    assert clock.monotonic() - began < LONGEST_END
+    assert "threads still work" in bare.output
