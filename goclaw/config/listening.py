@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from goclaw.config.keys import Loc
-from goclaw.config.schema import Config
+from goclaw.config.schema import Config, TelegramSettings
 
 PROBES = ("/healthz", "/readyz")
 """Paths of the listener's own. They tell nothing that needs a credential."""
@@ -51,9 +51,9 @@ def hosts(config: Config) -> frozenset[str]:
     return frozenset(names)
 
 
-def webhook_path(config: Config) -> str:
+def webhook_path(telegram: TelegramSettings) -> str:
     """Where Telegram's updates come in: `telegram.webhook.path`, else the path of its URL."""
-    webhook = config.telegram.webhook
+    webhook = telegram.webhook
     return webhook.path or urlsplit(webhook.url or "").path or "/"
 
 
@@ -83,5 +83,5 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         if parts.scheme != "https" or (parts.port or 443) not in TELEGRAM_PORTS:
             ports = ", ".join(map(str, TELEGRAM_PORTS))
             yield ("telegram", "webhook", "url"), f"should begin with https:// and have one of the ports {ports}"
-    if webhook_path(config) in PROBES:
+    if webhook_path(config.telegram) in PROBES:
         yield ("telegram", "webhook", "path"), f"should be none of {', '.join(PROBES)}"

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from goclaw.channels.base import ChannelPorts
-from goclaw.channels.telegram.health import REFUSED
+from goclaw.channels.telegram.health import TOKEN_ALERT, Health
+from goclaw.channels.telegram.intake import ALLOWED_UPDATES
 from goclaw.channels.telegram.request import Flood
 from goclaw.errors import StateError
 
@@ -37,7 +38,6 @@ LONGEST_PAUSE = 60.0
 LOOK_SECONDS = 120.0
 """Between two questions to Telegram how its calls fare: only Telegram knows of those that do not arrive."""
 ALERT = "telegram:webhook"
-ALERT_TOKEN = "telegram:token"  # noqa: S105 - a name, no secret
 
 Take = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -45,10 +45,11 @@ Take = Callable[[dict[str, Any]], Awaitable[None]]
 class Webhook:
     """Takes updates in for as long as `run` runs; before and after that Telegram is asked to come again."""
 
-    def __init__(self, bot: Bot, url: str, secret: str, ports: ChannelPorts) -> None:
+    def __init__(self, bot: Bot, url: str, secret: str, health: Health, ports: ChannelPorts) -> None:
         self._bot = bot
         self._url = url
         self._secret = secret
+        self._health = health
         self._clock = ports.clock
         self._alerts = ports.alerts
         self._take: Take | None = None
@@ -56,19 +57,16 @@ class Webhook:
         self._last_update: float | None = None
         self._problem = ""
 
-    async def run(self, take: Take, kinds: Sequence[str]) -> None:
-        """Give every update to `take`, and acknowledge it when that has returned. Returns when the token is refused.
-
-        `kinds` are the updates that Telegram is asked for.
-        """
+    async def run(self, take: Take) -> None:
+        """Give every update to `take`, and acknowledge it when that has returned. Returns when the token is refused."""
         self._take = take
         try:
-            while await self._register(kinds):
+            while True:
+                await self._register()
                 await self._watch()
         except InvalidToken:
-            log.error("telegram: %s", REFUSED)
-            self._problem = REFUSED
-            self._alerts.tell(ALERT_TOKEN, f"Telegram: {REFUSED}")
+            self._registered_at, self._problem = None, ""
+            self._health.token_refused()
         finally:
             self._take = None
 
@@ -90,23 +88,21 @@ class Webhook:
         return web.Response(status=HTTPStatus.OK)
 
     def line(self) -> str:
-        """The state in words, for `/status`."""
-        if self._problem:
+        """The state in words, for `/status`; empty while there is nothing to say but what `Health` knows."""
+        if self._problem or self._registered_at is None:
             return self._problem
-        if self._registered_at is None:
-            return "connecting"
         if self._last_update is None:
             return "webhook, no update since the start"
         return f"webhook, last update {self._clock.monotonic() - self._last_update:.0f} s ago"
 
-    async def _register(self, kinds: Sequence[str]) -> bool:
+    async def _register(self) -> None:
         """Tell Telegram where we are, until it has heard; what waits there stays waiting for us."""
         pause = FIRST_PAUSE
         while True:
             try:
                 await self._bot.set_webhook(
                     self._url,
-                    allowed_updates=kinds,
+                    allowed_updates=ALLOWED_UPDATES,
                     drop_pending_updates=False,
                     max_connections=CONNECTIONS,
                     secret_token=self._secret,
@@ -123,8 +119,8 @@ class Webhook:
                 log.info("telegram: calls us at %s", self._url)
                 self._registered_at = self._clock.now()
                 self._fine()
-                self._alerts.clear(ALERT_TOKEN)
-                return True
+                self._alerts.clear(TOKEN_ALERT)
+                return
 
     async def _watch(self) -> None:
         """Ask now and then how Telegram's calls fare; returns when the address is no longer registered."""
