@@ -11,7 +11,7 @@ import re
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -52,6 +52,11 @@ class Spill:
         if room > 0:
             await asyncio.to_thread(self._file.write, chunk[:room])
             self.kept += min(len(chunk), room)
+
+
+def is_kept(folder: Path, key: str) -> bool:
+    """Whether the media `key` is below the folder of a store that somebody else may have open."""
+    return _KEY.fullmatch(key) is not None and (folder / "media" / key).exists()
 
 
 class Blobs:
@@ -123,6 +128,10 @@ class Blobs:
         """Remove media, but for those that somebody has put (again) since a moment; returns these."""
         return await asyncio.to_thread(lambda: {key for key in keys if not self._remove_media(key, until)})
 
+    async def tidy(self, until: float) -> None:
+        """Remove what a kill left half-done before a moment: files without their name, types without their file."""
+        await asyncio.to_thread(self._tidy, until)
+
     async def remove_outputs(self, outputs: Iterable[tuple[str, str]]) -> None:
         """Remove long outputs, by their id and the key of the actor they belong to; those of others stay."""
         paths = [self._spill_path(bare, owner) for bare, owner in outputs if _SPILL_ID.fullmatch(bare)]
@@ -139,8 +148,12 @@ class Blobs:
         return key
 
     def _old_media(self, until: float) -> set[str]:
-        found = (path for path in self._media.iterdir() if _KEY.fullmatch(path.name))
-        return {path.name for path in found if path.stat().st_mtime < until}
+        old = set()
+        for path in self._media.iterdir():
+            with suppress(FileNotFoundError):  # somebody else removed it just now
+                if _KEY.fullmatch(path.name) and path.stat().st_mtime < until:
+                    old.add(path.name)
+        return old
 
     def _remove_media(self, key: str, until: float) -> bool:
         path = self._media_path(key)
@@ -149,6 +162,15 @@ class Blobs:
                 return False
             _unlink([path, path.with_suffix(".type")])
         return True
+
+    def _tidy(self, until: float) -> None:
+        for path in self._media.iterdir():
+            if path.suffix not in (".type", ".tmp"):
+                continue
+            with self._changing, suppress(FileNotFoundError):
+                half = path.suffix == ".tmp" or not path.with_suffix("").exists()
+                if half and path.stat().st_mtime < until:
+                    path.unlink()
 
     def _get(self, key: str) -> bytes:
         try:

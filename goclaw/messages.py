@@ -7,6 +7,9 @@ beside an answer as an opaque `Native` and is dropped when another provider read
 from dataclasses import dataclass
 from typing import Any, Literal
 
+NO_LONGER_KEPT = "[picture no longer kept]"
+"""Stands in a transcript, and before a model, for a picture whose bytes are gone (`media.ttl`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:

@@ -19,7 +19,9 @@ from goclaw.plugins import load, third_party
 from goclaw.servers.http import open_http
 from goclaw.servers.socket import open_socket
 from goclaw.sessions.greeting import greeting
+from goclaw.sessions.media import MediaSweep
 from goclaw.spelling import warnings
+from goclaw.store.media import NeededMedia
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.workspace import Completion
@@ -66,6 +68,9 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     aside = keep_running("checkpoints", app.sessions.aside.run, ground.clock)
     await stack.enter_async_context(background(aside, "checkpoints"))
     await stack.enter_async_context(background(_prune(app), "pruning"))
+    sweep = MediaSweep(ground.environment.blobs, NeededMedia(ground.database), ground.clock, ground.config.media.ttl)
+    sweeping = keep_running("media", sweep.run, ground.clock)
+    await stack.enter_async_context(background(sweeping, "removing old media"))
     stuck = keep_running("looking for stuck turns", app.stuck.run, ground.clock)
     await stack.enter_async_context(background(stuck, "looking for stuck turns"))
     faults = keep_running("looking for faults", partial(watch_faults, app), ground.clock)
@@ -126,7 +131,7 @@ async def _prune(app: App) -> None:
         try:
             await app.journal.prune(app.ground.clock.now())
             await app.outbox.prune()
-            # Pictures stay while a conversation refers to them.
+            # Pictures and files have a sweep of their own.
             await app.ground.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
             await app.sessions.forgetter.prune()
         except StateError as error:

@@ -19,7 +19,7 @@ from goclaw.config.schema import Config
 from goclaw.config.sources import MAX_FILE_BYTES
 from goclaw.config.without_secrets import without_secrets
 from goclaw.errors import StateError
-from goclaw.store.backup import copy_database, referred_media
+from goclaw.store.backup import copy_database, needed_media, referred_media
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
@@ -60,7 +60,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
                 collection = _Collection(loaded, packer, manifest, notes)
                 packer.add_path(DATABASE, copy)
                 # After the database: whatever it refers to was on the disk before.
-                collection.add_media(referred_media(copy))
+                collection.add_media(referred_media(copy), needed_media(copy))
                 copy.unlink()
                 collection.add_settings(secrets=secrets)
                 for root in roots:
@@ -112,8 +112,8 @@ class _Collection:
         self._manifest = manifest
         self._notes = notes
 
-    def add_media(self, keys: set[str]) -> None:
-        """The pictures of conversations, each with its media type."""
+    def add_media(self, keys: set[str], needed: set[str]) -> None:
+        """The pictures of conversations, each with its media type; without those that are no longer kept."""
         folder = self._config.state_dir / "blobs" / "media"
         lost = 0
         for key in sorted(keys):
@@ -121,7 +121,7 @@ class _Collection:
                 lost += self._packer.add_path(f"{MEDIA}/{key}", folder / key) != key
                 self._packer.add_path(f"{MEDIA}/{key}.type", folder / f"{key}.type")
             except FileNotFoundError:
-                lost += 1
+                lost += key in needed
         if lost:
             self._notes.append(f"{lost} of {len(keys)} pictures: they are missing or damaged in {folder}")
 

@@ -6,17 +6,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Protocol
 
 import orjson
 import typer
 
+from goclaw.blobs import is_kept
 from goclaw.cli.common import load
 from goclaw.cli.frame import show as show_text
 from goclaw.cli.transcripts.jsonl import JsonLines, masked
 from goclaw.cli.transcripts.markdown import Markdown
 from goclaw.cli.transcripts.plain import Plain, when
-from goclaw.cli.transcripts.source import Entry, entries, known, open_source
+from goclaw.cli.transcripts.source import Entry, Kept, entries, known, open_source
 from goclaw.cli.transcripts.target import STDOUT, Target, open_target
 from goclaw.config.schema import Config
 from goclaw.events import Outline, SessionInfo
@@ -75,9 +77,10 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="As lines of JSON, as `export` writes them.")] = False,
 ) -> None:
     """Print a conversation: what the model is shown of it, or all of it."""
-    form = JsonLines() if as_json else Plain()
+    config = load(context).config
+    form = JsonLines() if as_json else Plain(_kept_in(config))
     with _enough_is_enough():
-        asyncio.run(_write(load(context).config, key, form, _Terminal(), full=full, last=limit))
+        asyncio.run(_write(config, key, form, _Terminal(), full=full, last=limit))
 
 
 @app.command()
@@ -91,9 +94,13 @@ def export(
     config = load(context).config
     form: Form = JsonLines()
     if format_ is Format.MARKDOWN:
-        form = Markdown({user.key: user.name for user in Users.read(config.users_path).all()})
+        form = Markdown({user.key: user.name for user in Users.read(config.users_path).all()}, _kept_in(config))
     with _enough_is_enough(), open_target(file) as target:
         asyncio.run(_write(config, key, form, target, full=True))
+
+
+def _kept_in(config: Config) -> Kept:
+    return partial(is_kept, config.state_dir / "blobs")
 
 
 @contextmanager

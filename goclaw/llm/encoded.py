@@ -9,13 +9,16 @@ import base64
 import hashlib
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from goclaw.errors import ToolError
 from goclaw.llm.base import Request
-from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.messages import NO_LONGER_KEPT, AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 
 Blocks = tuple[bytes, ...]
@@ -50,10 +53,7 @@ class EncodedMessages:
         self._at_the_end = self._forget
 
     async def blocks(self, messages: Sequence[Message]) -> list[Blocks]:
-        """The forms of `messages`, in order. Loads the pictures of those that are new.
-
-        Raises: whatever the loader raises.
-        """
+        """The forms of `messages`, in order. Loads the pictures of those that are new."""
         found: list[Blocks] = []
         new = 0
         for message in messages:
@@ -61,7 +61,7 @@ class EncodedMessages:
             if kept is not None and kept() is message:
                 found.append(kept.blocks)
             else:
-                blocks = self._encode(message, await self._pictures(message))
+                blocks = self._encode(*await self._with_pictures(message))
                 self.keep(message, blocks)
                 found.append(blocks)
                 new += 1
@@ -83,15 +83,29 @@ class EncodedMessages:
     def __len__(self) -> int:
         return len(self._kept)
 
-    async def _pictures(self, message: Message) -> Pictures:
+    async def _with_pictures(self, message: Message) -> tuple[Message, Pictures]:
+        """The message with its pictures; one that is not kept any more, or damaged, is a line in its text."""
         if not isinstance(message, UserMessage) or not message.images:
-            return {}
-        return {image.blob: await self._picture(image) for image in message.images}
+            return message, {}
+        found: dict[str, str] = {}
+        for image in message.images:
+            with suppress(ToolError):
+                found[image.blob] = await self._picture(image)
+        return without_lost(message, found.keys()), found
 
     async def _picture(self, image: Image) -> str:
         data = await self._load_image(image.blob)
         # Several megabytes are possible: 10 ms and more.
         return await asyncio.to_thread(lambda: base64.b64encode(data).decode())
+
+
+def without_lost(message: UserMessage, found: Container[str]) -> UserMessage:
+    """The message without the pictures that were not found; it says that there were some."""
+    kept = tuple(image for image in message.images if image.blob in found)
+    if len(kept) == len(message.images):
+        return message
+    lost = [NO_LONGER_KEPT] * (len(message.images) - len(kept))
+    return replace(message, text="\n".join([message.text, *lost]).strip(), images=kept)
 
 
 class EncodedTools:

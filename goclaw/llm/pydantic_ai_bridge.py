@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pydantic_ai import exceptions
@@ -30,10 +30,10 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from goclaw.config.schema import ProviderSettings
-from goclaw.errors import ConfigError, ModelError, ModelErrorKind
+from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.arguments import read_arguments
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.encoded import results_first
+from goclaw.llm.encoded import results_first, without_lost
 from goclaw.llm.failures import fail
 from goclaw.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
 
@@ -129,11 +129,14 @@ class Bridge:
 
     async def _content(self, message: UserMessage) -> Any:
         """Text alone as a string, with pictures as a list."""
+        found: dict[str, bytes] = {}
+        for image in message.images:
+            with suppress(ToolError):
+                found[image.blob] = await self._load_image(image.blob)
+        message = without_lost(message, found.keys())
         if not message.images:
             return message.text
-        pictures = [
-            BinaryContent(await self._load_image(image.blob), media_type=image.mime) for image in message.images
-        ]
+        pictures = [BinaryContent(found[image.blob], media_type=image.mime) for image in message.images]
         return [message.text, *pictures] if message.text else pictures
 
     def _response(self, message: AssistantMessage) -> ModelResponse:

@@ -25,8 +25,6 @@ CODE_SECONDS = 5 * 60.0
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """No I, O, 0 and 1: a code is typed."""
 CODE_LENGTH = 6
-STRAY_SECONDS = 7 * DAY
-"""Media to which nothing refers are kept this long: as long as the outbox remembers what it sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,6 @@ class Forgetter:
         async with self._lock:
             if self._days:
                 await self._prune(self._days)
-            await self._owe_strays()
             await self._finish()
 
     async def _prune(self, days: int) -> None:
@@ -115,12 +112,6 @@ class Forgetter:
         await ports.retention.empty_receipts(before)
         if rows:
             log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
-
-    async def _owe_strays(self) -> None:
-        """Media that were sent, or fetched for a message that never was: nothing knows them any more."""
-        strays = await self._ports.blobs.old_media(self._ports.clock.now() - STRAY_SECONDS)
-        if strays and (strays := strays - await self._ports.forgetting.referred_media()):
-            await self._ports.forgetting.owe(await self._ports.forgetting.owed() | Owed(frozenset(strays)))
 
     async def _finish(self) -> bool:
         """Do what is owed; True when nothing is left."""

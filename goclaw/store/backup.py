@@ -10,11 +10,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import orjson
-
 from goclaw.errors import StateError
 from goclaw.store.database import BUSY_MS
-from goclaw.store.forgetting import HAS_MEDIA, media_of
+from goclaw.store.media import HAS_MEDIA, ON_THEIR_WAY, SHOWN, media_of, pictures_of
 from goclaw.store.migrations import STEPS
 
 NEWEST = 1 + len(STEPS)
@@ -82,7 +80,14 @@ def referred_media(path: Path) -> set[str]:
     with closing(_read_only(path)) as connection:
         images = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL").fetchall()
         sent = connection.execute("SELECT body FROM deliveries WHERE instr(body, ?)", (HAS_MEDIA,)).fetchall()
-    return {key for row in images for key, _ in orjson.loads(row[0])} | media_of(row[0] for row in sent)
+    return {*pictures_of(row[0] for row in images), *media_of(row[0] for row in sent)}
+
+
+def needed_media(path: Path) -> set[str]:
+    """Those of them that must be on the disk: the others may have been removed (`media.ttl`)."""
+    with closing(_read_only(path)) as connection:
+        shown, sent = (connection.execute(bound.sql, bound.values).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
+    return {*pictures_of(row[0] for row in shown), *media_of(row[0] for row in sent)}
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

@@ -11,14 +11,14 @@ when the file was written anew.
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import orjson
 from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
 from goclaw.codec import Codec
 from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.media import HAS_MEDIA, media_of, pictures_of
 from goclaw.store.settings import Settings
 from goclaw.store.tables import (
     checkpoints,
@@ -33,8 +33,6 @@ from goclaw.store.tables import (
 
 OWED = "owed deletions"
 """The daemon's fact that holds an `Owed`."""
-HAS_MEDIA = '"media":"'
-"""Part of the body of a delivery with a file."""
 EVERYTHING = 2**63 - 1
 """No row has this number."""
 _OUTPUT = re.compile(r"output:([0-9a-f]{16})")
@@ -178,7 +176,7 @@ class Forgetting:
         """Keys of the pictures and files that any conversation or delivery refers to."""
         images = await self._database.read(_ALL_IMAGES())
         sent = await self._database.read(_ALL_SENT())
-        return _pictures(row[0] for row in images) | media_of(row[0] for row in sent)
+        return pictures_of(row[0] for row in images) | media_of(row[0] for row in sent)
 
     async def oldest_open_turn(self) -> float | None:
         """When the oldest message came in that is not answered yet: its turn may be fetching pictures."""
@@ -194,17 +192,8 @@ class Forgetting:
         ids = await asyncio.to_thread(_outputs, [row[0] for row in results])
         # Whoever caused an output has it under his own name: an id that somebody else wrote down leads nowhere.
         outputs = frozenset((found, sender) for found in ids for sender in senders)
-        return Owed(_pictures(row[0] for row in images), outputs)
-
-
-def media_of(bodies: Iterable[str]) -> frozenset[str]:
-    """Keys of the files that deliveries carry, from their bodies."""
-    return frozenset(media for body in bodies if (media := orjson.loads(body).get("media")))
+        return Owed(pictures_of(row[0] for row in images), outputs)
 
 
 def _outputs(texts: Sequence[str]) -> set[str]:
     return {found for text in texts for found in _OUTPUT.findall(text)}
-
-
-def _pictures(columns: Iterable[str]) -> frozenset[str]:
-    return frozenset(blob for column in columns for blob, _ in orjson.loads(column))

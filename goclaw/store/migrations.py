@@ -36,6 +36,7 @@ CREATE TABLE daemon_facts (name VARCHAR NOT NULL PRIMARY KEY, value TEXT NOT NUL
 """
 _TO_3 = """
 ALTER TABLE deliveries ADD COLUMN progress TEXT;
+CREATE INDEX messages_with_images ON messages (session, id) WHERE images IS NOT NULL;
 """
 STEPS: Sequence[str] = (_TO_2, _TO_3)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""

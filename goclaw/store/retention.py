@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, delete, func, or_, select, update
 
 from goclaw.store.database import Database, Statement
-from goclaw.store.forgetting import FORGET_SUMMARIES, HAS_MEDIA, Forgetting, Owed, ended, media_of
+from goclaw.store.forgetting import FORGET_SUMMARIES, Forgetting, Owed, ended
+from goclaw.store.media import HAS_MEDIA, media_of
 from goclaw.store.tables import checkpoints, compactions, deliveries, inbox, messages, session_settings, sessions
 
 PREFERENCES = ("model", "queue_mode")

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData()
@@ -53,6 +54,7 @@ messages = Table(
     Column("sender", String, nullable=False, server_default="", doc="Actor key of a user message."),
     Column("created_at", Float, nullable=False),
     Index("messages_by_session", "session", "id"),
+    Index("messages_with_images", "session", "id", sqlite_where=text("images IS NOT NULL")),
 )
 
 compactions = Table(

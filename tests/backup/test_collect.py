@@ -10,6 +10,7 @@ import pytest
 
 from goclaw.backup.unpack import read_archive
 from goclaw.errors import StateError
+from goclaw.store.database import Bound
 from tests.backup.support import TOKEN, Home, members_of, tree
 
 
@@ -145,6 +146,14 @@ def test_missing_and_damaged_pictures_are_counted(home: Home) -> None:
     first.unlink()
     second.write_bytes(b"rotten")
     assert home.back_up().notes[0].startswith("2 of 2 pictures")
+
+
+def test_a_picture_that_is_no_longer_kept_is_not_missed(home: Home) -> None:
+    home.write(Bound("UPDATE sessions SET context_start = 1000", {}))
+    for path in (home.state / "blobs" / "media").iterdir():
+        path.unlink()
+    assert home.back_up().notes == []
+    assert not any(name.startswith("media/") for name in members_of(home.folder / "backup.tar.gz"))
 
 
 @pytest.mark.parametrize(

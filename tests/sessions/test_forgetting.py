@@ -158,16 +158,3 @@ async def test_without_a_wish_nothing_is_deleted(tmp_path: Path) -> None:
         world.clock.advance(10_000 * DAY)
         await core.sessions.forgetter.prune()
         assert len(await core.messages()) == 2 and len(media(world)) == 1
-
-
-async def test_media_that_nothing_knows_any_more_go_after_a_week(tmp_path: Path) -> None:
-    world = World(tmp_path, [Answer("one")])
-    async with world.running() as core:
-        await said(core, "keep", pictures=PICTURE)
-        await core.sessions._ports.blobs.put(b"a file that was sent long ago", "application/pdf")
-        world.clock.advance(6 * DAY)
-        await core.sessions.forgetter.prune()
-        assert len(media(world)) == 2
-        world.clock.advance(2 * DAY)
-        await core.sessions.forgetter.prune()
-        assert len(media(world)) == 1

@@ -11,7 +11,7 @@ from goclaw.codec import Codec
 from goclaw.errors import StateError
 from goclaw.events import Address, Delivery
 from goclaw.messages import Image, UserMessage
-from goclaw.store.backup import NEWEST, check_database, copy_database, referred_media
+from goclaw.store.backup import NEWEST, check_database, copy_database, needed_media, referred_media
 from goclaw.store.database import Bound, Database, open_database
 from goclaw.store.transcripts import Origin, rows_of
 
@@ -75,6 +75,7 @@ async def test_pictures_of_conversations_are_found(tmp_path: Path, database: Dat
     await database.write(*said("again", images=(Image("a" * 64, "image/png"),)), *said("nothing to see"))
     await database.write(sent("c" * 64), sent(None))
     assert referred_media(tmp_path / "goclaw.db") == {"a" * 64, "b" * 64, "c" * 64}
+    assert needed_media(tmp_path / "goclaw.db") == {"a" * 64, "b" * 64}, "what was sent is there"
 
 
 def sent(media: str | None) -> Bound:

@@ -14,8 +14,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from goclaw.cli.transcripts.jsonl import masked
-from goclaw.cli.transcripts.source import Entry
+from goclaw.cli.transcripts.source import Entry, Kept
 from goclaw.events import CompactionRecord, Outline, TranscriptRow
+from goclaw.messages import NO_LONGER_KEPT
 from goclaw.redact import mask, printable
 
 _TRACES = ("<", "![", "]:", "](")
@@ -27,10 +28,11 @@ _WHITE = re.compile(r"\s+")
 
 
 class Markdown:
-    """Writes the document. `names` are display names by actor key."""
+    """Writes the document. `names` are display names by actor key; `kept` tells which pictures there still are."""
 
-    def __init__(self, names: dict[str, str]) -> None:
+    def __init__(self, names: dict[str, str], kept: Kept = lambda key: True) -> None:
         self._names = names
+        self._kept = kept
 
     def head(self, outline: Outline) -> str:
         """The title."""
@@ -56,7 +58,10 @@ class Markdown:
                 return f"{outcome} {code(row.name)}\n\n{fenced(row.text, 'text')}"
             case _:
                 speaker = self._speaker(row.sender) if row.role == "user" else "Assistant"
-                pictures = [f"picture {code(image.blob)} ({code(image.mime)})" for image in row.images]
+                pictures = [
+                    f"picture {code(image.blob)} ({code(image.mime)})" if self._kept(image.blob) else NO_LONGER_KEPT
+                    for image in row.images
+                ]
                 parts = [f"## {speaker}, {_when(row.at)}", said(row.text), *pictures]
                 return "\n\n".join(part for part in parts if part)
 

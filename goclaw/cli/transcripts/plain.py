@@ -6,8 +6,9 @@ from datetime import datetime
 import orjson
 
 from goclaw.cli.transcripts.jsonl import masked
-from goclaw.cli.transcripts.source import Entry
+from goclaw.cli.transcripts.source import Entry, Kept
 from goclaw.events import CompactionRecord, Outline, TranscriptRow
+from goclaw.messages import NO_LONGER_KEPT
 from goclaw.redact import mask
 
 ASSISTANT = "assistant"
@@ -15,9 +16,13 @@ INDENT = "  "
 
 
 class Plain:
-    """Writes text. Nothing in a message can stand where the lines about who and when stand."""
+    """Writes text. Nothing in a message can stand where the lines about who and when stand.
 
-    def __init__(self) -> None:
+    `kept` tells which pictures there still are.
+    """
+
+    def __init__(self, kept: Kept = lambda key: True) -> None:
+        self._kept = kept
         self._cleared_to = 0
 
     def head(self, outline: Outline) -> str:
@@ -30,7 +35,7 @@ class Plain:
         if isinstance(entry, CompactionRecord):
             return f"\n{when(entry.at)}  {_compaction(entry)}\n{_indented(entry.summary)}"
         hidden = "\n(what is above was hidden from the model by /clear)\n" if self._crosses_clear(entry) else ""
-        return hidden + _row(entry)
+        return hidden + _row(entry, self._kept)
 
     def _crosses_clear(self, row: TranscriptRow) -> bool:
         crossed = bool(self._cleared_to) and row.row > self._cleared_to
@@ -39,7 +44,7 @@ class Plain:
         return crossed
 
 
-def _row(row: TranscriptRow) -> str:
+def _row(row: TranscriptRow, kept: Kept) -> str:
     match row.role:
         case "tool_use":
             return _indented(f"> {row.name} {orjson.dumps(masked(row.input)).decode()}")
@@ -48,7 +53,9 @@ def _row(row: TranscriptRow) -> str:
             return _indented(f"< {row.name}{failed}: {row.text}")
         case _:
             speaker = row.sender or "user" if row.role == "user" else ASSISTANT
-            pictures = [f"[picture {image.blob}, {image.mime}]" for image in row.images]
+            pictures = [
+                f"[picture {image.blob}, {image.mime}]" if kept(image.blob) else NO_LONGER_KEPT for image in row.images
+            ]
             words = "\n".join([row.text, *pictures]).strip("\n")
             return f"\n{when(row.at)}  {speaker}\n{_indented(words)}"
 

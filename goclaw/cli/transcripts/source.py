@@ -4,7 +4,7 @@ Never two processes on the database. Both ways ask the same `authorize`, and bot
 """
 
 import difflib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -21,6 +21,10 @@ FrameT = TypeVar("FrameT")
 
 Entry = TranscriptRow | CompactionRecord
 """What a transcript consists of; a summary stands before the first row that it does not cover."""
+
+
+Kept = Callable[[str], bool]
+"""Whether the bytes of a picture, named by its key, are still there."""
 
 
 class Source(Protocol):

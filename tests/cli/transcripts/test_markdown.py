@@ -111,6 +111,13 @@ def test_pictures_are_named_by_their_hash_and_secrets_are_masked() -> None:
     assert "a-very-secret-word" not in said and said.count("[secret]") == 2
 
 
+def test_a_picture_whose_bytes_are_gone_is_told_as_such() -> None:
+    form = Markdown({}, lambda key: key == "cd" * 32)
+    seen = (Image("ab" * 32, "image/png"), Image("cd" * 32, "image/png"))
+    said = form.entry(row("user", "look", images=seen))
+    assert f"> look\n\n[picture no longer kept]\n\npicture `{'cd' * 32}` (`image/png`)" in said
+
+
 @pytest.mark.parametrize(
     ("text", "shown"), [("a", "`a`"), ("a`b", "``a`b``"), ("`", "`` ` ``"), ("a\n# b", "`a # b`"), ("", "`?`")]
 )

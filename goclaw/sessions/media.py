@@ -1,0 +1,52 @@
+"""Removes pictures and files that nobody needs any more (`media.ttl`), every few minutes."""
+
+import logging
+
+from goclaw.blobs import Blobs
+from goclaw.clock import Clock
+from goclaw.store.media import NeededMedia
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 300.0
+"""Between sweeps; a file so stays up to five minutes longer than `media.ttl`."""
+
+
+class MediaSweep:
+    """What a conversation's context shows stays until it is compacted away, cleared or forgotten; see `store.media`.
+
+    A file that somebody puts again, or for the first time, while a sweep runs is newer than what it removes: it stays.
+    """
+
+    def __init__(self, blobs: Blobs, needed: NeededMedia, clock: Clock, ttl: float) -> None:
+        self._blobs = blobs
+        self._needed = needed
+        self._clock = clock
+        self._ttl = ttl
+
+    async def run(self) -> None:
+        """Sweep for ever.
+
+        Raises:
+            StateError: the database or the disk refuses; begin again later.
+        """
+        while True:
+            await self.sweep()
+            await self._clock.sleep(SWEEP_SECONDS)
+
+    async def sweep(self) -> int:
+        """Sweep once; returns how many files went."""
+        until = self._clock.now() - self._ttl
+        fetching_since = await self._needed.oldest_unheard()
+        if fetching_since is not None:
+            # Whatever its turn puts is put after that, and referred to when all of it is there.
+            until = min(until, fetching_since)
+        await self._blobs.tidy(until)
+        old = await self._blobs.old_media(until)
+        if not old:
+            return 0
+        unneeded = old - await self._needed.keys()
+        removed = len(unneeded) - len(await self._blobs.remove_media(unneeded, until))
+        if removed:
+            log.info("%d pictures and files that no context refers to were removed (media.ttl)", removed)
+        return removed

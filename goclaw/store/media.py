@@ -1,0 +1,66 @@
+"""Which pictures and files are still needed: what a conversation's context shows, and what is on its way to a chat.
+
+Everything else goes after `media.ttl`: the words that came with it stay, as all words do. (When conversations are
+forgotten, a file stays while any row of another one refers to it: see `forgetting`.)
+"""
+
+from collections.abc import Iterable
+
+import orjson
+from sqlalchemy import and_, func, select
+
+from goclaw.store.database import Database, Statement
+from goclaw.store.tables import compactions, deliveries, inbox, messages, sessions, steps
+
+HAS_MEDIA = '"media":"'
+"""Part of the body of a delivery with a file."""
+
+_start = func.coalesce(sessions.c.context_start, 0)
+_first_kept = (
+    select(compactions.c.first_kept)
+    .where(compactions.c.session == messages.c.session, compactions.c.first_kept > _start)
+    .order_by(compactions.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+SHOWN = Statement(
+    # As `Transcripts.context` reads it, for all conversations at once; the rows come from an index of their own.
+    select(messages.c.images)
+    .outerjoin(sessions, sessions.c.key == messages.c.session)
+    .where(messages.c.images.is_not(None), messages.c.id >= func.coalesce(_first_kept, _start + 1))
+)
+ON_THEIR_WAY = Statement(
+    select(deliveries.c.body).where(
+        deliveries.c.state != "sent", deliveries.c.state != "failed", func.instr(deliveries.c.body, HAS_MEDIA) > 0
+    )
+)
+_heard = select(steps.c.turn).where(and_(steps.c.turn == inbox.c.id, steps.c.name == "user", steps.c.state == "done"))
+_OLDEST_UNHEARD = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.state != "done", ~_heard.exists()))
+
+
+class NeededMedia:
+    """The question, asked of the database that runs; a backup asks its copy with the same statements."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def keys(self) -> frozenset[str]:
+        """Keys of what must stay."""
+        shown = await self._database.read(SHOWN())
+        sent = await self._database.read(ON_THEIR_WAY())
+        return pictures_of(row[0] for row in shown) | media_of(row[0] for row in sent)
+
+    async def oldest_unheard(self) -> float | None:
+        """When the oldest message came in whose files may be being fetched: no row refers to them yet."""
+        found: float | None = (await self._database.read(_OLDEST_UNHEARD()))[0][0]
+        return found
+
+
+def media_of(bodies: Iterable[str]) -> frozenset[str]:
+    """Keys of the files that deliveries carry, from their bodies."""
+    return frozenset(media for body in bodies if (media := orjson.loads(body).get("media")))
+
+
+def pictures_of(columns: Iterable[str]) -> frozenset[str]:
+    """Keys of the pictures that rows of messages refer to, from their column `images`."""
+    return frozenset(blob for column in columns for blob, _ in orjson.loads(column))
