@@ -139,7 +139,7 @@ class DeliveryError(GoclawError):
 
     `permanent` means that repeating it is useless (blocked, chat gone); `retry_after` is in seconds;
     `maybe_delivered` means that the message may have arrived all the same (a time-out while sending);
-    `closed` that the whole chat takes nothing any more, so that nothing else needs to be tried there.
+    `closed` that the whole chat takes nothing any more, for good and for every message; the channel has logged it.
     """
 
     def __init__(

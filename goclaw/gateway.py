@@ -115,7 +115,7 @@ class Gateway:
             return await self._answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
         if not await self._ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
-        return Acceptance(AcceptKind.TURN, inbound.id)
+        return Acceptance(AcceptKind.TURN, inbound.id, session=session)
 
     def session_for(self, actor: Actor, session: str) -> str:
         """Which session `actor` gets for `session`: users.json may name another one.
@@ -208,7 +208,7 @@ class Gateway:
             return await self._answer(inbound, self._unknown(inbound.actor, name))
         reply: Reply = await command.run(CommandContext(inbound, arguments, self._ports.command_ports))
         if reply.turn:
-            return Acceptance(AcceptKind.TURN, reply.turn)
+            return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
         return await self._answer(inbound, reply.text)
 
     async def _edit(self, inbound: Inbound) -> Acceptance:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 import aiohttp
@@ -20,6 +21,57 @@ class Capabilities:
     actions: frozenset[str] = frozenset({"send"})
     """Of `send`, `react`, `edit`, `delete`."""
     media: bool = False
+
+
+class Doubt(Enum):
+    """Whether the next part of a delivery may be there already, unrecorded; then the channel says so in front of it."""
+
+    NONE = 0
+    RESTART = 1
+    """The daemon ended while the part was being sent."""
+    SILENCE = 2
+    """The service did not answer when the part was sent."""
+
+
+class Handover(Protocol):
+    """What a channel and the outbox tell each other about one delivery, which may consist of several messages.
+
+    A channel sends its parts in order, begins behind those that are there, and calls `sending` right before each part
+    that must not come twice: not while it still waits for its turn to speak. What may be repeated without anybody
+    seeing it (an edit, a reaction) needs no `sending`.
+    """
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Message ids of the parts that are there, also from earlier tries and earlier runs of the daemon."""
+        ...
+
+    @property
+    def doubt(self) -> Doubt:
+        """About the part behind those."""
+        ...
+
+    async def sending(self) -> None:
+        """The service is about to be asked to take the next part. On disk when this returns."""
+        ...
+
+    async def arrived(self, message_id: str) -> None:
+        """The next part is there."""
+        ...
+
+
+class Unrecorded:
+    """A `Handover` that nobody keeps: for a message that has to go out although the disk takes nothing."""
+
+    def __init__(self) -> None:
+        self.parts: tuple[str, ...] = ()
+        self.doubt = Doubt.NONE
+
+    async def sending(self) -> None:
+        pass
+
+    async def arrived(self, message_id: str) -> None:
+        self.parts, self.doubt = (*self.parts, message_id), Doubt.NONE
 
 
 class Channel(Protocol):
@@ -41,8 +93,8 @@ class Channel(Protocol):
         """
         ...
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
-        """Hand one message over. Called for one chat at a time, in order.
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
+        """Hand one message over, or the rest of it. Called for one chat at a time, in order.
 
         Raises:
             DeliveryError: says whether and when to try again.

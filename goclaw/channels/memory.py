@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts
+from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Doubt, Handover
 from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, DeliveryError
@@ -33,6 +33,8 @@ class Heard:
 
     message_id: str
     delivery: Delivery
+    doubt: Doubt = Doubt.NONE
+    """Whether it may have arrived before."""
 
 
 class Room:
@@ -103,10 +105,10 @@ class Room:
         self._gateway = None
         self._connected.clear()
 
-    def _arrive(self, delivery: Delivery) -> str:
+    def _arrive(self, delivery: Delivery, doubt: Doubt) -> str:
         if self.failures:
             raise self.failures.popleft()
-        heard = Heard(delivery.message_id or str(len(self.all) + 1), delivery)
+        heard = Heard(delivery.message_id or str(len(self.all) + 1), delivery, doubt)
         self.all.append(heard)
         self._fresh.put_nowait(heard)
         return heard.message_id
@@ -135,8 +137,11 @@ class MemoryChannel:
         finally:
             self._room._disconnect()
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
-        return Receipt(self._room._arrive(delivery))
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
+        if not handover.parts:
+            await handover.sending()
+            await handover.arrived(self._room._arrive(delivery, handover.doubt))
+        return Receipt(handover.parts[0])
 
     async def fetch(self, attachment: Attachment) -> bytes:
         return self._room._fetch(attachment.ref)

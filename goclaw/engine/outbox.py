@@ -1,9 +1,9 @@
 """The outbox: what was promised to a chat gets there, in order, once.
 
-A delivery is a row, committed together with the end of the turn that made it. It is marked `sending` before the channel
-is asked and `sent` when the channel has answered. A row found `sending` at start may or may not have arrived: it is
-sent once more, marked as repeated. That is the one window in which a message can arrive twice; a channel without
-idempotency keys leaves no better way.
+A delivery is a row, committed together with the end of the turn that made it. The channel says through a `Handover`
+when it sends a part and when the part is there; both are in the row. A row found `sending` at start has one part that
+may or may not have arrived: that one is sent once more, and says so. This is the one window in which a message can
+arrive twice; a service without idempotency keys leaves no better way.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from structlog.contextvars import bound_contextvars, clear_contextvars
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.codec import Codec
+from goclaw.engine.parcel import Parcel, parcel_of
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Delivery, Receipt
 from goclaw.store.database import Bound, Database, Statement, insert_into
@@ -30,6 +30,9 @@ from goclaw.supervise import keep_running
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Chat = tuple[str, str]
+"""A channel and a chat of it."""
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -45,7 +48,6 @@ _DELIVERY: Codec[Delivery] = Codec(Delivery)
 _RECEIPT: Codec[Receipt] = Codec(Receipt)
 
 _INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)
-_STATE = Statement(update(deliveries).where(deliveries.c.id == bindparam("of")).values(state=bindparam("new_state")))
 _SENT = Statement(
     update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="sent", receipt=bindparam("receipt"))
 )
@@ -72,11 +74,11 @@ class Outbox:
         self._database = database
         self._channels = channels
         self._clock = clock
-        self._queues: dict[tuple[str, str], deque[Delivery]] = {}
+        self._queues: dict[Chat, deque[Parcel]] = {}
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unforeseen: Counter[str] = Counter()
-        self._early: list[Delivery] | None = []
+        self._early: list[Parcel] | None = []
         """What was promised before `resume`, which finds it in the database, too."""
 
     def row(self, delivery: Delivery) -> Bound:
@@ -97,21 +99,11 @@ class Outbox:
 
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
+        parcels = [Parcel(delivery, self._database) for delivery in promised]
         if self._early is not None:
-            self._early.extend(promised)
-            return
-        for delivery in promised:
-            if delivery.address.channel not in self._channels:
-                log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
-                continue
-            key = (delivery.address.channel, delivery.address.chat)
-            queue = self._queues.get(key)
-            if queue is None:
-                queue = self._queues[key] = deque()
-                name = f"outbox {key[0]}:{key[1]}"
-                work = keep_running(name, partial(self._drain, key, queue), self._clock)
-                self._spawn(work, name)
-            queue.append(delivery)
+            self._early.extend(parcels)
+        else:
+            self._queue(parcels)
 
     async def send(self, delivery: Delivery) -> Receipt:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
@@ -134,15 +126,15 @@ class Outbox:
         """Take up what the last run left undelivered; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
-        left = [(row, _DELIVERY.from_json(row["body"])) for row in rows]
-        for row, delivery in left:
+        for row in rows:
+            parcel = parcel_of(row, self._database)
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
-                with bound_contextvars(**_ids(delivery)):
-                    await self._fail(delivery, "older than a day")
+                with bound_contextvars(**_ids(parcel.delivery)):
+                    await self._fail(parcel.delivery, "older than a day")
             else:
-                self.take([replace(delivery, repeated=row["state"] == "sending")])
-        known = {delivery.id for _, delivery in left}
-        self.take([delivery for delivery in early if delivery.id not in known])
+                self._queue([parcel])
+        known = {row["id"] for row in rows}
+        self._queue([parcel for parcel in early if parcel.delivery.id not in known])
         return len(rows)
 
     async def prune(self) -> None:
@@ -188,43 +180,53 @@ class Outbox:
         elif row["state"] == "failed" and not receipt.done():
             receipt.set_exception(DeliveryError(row["error"], permanent=True))
 
-    async def _drain(self, key: tuple[str, str], queue: deque[Delivery]) -> None:
+    def _queue(self, parcels: Sequence[Parcel]) -> None:
+        for parcel in parcels:
+            delivery = parcel.delivery
+            if delivery.address.channel not in self._channels:
+                log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
+                continue
+            key = (delivery.address.channel, delivery.address.chat)
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = deque()
+                name = f"outbox {key[0]}:{key[1]}"
+                work = keep_running(name, partial(self._drain, key, queue), self._clock)
+                self._spawn(work, name)
+            queue.append(parcel)
+
+    async def _drain(self, key: Chat, queue: deque[Parcel]) -> None:
         # Begun by the turn of the first delivery, but not for that one alone: its ids belong in no other's log lines.
         clear_contextvars()
         while queue:
-            delivery = queue[0]
-            # Should this try end in a way that nobody foresaw, the next one must say that it is a repetition.
-            queue[0] = replace(delivery, repeated=True)
+            parcel = queue[0]
             try:
-                with bound_contextvars(**_ids(delivery)):
-                    await self._hand_over(delivery)
+                with bound_contextvars(**_ids(parcel.delivery)):
+                    await self._hand_over(key, parcel)
             except StateError:
-                raise  # the disk's fault, not the delivery's
+                # The disk's fault, not the delivery's.
+                parcel.interrupted()
+                raise
             except Exception:
-                self._unforeseen[delivery.id] += 1
+                parcel.interrupted()
+                self._unforeseen[parcel.delivery.id] += 1
                 raise
             queue.popleft()
         del self._queues[key]
 
-    async def _hand_over(self, delivery: Delivery) -> None:
+    async def _hand_over(self, key: Chat, parcel: Parcel) -> None:
         """Try until the channel has it, refuses it for good, or a day has passed."""
-        began = self._clock.now()
-        pause = FIRST_PAUSE
+        delivery, began, pause = parcel.delivery, self._clock.now(), FIRST_PAUSE
         while True:
-            channel = self._channels[delivery.address.channel]
             if self._unforeseen[delivery.id] >= UNFORESEEN_TRIES:
                 return await self._fail(delivery, f"{delivery.address.channel} failed; the log has the details")
-            await self._database.write(_STATE(of=delivery.id, new_state="sending"), durable=True)
             try:
-                return await self._settle(delivery, await channel.deliver(delivery))
+                return await self._settle(delivery, await self._channels[key[0]].deliver(delivery, parcel))
             except DeliveryError as error:
                 if error.permanent or self._clock.now() - began > GIVE_UP_SECONDS:
-                    return await self._fail(delivery, str(error))
+                    return await self._fail(delivery, str(error), known=error.closed)
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
-                delivery = replace(delivery, repeated=delivery.repeated or error.maybe_delivered)
-                # Should the daemon end now, it did surely not arrive.
-                if not delivery.repeated and not error.partly:
-                    await self._database.write(_STATE(of=delivery.id, new_state="pending"))
+                await parcel.failed(maybe_arrived=error.maybe_delivered)
                 await self._clock.sleep(error.retry_after or pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -236,9 +238,15 @@ class Outbox:
         if waiter and not waiter.done():
             waiter.set_result(receipt)
 
-    async def _fail(self, delivery: Delivery, reason: str) -> None:
+    async def _fail(self, delivery: Delivery, reason: str, *, known: bool = False) -> None:
+        """Give it up; `known`: the channel has logged why."""
         self._unforeseen.pop(delivery.id, None)
-        log.error("delivery to %s was given up: %s", delivery.address.channel, reason)
+        log.log(
+            logging.INFO if known else logging.ERROR,
+            "delivery to %s was given up: %s",
+            delivery.address.channel,
+            reason,
+        )
         await self._database.write(_FAILED(of=delivery.id, error=reason))
         waiter = self._receipts.get(delivery.id)
         if waiter and not waiter.done():

@@ -63,6 +63,8 @@ class Acceptance:
     kind: AcceptKind
     turn: str = ""
     text: str = ""
+    session: str = ""
+    """Where the turn will run: users.json may name another session than the channel did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,6 @@ class Delivery:
     """The session of that turn."""
     choices: tuple[Choice, ...] = ()
     """Buttons; only the daemon itself makes them, never a tool or a model."""
-    repeated: bool = False
-    """True when an earlier try may have arrived unrecorded; the channel marks the message."""
 
 
 @dataclass(frozen=True, slots=True)

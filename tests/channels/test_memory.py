@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from goclaw.catalog import CHANNELS
-from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
+from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
 from goclaw.channels.memory import Room
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
@@ -66,8 +66,8 @@ async def test_deliveries_are_heard_and_fail_on_order(room: Room, channel: Chann
     delivery = Delivery("d1", Address("memory", "here"), "answer")
     room.failures.append(DeliveryError("no", retry_after=1))
     with pytest.raises(DeliveryError):
-        await channel.deliver(delivery)
-    receipt = await channel.deliver(delivery)
+        await channel.deliver(delivery, Unrecorded())
+    receipt = await channel.deliver(delivery, Unrecorded())
     async with asyncio.timeout(5):
         heard = await room.heard()
     assert (heard.message_id, heard.delivery) == (receipt.message_id, delivery)

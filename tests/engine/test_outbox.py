@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
-from goclaw.channels.base import Capabilities
+from goclaw.channels.base import Capabilities, Doubt, Handover
 from goclaw.clock import SteppedClock
 from goclaw.engine.outbox import GIVE_UP_SECONDS, KEEP_SECONDS, UNFORESEEN_TRIES, Outbox, open_outbox
 from goclaw.errors import DeliveryError
@@ -27,23 +28,41 @@ class Wire:
 
     def __init__(self) -> None:
         self.arrived: list[Delivery] = []
+        self.doubts: list[Doubt] = []
+        """What the outbox said about each that arrived."""
         self.tries = 0
-        self.trouble: list[Exception] = []
+        self.trouble: list[Exception | None] = []
+        """What goes wrong once the wire has said that it sends; None: nothing."""
         self.gates: dict[str, asyncio.Event] = {}
-        self.asked = asyncio.Event()
+        """By chat, or by the text of a part (`one+two` has two): held up after it was said that it is being sent."""
+        self.paces: dict[str, asyncio.Event] = {}
+        """By chat: held up before that."""
+        self.asked, self.pacing = asyncio.Event(), asyncio.Event()
+        self.sending = ""
 
     async def run(self, gateway: GatewayPort) -> None:
         """Nobody writes here."""
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
         self.tries += 1
+        if pace := self.paces.get(delivery.address.chat):
+            self.pacing.set()
+            await pace.wait()
+        for part in delivery.text.split("+")[len(handover.parts) :]:
+            await self._send(replace(delivery, text=part), handover)
+        return Receipt(handover.parts[0])
+
+    async def _send(self, delivery: Delivery, handover: Handover) -> None:
+        await handover.sending()
         self.asked.set()
-        if gate := self.gates.get(delivery.address.chat):
+        self.sending = delivery.text
+        if gate := self.gates.get(delivery.text, self.gates.get(delivery.address.chat)):
             await gate.wait()
-        if self.trouble:
-            raise self.trouble.pop(0)
+        if self.trouble and (trouble := self.trouble.pop(0)):
+            raise trouble
         self.arrived.append(delivery)
-        return Receipt(str(len(self.arrived)))
+        self.doubts.append(handover.doubt)
+        await handover.arrived(str(len(self.arrived)))
 
     async def fetch(self, attachment: Attachment) -> bytes:
         raise DeliveryError("no files here", permanent=True)
@@ -138,7 +157,7 @@ async def test_the_servers_wish_to_wait_is_granted(post: Post, clock: SteppedClo
         assert post.wire.tries == 1
         clock.advance(1.5)
         assert (await sending).message_id == "1"
-    assert not post.wire.arrived[0].repeated, "it was surely not delivered before"
+    assert post.wire.doubts == [Doubt.NONE], "it was surely not delivered before"
 
 
 async def test_pauses_grow_until_the_channel_is_back(post: Post, clock: SteppedClock) -> None:
@@ -200,7 +219,7 @@ async def test_what_may_have_arrived_is_sent_again_and_says_so(post: Post) -> No
     post.wire.gates["c"].set()
     async with post.open() as outbox:
         await outbox.flush(20)
-    assert [(item.text, item.repeated) for item in post.wire.arrived] == [("one", True), ("two", False)]
+    assert list(zip(post.wire.texts, post.wire.doubts, strict=True)) == [("one", Doubt.RESTART), ("two", Doubt.NONE)]
 
 
 async def test_a_time_out_while_sending_marks_the_repetition(post: Post, clock: SteppedClock) -> None:
@@ -210,7 +229,59 @@ async def test_a_time_out_while_sending_marks_the_repetition(post: Post, clock: 
         await post.asleep()
         clock.advance(1)
         await sending
-    assert [item.repeated for item in post.wire.arrived] == [True]
+    assert post.wire.doubts == [Doubt.SILENCE]
+
+
+async def test_a_kill_while_it_waits_for_its_turn_to_speak_marks_nothing(post: Post) -> None:
+    post.wire.paces["c"] = asyncio.Event()
+    async with post.open() as outbox:
+        await outbox.promise(delivery("hi"))
+        await post.wire.pacing.wait()
+        assert await post.states() == ["pending"]
+    post.wire.paces.clear()
+    async with post.open() as outbox:
+        await outbox.flush(20)
+    assert (post.wire.texts, post.wire.doubts) == (["hi"], [Doubt.NONE])
+
+
+@pytest.mark.promise("P-repeat-marked")
+async def test_after_a_kill_only_the_part_that_was_being_sent_is_uncertain(post: Post) -> None:
+    post.wire.gates["two"] = asyncio.Event()
+    async with post.open() as outbox:
+        await outbox.promise(delivery("one+two+three"))
+        while post.wire.sending != "two":
+            await post.database.drain()
+        assert await post.states() == ["sending"]
+    post.wire.gates.clear()
+    async with post.open() as outbox:
+        receipt = await outbox.send(delivery("one+two+three"))
+    assert post.wire.texts == ["one", "two", "three"]
+    assert post.wire.doubts == [Doubt.NONE, Doubt.RESTART, Doubt.NONE]
+    assert receipt.message_id == "1", "the first part's"
+
+
+async def test_after_a_kill_between_two_parts_nothing_is_uncertain(post: Post, clock: SteppedClock) -> None:
+    post.wire.trouble = [None, DeliveryError("flood", retry_after=40.0)]
+    async with post.open() as outbox:
+        await outbox.promise(delivery("one+two"))
+        await post.asleep()
+        assert await post.states() == ["pending"]
+    async with post.open() as outbox:
+        await outbox.flush(20)
+    assert (post.wire.texts, post.wire.doubts) == (["one", "two"], [Doubt.NONE, Doubt.NONE])
+
+
+async def test_doubt_outlasts_a_failure_that_surely_did_not_arrive(post: Post, clock: SteppedClock) -> None:
+    post.wire.trouble = [DeliveryError("time-out", maybe_delivered=True), DeliveryError("flood", retry_after=40.0)]
+    async with post.open() as outbox:
+        await outbox.promise(delivery("hi"))
+        await post.asleep()
+        clock.advance(1)
+        await post.asleep()
+        assert await post.states() == ["sending"]
+    async with post.open() as outbox:
+        await outbox.flush(20)
+    assert post.wire.doubts == [Doubt.RESTART]
 
 
 async def test_what_surely_did_not_arrive_is_not_marked_after_a_restart(post: Post) -> None:
@@ -221,7 +292,7 @@ async def test_what_surely_did_not_arrive_is_not_marked_after_a_restart(post: Po
         assert await post.states() == ["pending"]
     async with post.open() as outbox:
         await outbox.flush(20)
-    assert [(item.text, item.repeated) for item in post.wire.arrived] == [("hi", False)]
+    assert (post.wire.texts, post.wire.doubts) == (["hi"], [Doubt.NONE])
 
 
 async def test_what_is_promised_before_the_rest_is_taken_up_arrives_once(post: Post) -> None:

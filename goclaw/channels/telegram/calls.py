@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
-from telegram.error import BadRequest
+from telegram import Bot, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram.error import BadRequest, Forbidden, TelegramError
 
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, render
 from goclaw.errors import DeliveryError
@@ -13,8 +13,17 @@ from goclaw.events import Address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 NOT_MODIFIED = "not modified"
 """Part of Telegram's error for an edit that changes nothing: the message says what it should."""
-GONE = ("message to edit not found", "message can't be edited", "message_id_invalid")
-"""Parts of Telegram's errors for an edit of a message that is no longer ours to edit."""
+NO_TEXT = "there is no text in the message to edit"
+"""Part of Telegram's error for an edit of the text of a file: that is its caption."""
+NOT_THERE = "message to delete not found"
+CLOSED = (
+    "chat not found",
+    "group chat was deactivated",
+    "peer_id_invalid",
+    "chat_write_forbidden",
+    "not enough rights",
+)
+"""Parts of Telegram's errors (all 400) for a chat that takes nothing from the bot; 403 always means that."""
 LONG_TEXT = 10_000
 """Characters from which rendering (4 ms at worst) leaves the event loop for a thread."""
 
@@ -68,7 +77,7 @@ def entities_of(chunk: Chunk) -> list[MessageEntity] | None:
     ] or None
 
 
-async def send_text(bot: Bot, target: Target, chunk: Chunk) -> int:
+async def send_text(bot: Bot, target: Target, chunk: Chunk, keyboard: InlineKeyboardMarkup | None = None) -> int:
     """Send one message; returns its id."""
     message = await bot.send_message(
         target.chat,
@@ -77,25 +86,62 @@ async def send_text(bot: Bot, target: Target, chunk: Chunk) -> int:
         message_thread_id=target.thread,
         reply_parameters=target.reply,
         link_preview_options=NO_PREVIEW,
+        reply_markup=keyboard,
     )
     return message.message_id
 
 
-async def edit_text(bot: Bot, target: Target, message_id: int, chunk: Chunk) -> None:
-    """Let a message of ours say `chunk`; one that says so already is fine."""
+async def edit_text(
+    bot: Bot, chat: int, message_id: int, chunk: Chunk, keyboard: InlineKeyboardMarkup | None = None
+) -> None:
+    """Let a message of ours say `chunk` and have that keyboard or none; one that does so already is fine."""
     try:
         await bot.edit_message_text(
             chunk.text,
-            target.chat,
+            chat,
             message_id,
             entities=entities_of(chunk),
             link_preview_options=NO_PREVIEW,
+            reply_markup=keyboard,
         )
     except BadRequest as error:
         if NOT_MODIFIED not in error.message:
             raise
 
 
-def is_gone(error: BadRequest) -> bool:
-    """Whether an edit failed because there is nothing to edit any more."""
-    return any(part in error.message.lower() for part in GONE)
+async def edit_caption(
+    bot: Bot, chat: int, message_id: int, chunk: Chunk, keyboard: InlineKeyboardMarkup | None = None
+) -> None:
+    """`edit_text` for what stands below a file."""
+    try:
+        await bot.edit_message_caption(
+            chat, message_id, caption=chunk.text, caption_entities=entities_of(chunk), reply_markup=keyboard
+        )
+    except BadRequest as error:
+        if NOT_MODIFIED not in error.message:
+            raise
+
+
+async def edit_keyboard(bot: Bot, chat: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> None:
+    """Put another keyboard below a message of ours, or none."""
+    try:
+        await bot.edit_message_reply_markup(chat, message_id, reply_markup=keyboard)
+    except BadRequest as error:
+        if NOT_MODIFIED not in error.message:
+            raise
+
+
+async def delete(bot: Bot, chat: int, message_id: int) -> None:
+    """Take a message away; one that is gone already is fine."""
+    try:
+        await bot.delete_message(chat, message_id)
+    except BadRequest as error:
+        if NOT_THERE not in error.message:
+            raise
+
+
+def closes_chat(error: TelegramError) -> bool:
+    """Whether an error says that the chat takes nothing from the bot: blocked, deleted, left, no right to write."""
+    if isinstance(error, Forbidden):
+        return True
+    return isinstance(error, BadRequest) and any(part in error.message.lower() for part in CLOSED)

@@ -10,14 +10,16 @@ from typing import Any
 from telegram import Bot, BotCommand
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
-from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts
+from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
 from goclaw.channels.telegram.files import limit_of
 from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.health import Health
 from goclaw.channels.telegram.inbound import CHANNEL, Me, inbound_of
 from goclaw.channels.telegram.live import LiveViews
+from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.polling import FIRST_PAUSE, LONGEST_PAUSE, Poller, Updates, in_chat_order
+from goclaw.channels.telegram.reach import Reach
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, TooLarge
 from goclaw.channels.telegram.sending import Sender
 from goclaw.config.schema import Config, TelegramSettings
@@ -29,7 +31,8 @@ log = logging.getLogger(__name__)
 
 MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
 GROWN_FILE = "telegram-grown.json"
-"""In the state folder; see `grown`."""
+MOVED_FILE = "telegram-moved.json"
+"""In the state folder; see `grown` and `moved`."""
 MAX_SUMMARY = 256
 """Characters in the description of a command (Bot API, BotCommand)."""
 
@@ -40,7 +43,7 @@ class TelegramChannel:
     name = CHANNEL
     capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True)
 
-    def __init__(self, settings: TelegramSettings, token: str, grown: Grown, ports: ChannelPorts) -> None:
+    def __init__(self, settings: TelegramSettings, token: str, grown: Grown, moved: Moved, ports: ChannelPorts) -> None:
         self._settings = settings
         self._clock = ports.clock
         self._request = AiohttpRequest(ports.http, settings.proxy)
@@ -55,7 +58,8 @@ class TelegramChannel:
         outlet = Outlet(settings, ports.clock)
         self._health = Health(ports.clock)
         self._live = LiveViews(self._bot, outlet, grown, ports.clock)
-        self._sender = Sender(self._bot, outlet, self._live, ports.load_blob)
+        reach = Reach(ports.alerts, ports.clock)
+        self._sender = Sender(self._bot, outlet, self._live, moved, reach, ports.load_blob)
 
     async def run(self, gateway: GatewayPort) -> None:
         poller = Poller(self._bot, self._clock, self._health, self._settings.poll_seconds)
@@ -73,8 +77,8 @@ class TelegramChannel:
                 for task in others:
                     task.cancel()
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
-        return await self._sender.deliver(delivery)
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
+        return await self._sender.deliver(delivery, handover)
 
     async def fetch(self, attachment: Attachment) -> bytes:
         limit = limit_of(attachment)
@@ -98,7 +102,7 @@ class TelegramChannel:
         async def accept(update: dict[str, Any]) -> None:
             inbound = inbound_of(update, me, self._clock.now(), self._settings.groups)
             if inbound is not None:
-                await gateway.accept(inbound)
+                self._live.accepted(inbound, await gateway.accept(inbound))
 
         await in_chat_order(updates, accept)
 
@@ -145,7 +149,8 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     # At DEBUG the library logs the address of the server, which holds the token, and everything said.
     logging.getLogger("telegram").setLevel(logging.INFO)
     grown = await asyncio.to_thread(Grown, config.state_dir / GROWN_FILE)
-    yield TelegramChannel(config.telegram, token, grown, ports)
+    moved = await asyncio.to_thread(Moved, config.state_dir / MOVED_FILE)
+    yield TelegramChannel(config.telegram, token, grown, moved, ports)
 
 
 PART = ChannelPart("telegram", lambda config: True, open_channel)

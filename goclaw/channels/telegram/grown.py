@@ -1,4 +1,8 @@
-"""Which message of a group grows for which turn, on disk: after a crash the answer goes into it, not beside it."""
+"""Which message grows for which turn, on disk: after a crash the answer goes into it, not beside it.
+
+A preview that Telegram took, but whose id was not recorded, cannot be found again: the Bot API lists no messages. What
+can be known is that there may be one (`is_lost`), so that no second one is sent.
+"""
 
 import asyncio
 import logging
@@ -13,6 +17,9 @@ log = logging.getLogger(__name__)
 KEPT = 200
 """Turns that are remembered: far more than run at once, so that none is forgotten before its answer is through."""
 
+LOST = 0
+"""In place of an id: a message was about to be sent. No message has this number."""
+
 _MESSAGES: TypeAdapter[dict[str, int]] = TypeAdapter(dict[str, int])
 
 
@@ -26,7 +33,15 @@ class Grown:
 
     def message_of(self, turn: str) -> int | None:
         """The id of the message that began to grow for this turn."""
-        return self._messages.get(turn)
+        return self._messages.get(turn) or None
+
+    def is_lost(self, turn: str) -> bool:
+        """Whether a message may stand in the chat whose id nobody knows."""
+        return self._messages.get(turn) == LOST
+
+    async def intend(self, turn: str) -> None:
+        """A message is about to be sent, or the one that was cannot be relied on."""
+        await self.remember(turn, LOST)
 
     async def remember(self, turn: str, message_id: int) -> None:
         """On disk when this returns. Where that fails, a crash leaves the beginning of an answer behind; no more."""

@@ -1,34 +1,37 @@
-"""The live view of a turn: the typing sign, and the answer while it is being written.
+"""The live view of a turn: the typing sign from the message to its answer, and the answer while it is being written.
 
-In private chats the answer grows in a draft, which any message replaces. In groups one message is sent and edited, and
-the final answer is edited into that same message. All of this is for show: whatever fails here is dropped, and
-`claim` makes sure that nothing of it arrives after the answer.
+How it is shown is the business of `previews`. `claim` makes sure that nothing of it arrives after the answer.
 """
 
 import asyncio
 import logging
-import zlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from telegram import Bot
 from telegram.error import TelegramError
 
-from goclaw.channels.telegram.calls import Target, edit_text, entities_of, rendered, send_text, target_of
+from goclaw.channels.telegram.calls import Target, target_of
 from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.inbound import CHANNEL
 from goclaw.channels.telegram.outlet import Outlet
-from goclaw.channels.telegram.render import Chunk
+from goclaw.channels.telegram.previews import Previews, draft_id
 from goclaw.channels.telegram.request import Flood
+from goclaw.channels.telegram.views import Preview, View
 from goclaw.clock import Clock
 from goclaw.errors import DeliveryError
 from goclaw.events import (
+    Acceptance,
+    AcceptKind,
     Address,
     GatewayPort,
+    Inbound,
     MessageStored,
+    Outcome,
+    QuestionAnswered,
+    QuestionAsked,
     StreamRestarted,
     TextStreamed,
+    ToolFinished,
     ToolStarted,
     TurnEvent,
     TurnFinished,
@@ -40,51 +43,16 @@ log = logging.getLogger(__name__)
 TYPING_SECONDS = 4.5
 """Telegram shows the typing sign for five seconds."""
 TYPING_LIMIT = 900.0
-"""A turn that shows no sign of life for so long (it waits for an approval, say) is not typing."""
+"""A turn that shows no sign of life for so long is not typing."""
+IDLE_SECONDS = 5.0
+"""Where no turn of its session has run for so long, nothing waits there, whatever became of a message."""
 QUICK_SECONDS = 0.3
 """Answers that are done by then need no preview."""
-DRAFT_SECONDS = 0.3
-GROUP_SECONDS = 3.0
-"""Between two versions of a preview. Groups take twenty messages a minute, edits included."""
-FAILURES = 3
-"""Previews of one turn that may fail before it goes on without."""
+DRAFT_CLAIM_SECONDS = 1.0
 CLAIM_SECONDS = 3.0
-"""How long an answer waits for a preview that is on its way, so that the older one cannot arrive later."""
+"""How long an answer waits for a draft or a message that is on its way, so that the older one cannot arrive later."""
 REMEMBERED = 500
 """Turns whose answer has not come yet."""
-
-
-@dataclass(eq=False)
-class View:
-    """One turn that people in Telegram wait for."""
-
-    turn: str
-    target: Target
-    alive_at: float
-    text: str = ""
-    starts_anew: bool = False
-    """The next text is the begin of another message: the model used a tool in between."""
-    shown: str = ""
-    message_id: int | None = None
-    """The message that grows in a group."""
-    failures: int = 0
-    not_before: float = 0.0
-    abandoned: bool = False
-    """The answer went out without waiting for the preview that is on its way."""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    sending: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def add(self, text: str) -> None:
-        """The answer goes on."""
-        self.text = text if self.starts_anew else self.text + text
-        self.starts_anew = False
-        self.changed.set()
-
-    def end(self) -> None:
-        """Nothing more is to be shown."""
-        self.ended.set()
-        self.changed.set()
 
 
 class LiveViews:
@@ -95,150 +63,176 @@ class LiveViews:
         self._outlet = outlet
         self._grown = grown
         self._clock = clock
+        self._previews = Previews(bot, outlet, grown, clock)
         self._views: OrderedDict[str, View] = OrderedDict()
+        self._busy: dict[str, str] = {}
+        """The turn that runs in a session."""
+        self._idle_since: dict[str, float] = {}
+        self._typed_at: dict[Target, float] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        """Set while `run` runs."""
 
     async def run(self, gateway: GatewayPort) -> None:
         """Follow all turns until cancelled."""
         while True:
-            async with gateway.subscribe(None) as events, asyncio.TaskGroup() as tasks:
+            async with gateway.subscribe(None) as events, asyncio.TaskGroup() as self._tasks:
                 async for event in events:
-                    self._follow(event, tasks)
+                    self._follow(event, self._tasks)
                 # The stream ended because we lagged behind: the turns that we watched go on without a view.
                 for view in self._views.values():
                     view.end()
+                self._tasks, self._busy = None, {}
 
-    async def claim(self, turn: str) -> int | None:
-        """End the view of a turn because its answer goes out now; returns the message that grew in a group."""
+    def accepted(self, inbound: Inbound, acceptance: Acceptance) -> None:
+        """A message is on disk and will be answered: whoever wrote it sees that, also while it waits for its turn."""
+        if acceptance.kind is AcceptKind.TURN and self._tasks is not None and acceptance.turn not in self._views:
+            session = acceptance.session or inbound.session
+            self._idle_since[session] = self._clock.monotonic()
+            self._open(acceptance.turn, session, inbound.address, self._tasks)
+
+    def turn_of_draft(self, draft: int) -> str:
+        """The turn that is shown in the draft with this id; empty for none."""
+        return next((turn for turn in self._views if draft_id(turn) == draft), "")
+
+    async def claim(self, turn: str) -> Preview | None:
+        """End the view of a turn because its answer goes out now; returns the message that grew, where one did."""
         view = self._views.pop(turn, None)
         if view is None:
-            return self._grown.message_of(turn)
+            known = self._grown.message_of(turn)
+            return None if known is None else Preview(known, None)
         view.end()
+        in_draft = view.target.is_private and view.message_id is None
         try:
-            async with asyncio.timeout(CLAIM_SECONDS), view.sending:
+            async with asyncio.timeout(DRAFT_CLAIM_SECONDS if in_draft else CLAIM_SECONDS), view.sending:
                 pass
         except TimeoutError:
+            # Whatever it is, it may arrive after the answer, so the answer must not be in the same message.
             view.abandoned = True
+            await self._grown.intend(turn)
             log.debug("a preview of turn %s is stuck; its answer goes out without it", turn)
-        return view.message_id
+            return None
+        return None if view.message_id is None else Preview(view.message_id, view.shown)
 
     async def remove(self, target: Target, message_id: int) -> None:
-        """Take a grown message away that its answer cannot be edited into."""
-        try:
-            await self._bot.delete_message(target.chat, message_id)
-        except TelegramError as error:
-            log.debug("a preview could not be removed: %s", error.message)
+        """Take a message away that its answer cannot be edited into."""
+        await self._previews.remove(target, message_id)
 
     def _follow(self, event: TurnEvent, tasks: asyncio.TaskGroup) -> None:
         if isinstance(event, TurnStarted):
+            self._busy[event.session] = event.turn
             if event.address.channel == CHANNEL:
-                self._open(event.turn, event.address, tasks)
+                self._start(event, tasks)
             return
-        view = self._views.get(event.turn)
-        if view is None:
-            return
-        view.alive_at = self._clock.monotonic()
+        if isinstance(event, TurnFinished):
+            self._finish(event, tasks)
+        if isinstance(event, MessageStored) and event.joined in self._views:
+            self._views.pop(event.joined).end()
+        if view := self._views.get(event.turn):
+            view.alive_at = self._clock.monotonic()
+            self._note(view, event)
+
+    def _note(self, view: View, event: TurnEvent) -> None:
         match event:
             case TextStreamed():
                 view.add(event.text)
-            case StreamRestarted() | ToolStarted() | MessageStored():
+            case StreamRestarted() | MessageStored():
                 view.starts_anew = True
-            case TurnFinished():
-                view.end()
+            case ToolStarted():
+                view.tool_started(event.call_id, event.name, event.input)
+            case ToolFinished():
+                view.tool_finished(event.call_id)
+            case QuestionAsked():
+                view.asking = True
+            case QuestionAnswered():
+                view.asking = False
 
-    def _open(self, turn: str, address: Address, tasks: asyncio.TaskGroup) -> None:
+    def _start(self, event: TurnStarted, tasks: asyncio.TaskGroup) -> None:
+        view = self._views.get(event.turn)
+        if view is not None and view.started:
+            view.end()  # it runs anew
+            view = None
+        view = view or self._open(event.turn, event.session, event.address, tasks)
+        if view is not None:
+            view.started, view.alive_at = True, self._clock.monotonic()
+            tasks.create_task(self._keep_showing(view), name=f"preview {event.turn}")
+
+    def _finish(self, event: TurnFinished, tasks: asyncio.TaskGroup) -> None:
+        self._busy.pop(event.session, None)
+        while len(self._idle_since) > REMEMBERED:
+            del self._idle_since[next(iter(self._idle_since))]
+        self._idle_since.pop(event.session, None)
+        self._idle_since[event.session] = self._clock.monotonic()
+        view = self._views.get(event.turn)
+        if view is None:
+            return
+        view.end()
+        if event.outcome is Outcome.STOPPED:
+            del self._views[event.turn]
+            tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
+
+    def _open(self, turn: str, session: str, address: Address, tasks: asyncio.TaskGroup) -> View | None:
         try:
-            known = self._grown.message_of(turn)
-            view = View(turn, target_of(address), self._clock.monotonic(), message_id=known)
+            view = View(turn, session, target_of(address), self._clock.monotonic())
         except DeliveryError:
-            return  # whoever made this address up learns it when the answer is delivered
-        if turn in self._views:
-            self._views[turn].end()
+            return None  # whoever made this address up learns it when the answer is delivered
+        view.message_id, view.lost = self._grown.message_of(turn), self._grown.is_lost(turn)
         self._views[turn] = view
         while len(self._views) > REMEMBERED:
             self._views.popitem(last=False)[1].end()
         tasks.create_task(self._keep_typing(view), name=f"typing {turn}")
-        tasks.create_task(self._keep_showing(view), name=f"preview {turn}")
+        return view
 
     async def _keep_typing(self, view: View) -> None:
-        while not view.ended.is_set() and self._clock.monotonic() - view.alive_at < TYPING_LIMIT:
-            await self._quietly(view, self._type)
+        while not view.ended.is_set() and self._is_alive(view):
+            await self._type(view)
             await self._either(view.ended, TYPING_SECONDS)
+        if not view.started and self._views.get(view.turn) is view:
+            del self._views[view.turn]
+
+    def _is_alive(self, view: View) -> bool:
+        now = self._clock.monotonic()
+        if view.started:
+            return now - view.alive_at < TYPING_LIMIT
+        return view.session in self._busy or now - self._idle_since.get(view.session, now) < IDLE_SECONDS
 
     async def _type(self, view: View) -> None:
-        await self._bot.send_chat_action(view.target.chat, "typing", message_thread_id=view.target.thread)
+        """The sign for its chat, unless it is there, Telegram wants us to wait, or the turn waits for a person."""
+        target, now = Target(view.target.chat, view.target.thread), self._clock.monotonic()
+        if view.asking or not self._outlet.may_show(target.chat):
+            return
+        if now - self._typed_at.get(target, -TYPING_SECONDS) < TYPING_SECONDS:
+            return
+        if len(self._typed_at) >= REMEMBERED:
+            self._typed_at.clear()
+        self._typed_at[target] = now
+        try:
+            await self._bot.send_chat_action(target.chat, "typing", message_thread_id=target.thread)
+        except Flood as error:
+            self._outlet.hold_shows(target.chat, error.seconds)
+        except TelegramError as error:
+            log.debug("the typing sign for turn %s failed: %s", view.turn, error.message)
 
     async def _keep_showing(self, view: View) -> None:
         await self._either(view.ended, QUICK_SECONDS)
-        while not view.ended.is_set() and view.failures < FAILURES:
-            await view.changed.wait()
+        while not view.ended.is_set():
+            await self._either(view.changed, self._previews.kept_for(view))
             view.changed.clear()
-            if self._clock.monotonic() >= view.not_before:
-                async with view.sending:
-                    # A missing typing sign says nothing about previews, so only these count.
-                    if not await self._quietly(view, self._show):
-                        view.failures += 1
-            await self._either(view.ended, DRAFT_SECONDS if view.target.is_private else GROUP_SECONDS)
+            if pause := self._previews.pause(view):
+                view.changed.set()
+                await self._either(view.ended, pause)
+                continue
+            async with view.sending:
+                await self._previews.show(view)
+            await self._either(view.ended, self._previews.interval(view))
 
-    async def _show(self, view: View) -> None:
-        """Show the text so far, unless it is shown already or the answer is on its way."""
-        text = view.text
-        chunks = await rendered(text) if text != view.shown else []
-        if not chunks or view.ended.is_set():
+    async def _either(self, event: asyncio.Event, seconds: float | None) -> None:
+        """Return when `event` is set or the time has passed; None: there is no such time."""
+        if seconds is None:
+            await event.wait()
             return
-        if view.target.is_private:
-            # The end is where the writing happens; the beginning of a long answer comes with the answer.
-            await self._draft(view, chunks[-1])
-        elif self._outlet.spare(view.target.chat):
-            await self._grow(view, chunks[0])
-        else:
-            view.changed.set()
-            return
-        view.shown = text
-        view.failures = 0
-
-    async def _draft(self, view: View, chunk: Chunk) -> None:
-        await self._bot.send_message_draft(
-            view.target.chat,
-            draft_id(view.turn),
-            chunk.text,
-            message_thread_id=view.target.thread,
-            entities=entities_of(chunk),
-        )
-
-    async def _grow(self, view: View, chunk: Chunk) -> None:
-        if view.message_id is not None:
-            await edit_text(self._bot, view.target, view.message_id, chunk)
-            return
-        sent = await send_text(self._bot, view.target, chunk)
-        if view.abandoned:
-            # It would stand beside the answer, which could not wait for it any longer.
-            await self.remove(view.target, sent)
-        else:
-            view.message_id = sent
-            await self._grown.remember(view.turn, sent)
-
-    async def _quietly(self, view: View, show: Callable[[View], Awaitable[None]]) -> bool:
-        """Do something for show. False: it failed, which nobody else needs to know; a wish to wait is no failure."""
-        try:
-            await show(view)
-        except Flood as error:
-            view.not_before = self._clock.monotonic() + error.seconds
-            view.changed.set()
-        except TelegramError as error:
-            log.debug("the live view of turn %s failed: %s", view.turn, error.message)
-            return False
-        return True
-
-    async def _either(self, event: asyncio.Event, seconds: float) -> None:
-        """Return when `event` is set or the time has passed."""
         tasks = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
-
-
-def draft_id(turn: str) -> int:
-    """A number that names a turn's draft; Telegram wants it to be positive and not zero."""
-    return zlib.crc32(turn.encode()) % 0x7FFFFFFF + 1

@@ -1,6 +1,7 @@
 """How fast we may speak: Telegram's limits per chat, per group and over all, and its wishes to wait.
 
-Every limit is a sliding window, because that is how Telegram counts. A wish to wait holds back one chat only.
+Every limit is a sliding window, because that is how Telegram counts. A wish to wait holds back one chat only; one that
+was said to something for show (a draft, the typing sign) holds back only what is for show there, never an answer.
 """
 
 import math
@@ -9,8 +10,6 @@ from collections import deque
 from goclaw.clock import Clock
 from goclaw.config.schema import TelegramSettings
 
-CHAT_BURST = 3
-"""Messages that a chat takes at once before its rate counts (the description of `chat_messages_per_second`)."""
 GROUP_SECONDS = 60.0
 MANY_CHATS = 1_000
 """Beyond this many chats, those that were quiet are forgotten."""
@@ -56,6 +55,7 @@ class Outlet:
         self._all = window_of(settings.messages_per_second, 1)
         self._chats: dict[int, list[Window]] = {}
         self._held: dict[int, float] = {}
+        self._quiet: dict[int, float] = {}
 
     async def pace(self, chat: int) -> None:
         """Return when a message to `chat` may go out; it is counted."""
@@ -63,19 +63,42 @@ class Outlet:
             await self._clock.sleep(wait)
         self._take(chat)
 
+    async def cool(self, chat: int) -> None:
+        """Return when Telegram does not want us to wait with `chat`: for what does not count as a message."""
+        while (wait := self._held.get(chat, 0.0) - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
+
+    def may_show(self, chat: int) -> bool:
+        """Whether something for show may go to `chat`."""
+        return self.quiet(chat) <= 0
+
+    def quiet(self, chat: int) -> float:
+        """Seconds until something for show may go to `chat` again."""
+        until = max(self._held.get(chat, 0.0), self._quiet.get(chat, 0.0))
+        return until - self._clock.monotonic()
+
     def spare(self, chat: int) -> bool:
         """Count a message that is not needed (a preview), or say no: the answer itself must find room at once."""
         now = self._clock.monotonic()
-        if self._held.get(chat, 0.0) > now:
-            return False
-        if not all(window.has_plenty(now) for window in [self._all, *self._windows(chat)]):
+        if not self.may_show(chat) or not all(window.has_plenty(now) for window in [self._all, *self._windows(chat)]):
             return False
         self._take(chat)
         return True
 
     def hold(self, chat: int, seconds: float) -> None:
         """Telegram asked to wait with this chat."""
-        self._held[chat] = self._clock.monotonic() + seconds
+        self._hold(self._held, chat, seconds)
+
+    def hold_shows(self, chat: int, seconds: float) -> None:
+        """Telegram asked something for show to wait."""
+        self._hold(self._quiet, chat, seconds)
+
+    def _hold(self, held: dict[int, float], chat: int, seconds: float) -> None:
+        now = self._clock.monotonic()
+        if len(held) >= MANY_CHATS:
+            for other in [other for other, until in held.items() if until <= now]:
+                del held[other]
+        held[chat] = max(held.get(chat, 0.0), now + seconds)
 
     def _wait(self, chat: int) -> float:
         now = self._clock.monotonic()
@@ -94,7 +117,7 @@ class Outlet:
         if chat not in self._chats:
             if len(self._chats) >= MANY_CHATS:
                 self._forget_quiet_chats()
-            self._chats[chat] = [window_of(self._settings.chat_messages_per_second, CHAT_BURST)]
+            self._chats[chat] = [window_of(self._settings.chat_messages_per_second, self._settings.burst)]
             if chat < 0:
                 per_minute = self._settings.group_messages_per_minute
                 self._chats[chat].append(window_of(per_minute / GROUP_SECONDS, math.ceil(per_minute)))

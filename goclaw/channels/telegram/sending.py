@@ -1,191 +1,227 @@
 """Deliveries: messages in order, files, reactions, edits; and what each failure means for the next try.
 
-A delivery of several messages that fails midway goes on where it stopped when it is tried again.
+A delivery of several messages goes on where it stopped, also in the next run of the daemon: what is there already says
+the `Handover`.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
-from telegram import Bot
-from telegram.error import BadRequest, ChatMigrated, Forbidden, TelegramError
+from telegram import Bot, InlineKeyboardMarkup
+from telegram.error import BadRequest, ChatMigrated, TelegramError
 
-from goclaw.channels.telegram.calls import Target, edit_text, entities_of, is_gone, rendered, send_text, target_of
+from goclaw.channels.base import Doubt, Handover
+from goclaw.channels.telegram.buttons import keyboard_of
+from goclaw.channels.telegram.calls import (
+    NO_TEXT,
+    Target,
+    closes_chat,
+    delete,
+    edit_caption,
+    edit_keyboard,
+    edit_text,
+    entities_of,
+    send_text,
+    target_of,
+)
 from goclaw.channels.telegram.live import LiveViews
+from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.outlet import Outlet
-from goclaw.channels.telegram.render import MAX_CAPTION_UNITS, MAX_UNITS, Chunk, Span, units
+from goclaw.channels.telegram.parts import File, Part, marked, parts_of
+from goclaw.channels.telegram.reach import Reach
+from goclaw.channels.telegram.render import Chunk
 from goclaw.channels.telegram.request import Flood, Unanswered
-from goclaw.errors import DeliveryError, ToolError
+from goclaw.channels.telegram.views import Preview
+from goclaw.errors import DeliveryError
 from goclaw.events import Delivery, Receipt
 
 log = logging.getLogger(__name__)
 
-AFTER_RESTART = "(sent again after a restart)\n\n"
-AFTER_SILENCE = "(sent again: the first try may have arrived)\n\n"
+NOTES = {
+    Doubt.NONE: "",
+    Doubt.RESTART: "(sent again after a restart)\n\n",
+    Doubt.SILENCE: "(sent again: the first try may have arrived)\n\n",
+}
+"""What stands in front of a part that may be there already."""
 PHOTOS = frozenset({".jpg", ".jpeg", ".png", ".webp"})
 MAX_PHOTO = 10 * 1024 * 1024
 """Bytes that Telegram takes as a photo; a larger picture goes as a document (Bot API, sendPhoto)."""
-MAX_UPLOAD = 50 * 1024 * 1024
-"""Bytes that a bot may upload (Bot API, sendDocument)."""
-REMEMBERED = 1_000
-"""Deliveries whose progress is kept for the next try."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file that goes out, with what stands below it."""
-
-    name: str
-    content: bytes
-    caption: Chunk
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a delivery got."""
-
-    parts: list[Chunk | File]
-    edits: int | None
-    """The message that becomes the first part, where there is one."""
-    done: int = 0
-    first: str = ""
+MOVE_SECONDS = 0.1
+"""Pause before a delivery goes to the group's new id."""
 
 
 class Sender:
     """Hands deliveries over to Telegram."""
 
-    def __init__(self, bot: Bot, outlet: Outlet, live: LiveViews, load_blob: Callable[[str], Awaitable[bytes]]) -> None:
+    def __init__(
+        self,
+        bot: Bot,
+        outlet: Outlet,
+        live: LiveViews,
+        moved: Moved,
+        reach: Reach,
+        load_blob: Callable[[str], Awaitable[bytes]],
+    ) -> None:
         self._bot = bot
         self._outlet = outlet
         self._live = live
+        self._moved = moved
+        self._reach = reach
         self._load_blob = load_blob
-        self._progress: OrderedDict[str, Progress] = OrderedDict()
-        self._moved: dict[int, int] = {}
 
-    async def deliver(self, delivery: Delivery) -> Receipt:
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
         """Do what the delivery says, in Telegram.
 
         Raises:
             DeliveryError: says whether and when to try again.
         """
         target = target_of(delivery.address)
-        target = replace(target, chat=self._moved.get(target.chat, target.chat))
+        target = replace(target, chat=self._moved.current(target.chat))
+        self._reach.ensure(target.chat)
         try:
-            return await self._act(delivery, target)
+            return await self._act(delivery, target, handover)
         except ChatMigrated as error:
-            # The group became a supergroup, which is another chat.
-            self._moved[target.chat] = error.new_chat_id
-            raise DeliveryError(
-                "the group moved to another chat id; sending there now", retry_after=0.1, partly=self._begun(delivery)
-            ) from error
+            raise await self._follow(target.chat, error.new_chat_id) from error
         except Flood as error:
             self._outlet.hold(target.chat, error.seconds)
-            raise DeliveryError(error.message, retry_after=error.seconds, partly=self._begun(delivery)) from error
+            raise DeliveryError(error.message, retry_after=error.seconds) from error
         except TelegramError as error:
+            if closes_chat(error):
+                self._reach.close(target.chat, f"telegram: {error.message}")
             raise DeliveryError(
                 f"telegram: {error.message}",
-                permanent=isinstance(error, Forbidden | BadRequest),
+                permanent=isinstance(error, BadRequest),
                 maybe_delivered=isinstance(error, Unanswered),
-                partly=self._begun(delivery),
+                closed=closes_chat(error),
             ) from error
 
-    def _begun(self, delivery: Delivery) -> bool:
-        """Whether some of its messages are there already."""
-        progress = self._progress.get(delivery.id)
-        return progress is not None and progress.done > 0
+    async def _follow(self, chat: int, new: int) -> DeliveryError:
+        """The group became a supergroup, which is another chat: what waits for the old one goes there."""
+        await self._moved.remember(chat, new)
+        if self._moved.current(chat) == chat:
+            return DeliveryError(f"telegram: the group moved to {new}, which cannot be followed", closed=True)
+        return DeliveryError("the group moved to another chat id; sending there now", retry_after=MOVE_SECONDS)
 
-    async def _act(self, delivery: Delivery, target: Target) -> Receipt:
+    async def _act(self, delivery: Delivery, target: Target, handover: Handover) -> Receipt:
         if delivery.action == "send":
-            return await self._send(delivery, target)
+            return await self._send(delivery, target, handover)
         message_id = message_id_of(delivery)
         if delivery.action == "edit":
-            return await self._send(delivery, target, edits=message_id)
+            return await self._edit(delivery, target, message_id, handover)
+        await self._outlet.cool(target.chat)
         if delivery.action == "delete":
-            await self._bot.delete_message(target.chat, message_id)
+            await delete(self._bot, target.chat, message_id)
         else:
             await self._bot.set_message_reaction(target.chat, message_id, delivery.emoji or [])
         return Receipt(str(message_id))
 
-    async def _send(self, delivery: Delivery, target: Target, edits: int | None = None) -> Receipt:
-        """Send all parts that are not there yet."""
-        known = delivery.id in self._progress
-        progress = self._progress.get(delivery.id) or await self._begin(delivery, target, edits)
-        self._progress[delivery.id] = progress
-        while len(self._progress) > REMEMBERED:
-            self._progress.popitem(last=False)
-        note = (AFTER_SILENCE if known else AFTER_RESTART) if delivery.repeated else ""
-        for part in progress.parts[progress.done :]:
-            edits = progress.edits is not None and progress.done == 0  # the same edit twice is one
-            for piece in marked(part, "" if edits else note):
-                sent = await self._hand_over(progress, piece, target)
-                progress.first = progress.first or str(sent)
-            progress.done += 1
-            note = note if edits else ""
-            target = replace(target, reply_to=None)
-        del self._progress[delivery.id]
-        return Receipt(progress.first)
+    async def _send(self, delivery: Delivery, target: Target, handover: Handover) -> Receipt:
+        """Send all parts that are not there yet; what grew while it was written becomes the first one."""
+        parts = await parts_of(delivery, self._load_blob)
+        grown = await self._live.claim(delivery.turn) if delivery.turn else None
+        keyboard = keyboard_of(delivery.choices)
+        if not handover.parts:
+            # The receipt names the first part, so its buttons can be found again.
+            if grown is not None and await self._fill(grown, parts[0], target, keyboard):
+                await handover.arrived(str(grown.message_id))
+            else:
+                await self._send_part(parts[0], target, keyboard, handover)
+        if grown is not None and handover.parts[0] != str(grown.message_id):
+            await self._live.remove(target, grown.message_id)
+        for part in parts[len(handover.parts) :]:
+            await self._send_part(part, replace(target, reply_to=None), None, handover)
+        return Receipt(handover.parts[0])
 
-    async def _begin(self, delivery: Delivery, target: Target, edits: int | None) -> Progress:
-        """What a delivery consists of; the message that grew while it was written becomes its first part."""
-        parts = await self._parts(delivery)
-        if not parts:
-            raise DeliveryError("there is nothing in this message to send", permanent=True)
-        grown = await self._live.claim(delivery.turn) if delivery.turn and edits is None else None
-        if grown is not None and isinstance(parts[0], File):
-            await self._live.remove(target, grown)
-            grown = None
-        return Progress(parts, edits if grown is None else grown)
-
-    async def _parts(self, delivery: Delivery) -> list[Chunk | File]:
-        if delivery.media is None:
-            return [*await rendered(delivery.text)]
-        try:
-            content = await self._load_blob(delivery.media)
-        except ToolError as error:
-            raise DeliveryError(str(error), permanent=True) from error
-        if len(content) > MAX_UPLOAD:
-            raise DeliveryError(f"{delivery.media_name} is larger than {MAX_UPLOAD >> 20} MB", permanent=True)
-        name = delivery.media_name or "file"
-        captions = await rendered(delivery.text, MAX_CAPTION_UNITS)
-        if len(captions) > 1:
-            return [File(name, content, Chunk("")), *await rendered(delivery.text)]
-        return [File(name, content, captions[0] if captions else Chunk(""))]
-
-    async def _hand_over(self, progress: Progress, part: Chunk | File, target: Target) -> int:
-        """Send or edit one part; returns its message id."""
-        await self._outlet.pace(target.chat)
+    async def _fill(self, grown: Preview, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None) -> bool:
+        """Let the message that grew say what it has to say in the end. False: it cannot."""
         if isinstance(part, File):
-            return await self._file(part, target)
-        edits = progress.edits if progress.done == 0 else None
+            return False
+        if grown.shown == part and keyboard is None:
+            return True
+        await self._outlet.pace(target.chat)
         try:
-            return await self._text(target, part, edits)
+            await self._edit_chunk(target.chat, grown.message_id, part, keyboard)
         except BadRequest as error:
-            if edits is not None and is_gone(error):
-                progress.edits = None
-                return await self._hand_over(progress, part, target)
-            if not part.spans:
+            if closes_chat(error):
+                raise
+            log.info("telegram: an answer cannot be edited in and is sent: %s", error.message)
+            return False
+        return True
+
+    async def _edit(self, delivery: Delivery, target: Target, message_id: int, handover: Handover) -> Receipt:
+        """Change a message of ours; what has no room in it follows. Without a text only its buttons change."""
+        keyboard = keyboard_of(delivery.choices)
+        if not delivery.text.strip():
+            await self._outlet.cool(target.chat)
+            await edit_keyboard(self._bot, target.chat, message_id, keyboard)
+            return Receipt(str(message_id))
+        parts = await parts_of(delivery, self._load_blob)
+        if not handover.parts:
+            if isinstance(parts[0], File):
+                raise DeliveryError("a message cannot become a file", permanent=True)
+            await self._outlet.pace(target.chat)
+            await self._edit_chunk(target.chat, message_id, parts[0], keyboard)
+            await handover.arrived(str(message_id))
+        for part in parts[len(handover.parts) :]:
+            await self._send_part(part, replace(target, reply_to=None), None, handover)
+        return Receipt(str(message_id))
+
+    async def _edit_chunk(
+        self, chat: int, message_id: int, chunk: Chunk, keyboard: InlineKeyboardMarkup | None
+    ) -> None:
+        """The same edit twice is one, so nobody is told that it is under way."""
+        try:
+            await edit_text(self._bot, chat, message_id, chunk, keyboard)
+        except BadRequest as error:
+            if NO_TEXT in error.message:
+                await edit_caption(self._bot, chat, message_id, chunk, keyboard)
+            elif chunk.spans and is_about_formatting(error):
+                log.warning("telegram refused the formatting of an edit, it goes without: %s", error.message)
+                await edit_text(self._bot, chat, message_id, Chunk(chunk.text), keyboard)
+            else:
+                raise
+
+    async def _send_part(
+        self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None, handover: Handover
+    ) -> None:
+        """Send the next part, with a note where it may be there already."""
+        *notes, last = marked(part, NOTES[handover.doubt])
+        for note in notes:
+            await self._hand_over(note, target, None, handover)
+        await handover.arrived(str(await self._hand_over(last, target, keyboard, handover)))
+
+    async def _hand_over(
+        self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None, handover: Handover
+    ) -> int:
+        """Send one message when its turn comes; returns its id."""
+        await self._outlet.pace(target.chat)
+        await handover.sending()
+        if isinstance(part, File):
+            return await self._file(part, target, keyboard)
+        try:
+            return await send_text(self._bot, target, part, keyboard)
+        except BadRequest as error:
+            if not part.spans or closes_chat(error):
                 raise
             log.warning("telegram refused the formatting of a message, it goes without: %s", error.message)
-            return await self._text(target, Chunk(part.text), edits)
+            return await send_text(self._bot, target, Chunk(part.text), keyboard)
 
-    async def _text(self, target: Target, chunk: Chunk, edits: int | None) -> int:
-        if edits is None:
-            return await send_text(self._bot, target, chunk)
-        await edit_text(self._bot, target, edits, chunk)
-        return edits
-
-    async def _file(self, file: File, target: Target) -> int:
+    async def _file(self, file: File, target: Target, keyboard: InlineKeyboardMarkup | None) -> int:
         """As a photo where Telegram takes it for one, else as a document."""
         if PurePath(file.name).suffix.lower() in PHOTOS and len(file.content) <= MAX_PHOTO:
             try:
-                return await self._upload(file, target, as_photo=True)
+                return await self._upload(file, target, keyboard, as_photo=True)
             except BadRequest as error:
+                if closes_chat(error):
+                    raise
                 log.info("%s goes as a document: %s", file.name, error.message)
-        return await self._upload(file, target, as_photo=False)
+        return await self._upload(file, target, keyboard, as_photo=False)
 
-    async def _upload(self, file: File, target: Target, *, as_photo: bool) -> int:
+    async def _upload(
+        self, file: File, target: Target, keyboard: InlineKeyboardMarkup | None, *, as_photo: bool
+    ) -> int:
         send = self._bot.send_photo if as_photo else self._bot.send_document
         message = await send(
             target.chat,
@@ -195,18 +231,14 @@ class Sender:
             caption_entities=entities_of(file.caption),
             message_thread_id=target.thread,
             reply_parameters=target.reply,
+            reply_markup=keyboard,
         )
         return message.message_id
 
 
-def marked(part: Chunk | File, note: str) -> list[Chunk | File]:
-    """`part` with a note in front, or the note as a message of its own where there is no room."""
-    if not note:
-        return [part]
-    if isinstance(part, File) or units(note + part.text) > MAX_UNITS:
-        return [Chunk(note.strip()), part]
-    shift = units(note)
-    return [Chunk(note + part.text, tuple(Span(s.start + shift, s.end + shift, s.mark) for s in part.spans))]
+def is_about_formatting(error: BadRequest) -> bool:
+    """Whether Telegram took offence at the marks of a text rather than at the message."""
+    return "entit" in error.message.lower() or "parse" in error.message.lower()
 
 
 def message_id_of(delivery: Delivery) -> int:

@@ -1,19 +1,23 @@
 """A Telegram channel on a fake Telegram: what the tests of this folder share."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
 
 from goclaw.catalog import CHANNELS
-from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
+from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
 from goclaw.clock import Clock, RealClock, SteppedClock
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
-from goclaw.events import Address, Delivery
+from goclaw.events import Address, Alerts, Delivery, Receipt
+from goclaw.events.alerts import Unheard
 from goclaw.plugins import load
 from goclaw.supervise import background
 from tests.channels.support import RecordingGateway
@@ -32,10 +36,16 @@ class Stage:
     channel: Channel
     gateway: RecordingGateway
     blobs: dict[str, bytes] = field(default_factory=dict)
+    handovers: defaultdict[str, Unrecorded] = field(default_factory=lambda: defaultdict(Unrecorded))
+    """What is known of each delivery, by its id: the next try goes on from there."""
 
     async def deliver(self, text: str, *, chat: int = 5, number: str = "d1", **fields: Any) -> str:
         """Deliver `text`; returns the message id."""
-        return (await self.channel.deliver(delivery(text, chat=chat, number=number, **fields))).message_id
+        return (await self.hand_over(delivery(text, chat=chat, number=number, **fields))).message_id
+
+    async def hand_over(self, delivery: Delivery) -> Receipt:
+        """Deliver anything."""
+        return await self.channel.deliver(delivery, self.handovers[delivery.id])
 
     def texts(self, chat: int = 5) -> list[str]:
         """What the bot's messages in a chat say."""
@@ -43,13 +53,21 @@ class Stage:
 
 
 class HastyClock(SteppedClock):
-    """Time flies: whoever sleeps is awake at once, and the clock has moved on. Remembers who slept how long."""
+    """Time flies: whoever sleeps is awake at once, and the clock has moved on. Remembers who slept how long.
+
+    Whoever sleeps for longer than any pause is a watchdog: it wakes when the others have passed its time.
+    """
+
+    LONGEST_PAUSE = 60.0
 
     def __init__(self) -> None:
         super().__init__()
         self.slept: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
+        if seconds > self.LONGEST_PAUSE:
+            await super().sleep(seconds)
+            return
         self.slept.append(seconds)
         self.advance(seconds)
         await asyncio.sleep(0)
@@ -70,11 +88,30 @@ def delivery(
 
 
 @asynccontextmanager
+async def _folder(given: Path | None) -> AsyncIterator[Path]:
+    with nullcontext(given) if given else TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@asynccontextmanager
 async def open_stage(
-    *, running: bool = True, clock: Clock | None = None, telegram: FakeTelegram | None = None, **settings: Any
+    *,
+    running: bool = True,
+    clock: Clock | None = None,
+    telegram: FakeTelegram | None = None,
+    state_dir: Path | None = None,
+    alerts: Alerts | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Stage]:
-    """A channel connected to a fake, a new one or one that runs; with `running` it polls, else it only delivers."""
-    async with nullcontext(telegram) if telegram else FakeTelegram() as fake, aiohttp.ClientSession() as session:
+    """A channel connected to a fake, a new one or one that runs; with `running` it polls, else it only delivers.
+
+    What it remembers over restarts is in `state_dir`; without one it remembers nothing.
+    """
+    async with (
+        nullcontext(telegram) if telegram else FakeTelegram() as fake,
+        aiohttp.ClientSession() as session,
+        _folder(state_dir) as folder,
+    ):
         blobs: dict[str, bytes] = {}
 
         async def load_blob(key: str) -> bytes:
@@ -83,8 +120,10 @@ async def open_stage(
             return blobs[key]
 
         values = UNHURRIED | {"token": fake.token, "base_url": fake.base_url, "poll_seconds": 5} | settings
-        config = Config.model_validate({"telegram": values})
-        async with PART.open(config, ChannelPorts(session, clock or RealClock(), load_blob)) as channel:
+        config = Config.model_validate({"telegram": values, "state_dir": folder})
+        async with PART.open(
+            config, ChannelPorts(session, clock or RealClock(), load_blob, alerts or Unheard())
+        ) as channel:
             stage = Stage(fake, channel, RecordingGateway(), blobs)
             if not running:
                 yield stage

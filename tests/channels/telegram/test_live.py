@@ -1,10 +1,13 @@
 """The live view shows what is being written, and never stands in the answer's way."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.live import FAILURES, GROUP_SECONDS, TYPING_SECONDS, draft_id
+from goclaw.channels.telegram.latch import FAILURES
+from goclaw.channels.telegram.live import TYPING_SECONDS
+from goclaw.channels.telegram.previews import GROUP_SECONDS, draft_id
 from goclaw.clock import SteppedClock
 from goclaw.errors import DeliveryError
 from goclaw.events import (
@@ -12,6 +15,7 @@ from goclaw.events import (
     Outcome,
     StreamRestarted,
     TextStreamed,
+    ToolFinished,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -44,8 +48,21 @@ class Play:
         await eventually(lambda: self.clock.sleepers >= 2)
         self.clock.advance(0.3)
 
-    async def finish(self, text: str) -> None:
-        await self.stage.gateway.publish(TurnFinished("t1", "s", Outcome.ANSWERED, text))
+    async def later(self, seconds: float) -> None:
+        """Let time pass, once the view waits for it."""
+        await eventually(lambda: self.clock.sleepers >= 2)
+        self.clock.advance(seconds)
+
+    async def use(self, name: str, arguments: dict[str, Any], call: str = "c1") -> None:
+        """A tool begins to run."""
+        await self.stage.gateway.publish(ToolStarted("t1", "s", call, name, arguments))
+
+    async def used(self, call: str = "c1") -> None:
+        """And ends, in trouble."""
+        await self.stage.gateway.publish(ToolFinished("t1", "s", call, "exec", '{"error": "raw"}', True, 1.0))
+
+    async def finish(self, text: str, outcome: Outcome = Outcome.ANSWERED) -> None:
+        await self.stage.gateway.publish(TurnFinished("t1", "s", outcome, text))
 
     async def answer(self, text: str, number: str = "final") -> str:
         address = self.address
@@ -210,10 +227,11 @@ async def test_the_preview_starts_anew_after_a_restart_of_the_stream_and_after_a
         await play.stream("right")
         await play.past_the_quick_answers()
         await wait_calls(stage, "sendMessageDraft", ["right"])
-        await stage.gateway.publish(ToolStarted("t1", "s", "c", "read", {}))
+        await stage.gateway.publish(
+            ToolStarted("t1", "s", "c", "read", {}), ToolFinished("t1", "s", "c", "read", "", False, 1)
+        )
         await play.stream("found")
-        await eventually(lambda: clock.sleepers >= 2)
-        clock.advance(0.3)
+        await play.later(0.3)
         await wait_calls(stage, "sendMessageDraft", ["right", "found"])
 
 
@@ -315,5 +333,5 @@ async def test_a_delivery_that_fails_after_the_claim_still_ends_in_one_message()
         stage.telegram.fail("editMessageText", cut="after")
         with pytest.raises(DeliveryError):
             await play.answer("end")
-        await stage.deliver("end", chat=-100, number="final", turn="t1", repeated=True)
+        await stage.deliver("end", chat=-100, number="final", turn="t1")
         assert stage.texts(-100) == ["end"]

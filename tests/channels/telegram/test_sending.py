@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
+from goclaw.channels.base import Doubt
+from goclaw.channels.telegram.parts import marked
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
-from goclaw.channels.telegram.sending import AFTER_RESTART, AFTER_SILENCE, marked
+from goclaw.channels.telegram.sending import NOTES
 from goclaw.errors import DeliveryError
 from goclaw.events import Address, Delivery
 from tests.channels.telegram.support import HastyClock, Stage, delivery, open_stage
 from tests.fake_telegram.rules import utf16_length
 
-LONG = "\n\n".join(f"paragraph {number} **bold** " + "word " * 300 for number in range(10))
+LONG = "\n\n".join(f"paragraph {number} **bold** " + "word " * 300 for number in range(8))
+AFTER_RESTART, AFTER_SILENCE = NOTES[Doubt.RESTART], NOTES[Doubt.SILENCE]
 
 
 async def failing(stage: Stage, **fields: Any) -> DeliveryError:
@@ -117,7 +120,7 @@ async def test_addresses_of_another_kind_are_refused_for_good() -> None:
     async with open_stage(running=False) as stage:
         for address in (Address("telegram", "@ann"), Address("telegram", "5", "topic")):
             with pytest.raises(DeliveryError) as caught:
-                await stage.channel.deliver(Delivery("d", address, "hi"))
+                await stage.hand_over(Delivery("d", address, "hi"))
             assert caught.value.permanent
         assert stage.telegram.calls == []
 
@@ -145,15 +148,17 @@ async def failing_delivery(stage: Stage, text: str) -> None:
 
 
 @pytest.mark.promise("P-repeat-marked")
-async def test_what_may_have_arrived_before_is_marked() -> None:
+@pytest.mark.parametrize("doubt", [Doubt.RESTART, Doubt.SILENCE])
+async def test_of_what_may_have_arrived_only_the_uncertain_part_is_marked(doubt: Doubt) -> None:
     async with open_stage(running=False) as stage:
         stage.telegram.world.meet(5)
-        await stage.deliver("**hi**", repeated=True)
-        stage.telegram.fail("sendMessage", cut="after")
-        await failing_delivery(stage, "lost")
-        await stage.deliver("lost", number="again", repeated=True)
-        assert stage.texts() == [f"{AFTER_RESTART}hi", "lost", f"{AFTER_SILENCE}lost"]
-        assert stage.telegram.sent(5)[0].entities[0]["offset"] == len(AFTER_RESTART)
+        await stage.deliver(LONG, number="whole")
+        expected, stage.telegram.world.messages = stage.texts(), {}
+        stage.handovers["d1"].parts, stage.handovers["d1"].doubt = ("1",), doubt
+        await stage.deliver(LONG)
+        assert stage.texts() == [f"{NOTES[doubt]}{expected[1]}", *expected[2:]]
+        bold = [entity["offset"] for entity in stage.telegram.sent(5)[0].entities if entity["type"] == "bold"]
+        assert bold[0] == expected[1].index("bold") + len(NOTES[doubt])
 
 
 def test_a_mark_without_room_is_a_message_of_its_own() -> None:
@@ -165,12 +170,12 @@ async def test_reactions_edits_and_removals() -> None:
     async with open_stage(running=False) as stage:
         said = str((await stage.telegram.world.say("hello"))["message"]["message_id"])
         own = await stage.deliver("first")
-        await stage.channel.deliver(delivery("", action="react", message_id=said, emoji="👍"))
-        await stage.channel.deliver(delivery("**second**", number="d2", action="edit", message_id=own))
-        await stage.channel.deliver(delivery("**second**", number="d3", action="edit", message_id=own))
+        await stage.hand_over(delivery("", action="react", message_id=said, emoji="👍"))
+        await stage.hand_over(delivery("**second**", number="d2", action="edit", message_id=own))
+        await stage.hand_over(delivery("**second**", number="d3", action="edit", message_id=own))
         assert stage.texts() == ["second"]
         assert stage.telegram.world.reactions[5, int(said)] == ("👍",)
-        await stage.channel.deliver(delivery("", number="d4", action="delete", message_id=own))
+        await stage.hand_over(delivery("", number="d4", action="delete", message_id=own))
         assert stage.texts() == []
 
 
@@ -178,7 +183,7 @@ async def test_reactions_edits_and_removals() -> None:
 async def test_an_action_without_a_message_is_refused_for_good(number: str | None) -> None:
     async with open_stage(running=False) as stage:
         with pytest.raises(DeliveryError, match="needs the numeric id"):
-            await stage.channel.deliver(delivery("", action="delete", message_id=number))
+            await stage.hand_over(delivery("", action="delete", message_id=number))
 
 
 async def test_pictures_go_as_photos_and_other_files_as_documents() -> None:

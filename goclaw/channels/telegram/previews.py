@@ -1,0 +1,194 @@
+"""Shows what a turn has written so far: in a draft, which any message replaces, or in a message that grows.
+
+Drafts exist in private chats only; elsewhere, and where the server knows none, one message is sent and edited until
+the answer is edited into it. All of this is for show: what fails is tried again later with what is new by then, and
+never holds up an answer.
+"""
+
+import logging
+import zlib
+
+from telegram import Bot
+from telegram.error import BadRequest, InvalidToken, TelegramError
+
+from goclaw.channels.telegram.calls import Target, delete, edit_text, entities_of, rendered, send_text
+from goclaw.channels.telegram.grown import Grown
+from goclaw.channels.telegram.latch import Latch
+from goclaw.channels.telegram.outlet import Outlet
+from goclaw.channels.telegram.render import Chunk
+from goclaw.channels.telegram.request import Flood, Unanswered
+from goclaw.channels.telegram.views import View, with_line
+from goclaw.clock import Clock
+
+log = logging.getLogger(__name__)
+
+DRAFT_SECONDS = 0.3
+EDIT_SECONDS = 1.0
+GROUP_SECONDS = 3.0
+"""Between two versions of a preview. Groups take twenty messages a minute, edits included."""
+KEEP_SECONDS = 25.0
+"""After that a draft is sent again, changed or not: Telegram shows one for thirty seconds."""
+UNKNOWN_SECONDS = 3600.0
+"""How long a server is not asked again for what it does not know: drafts, a Stop button."""
+NOTHING = Chunk("…")
+"""What a growing message says while there is neither text nor tool."""
+MANY_CHATS = 1_000
+
+
+class Previews:
+    """The previews of one bot."""
+
+    def __init__(self, bot: Bot, outlet: Outlet, grown: Grown, clock: Clock) -> None:
+        self._bot = bot
+        self._outlet = outlet
+        self._grown = grown
+        self._clock = clock
+        self._drafts = Latch(clock)
+        self._stop_button = Latch(clock)
+        self._chats: dict[int, Latch] = {}
+
+    def pause(self, view: View) -> float:
+        """Seconds until a preview may be tried in the view's chat."""
+        return max(self._outlet.quiet(view.target.chat), self._chat(view.target.chat).wait(), 0.0)
+
+    def interval(self, view: View) -> float:
+        """Seconds between two previews."""
+        if self._drafted(view):
+            return DRAFT_SECONDS
+        return EDIT_SECONDS if view.target.is_private else GROUP_SECONDS
+
+    def kept_for(self, view: View) -> float | None:
+        """Seconds until what is shown has to be shown again; None: it stays."""
+        if not self._drafted(view) or view.shown is None:
+            return None
+        return max(0.0, view.shown_at + KEEP_SECONDS - self._clock.monotonic())
+
+    async def show(self, view: View) -> None:
+        """Show what there is now, unless it is shown already or the answer is on its way."""
+        draft = self._drafted(view)
+        chunk = await self._content(view, draft=draft)
+        if chunk is None or view.ended.is_set() or (chunk == view.shown and self.kept_for(view) != 0.0):
+            return
+        try:
+            if draft:
+                await self._draft(view, chunk)
+            elif not await self._grow(view, chunk):
+                return
+        except Flood as error:
+            # Drafts have limits of their own; what holds up a message here would hold up the answer, too.
+            (self._outlet.hold_shows if draft else self._outlet.hold)(view.target.chat, error.seconds)
+        except TelegramError as error:
+            self._failed(view, error, draft=draft)
+        else:
+            self._chat(view.target.chat).worked()
+            view.shown, view.shown_at = chunk, self._clock.monotonic()
+            return
+        view.changed.set()
+
+    async def leave(self, view: View) -> None:
+        """The turn was stopped, so no answer comes: what it wrote stays, its tool's line does not."""
+        async with view.sending:
+            if view.message_id is None:
+                return
+            chunks = await rendered(view.text)
+            if not chunks:
+                await self.remove(view.target, view.message_id)
+            elif chunks[0] != view.shown:
+                try:
+                    await edit_text(self._bot, view.target.chat, view.message_id, chunks[0])
+                except TelegramError as error:
+                    log.debug("a preview could not be tidied up: %s", error.message)
+
+    async def remove(self, target: Target, message_id: int) -> None:
+        """Take a message away that its answer cannot be edited into."""
+        try:
+            await delete(self._bot, target.chat, message_id)
+        except TelegramError as error:
+            log.info("telegram: a preview stays beside its answer: %s", error.message)
+
+    def _drafted(self, view: View) -> bool:
+        """Whether a turn is shown in a draft: one whose message has begun to grow goes on in that."""
+        return view.target.is_private and view.message_id is None and not view.lost and self._drafts.wait() == 0.0
+
+    async def _content(self, view: View, *, draft: bool) -> Chunk | None:
+        """What is to be seen; None for nothing."""
+        chunks = await rendered(view.text)
+        if not chunks and not view.tools:
+            return None if view.shown is None else Chunk("") if draft else NOTHING
+        # In a draft the end, where the writing happens; the beginning of a long answer comes with the answer.
+        chunk = chunks[-1 if draft else 0] if chunks else Chunk("")
+        return with_line(chunk, view.line())
+
+    async def _draft(self, view: View, chunk: Chunk) -> None:
+        if self._stop_button.wait() > 0:
+            return await self._send_draft(view, chunk, can_stop=False)
+        try:
+            await self._send_draft(view, chunk, can_stop=True)
+        except BadRequest:
+            await self._send_draft(view, chunk, can_stop=False)
+            log.info("telegram: this server knows no Stop button for drafts; /stop works everywhere")
+            self._stop_button.shut(UNKNOWN_SECONDS)
+
+    async def _send_draft(self, view: View, chunk: Chunk, *, can_stop: bool) -> None:
+        await self._bot.send_message_draft(
+            view.target.chat,
+            draft_id(view.turn),
+            chunk.text,
+            message_thread_id=view.target.thread,
+            entities=entities_of(chunk),
+            # Bot API 10.3; the library does not know it yet.
+            api_kwargs={"can_stop": True} if can_stop else None,
+        )
+
+    async def _grow(self, view: View, chunk: Chunk) -> bool:
+        """Send or edit the message that grows. False: not now."""
+        if view.lost:
+            return False
+        if not self._outlet.spare(view.target.chat):
+            view.changed.set()
+            return False
+        view.shown = None  # until it is sure
+        try:
+            if view.message_id is not None:
+                await edit_text(self._bot, view.target.chat, view.message_id, chunk)
+            else:
+                view.message_id = await self._begin(view, chunk)
+        finally:
+            if view.abandoned and view.message_id is not None:
+                # It would stand beside the answer, which could not wait for it any longer.
+                await self.remove(view.target, view.message_id)
+        return True
+
+    async def _begin(self, view: View, chunk: Chunk) -> int:
+        """Send the message that will grow; returns its id."""
+        await self._grown.intend(view.turn)
+        try:
+            sent = await send_text(self._bot, view.target, chunk)
+        except Unanswered:
+            view.lost = True
+            raise
+        if not view.abandoned:
+            await self._grown.remember(view.turn, sent)
+        return sent
+
+    def _failed(self, view: View, error: TelegramError, *, draft: bool) -> None:
+        log.debug("the preview of turn %s failed: %s", view.turn, error.message)
+        # The library calls every 404 a wrong token; were it that, nothing at all would work.
+        if draft and isinstance(error, InvalidToken):
+            log.info("telegram: this server knows no drafts; private chats get messages that grow")
+            self._drafts.shut(UNKNOWN_SECONDS)
+            view.shown = None
+        else:
+            self._chat(view.target.chat).failed()
+
+    def _chat(self, chat: int) -> Latch:
+        if chat not in self._chats:
+            if len(self._chats) >= MANY_CHATS:
+                self._chats = {other: latch for other, latch in self._chats.items() if latch.wait() > 0}
+            self._chats[chat] = Latch(self._clock)
+        return self._chats[chat]
+
+
+def draft_id(turn: str) -> int:
+    """A number that names a turn's draft; Telegram wants it to be positive and not zero."""
+    return zlib.crc32(turn.encode()) % 0x7FFFFFFF + 1

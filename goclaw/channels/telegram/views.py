@@ -1,0 +1,97 @@
+"""What is known of a turn that people in Telegram wait for: what it has written, and what they see of it."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from goclaw.channels.telegram.calls import Target
+from goclaw.channels.telegram.render import MAX_UNITS, Chunk, units
+from goclaw.redact import mask, printable
+
+LONGEST_LINE = 80
+"""Characters of a tool's line: one line on most telephones, two on small ones."""
+LOOKED_AT = 4_000
+"""Characters of an argument that can matter for its line, with a secret that begins in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A message that grew while the answer was written."""
+
+    message_id: int
+    shown: Chunk | None
+    """What it says now; None where that is not known."""
+
+
+@dataclass(eq=False)
+class View:
+    """One turn, from the message that asked for it until its answer goes out."""
+
+    turn: str
+    session: str
+    target: Target
+    alive_at: float
+    """When it last showed a sign of life."""
+    started: bool = False
+    """False while its message waits for its turn."""
+    asking: bool = False
+    """It waits for a person."""
+    text: str = ""
+    starts_anew: bool = False
+    """The next text is the begin of another message: the model used a tool in between."""
+    tools: dict[str, str] = field(default_factory=dict)
+    """A line for each call that runs, the latest last."""
+    shown: Chunk | None = None
+    shown_at: float = 0.0
+    message_id: int | None = None
+    """The message that grows, where there is no draft."""
+    lost: bool = False
+    """A first preview may stand in the chat, and its id is not known: there must be no second one."""
+    abandoned: bool = False
+    """The answer went out without waiting for the preview that is on its way."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def add(self, text: str) -> None:
+        """The answer goes on."""
+        self.text = text if self.starts_anew else self.text + text
+        self.starts_anew = False
+        self.changed.set()
+
+    def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
+        """A tool runs."""
+        self.starts_anew = True
+        self.tools[call_id] = tool_line(name, arguments)
+        self.changed.set()
+
+    def tool_finished(self, call_id: str) -> None:
+        """It runs no longer."""
+        self.tools.pop(call_id, None)
+        self.changed.set()
+
+    def line(self) -> str:
+        """The one line about tools."""
+        return next(reversed(self.tools.values()), "")
+
+    def end(self) -> None:
+        """Nothing more is to be shown."""
+        self.ended.set()
+        self.changed.set()
+
+
+def tool_line(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call in one line, without secrets: its name and the first of its arguments that is a plain text."""
+    words = (value for value in arguments.values() if isinstance(value, str) and value.strip())
+    told = next(words, "")[:LOOKED_AT].strip()
+    if told.startswith(("{", "[")):
+        told = ""  # data, which says nothing to people
+    line = " ".join(printable(mask(f"⚙ {name}: {told}" if told else f"⚙ {name}")).split())
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
+
+
+def with_line(chunk: Chunk, line: str) -> Chunk:
+    """`chunk` with a line below it, where there is room for it."""
+    text = f"{chunk.text}\n\n{line}" if chunk.text and line else chunk.text + line
+    return Chunk(text, chunk.spans) if units(text) <= MAX_UNITS else chunk
