@@ -235,6 +235,15 @@ class ExecSettings(Section):
     file_mb: int = Field(1_024, ge=1, description="Largest file a command may write.")
 
 
+class NetworkSettings(Section):
+    """What tools and contained commands reach of the network. Private addresses and this machine they never do."""
+
+    allow: Names = Field(
+        (), description="Exceptions: `host`, `host:port`, an address or a network of yours that may be reached."
+    )
+    deny: Names = Field((), description="Hosts, with all below them, addresses and networks that may not be reached.")
+
+
 class ReadSettings(Section):
     """The `read` tool."""
 
@@ -249,6 +258,9 @@ class ToolsSettings(Section):
     timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
     disabled: Names = Field((), description="Names of tools that nobody may use.")
     exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
+    network: NetworkSettings = Field(
+        default_factory=NetworkSettings, description="What tools reach of the network, besides what a sandbox says."
+    )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
 
 
