@@ -16,9 +16,17 @@ class Clock(Protocol):
         """Seconds that never go back; for measuring spans."""
         ...
 
-    async def sleep(self, seconds: float) -> None:
-        """Return after `seconds` of this clock's time."""
+    def awake_or_not(self) -> float:
+        """Seconds that never go back and go on while the machine sleeps; for ages and for what expires."""
         ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds` of this clock's time, in which the machine was awake."""
+        ...
+
+
+_WITH_SLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux counts a machine's sleep in a clock of its own; elsewhere the monotonic one does."""
 
 
 class RealClock:
@@ -30,22 +38,30 @@ class RealClock:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    def awake_or_not(self) -> float:
+        return time.clock_gettime(_WITH_SLEEP)
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
 class SteppedClock:
-    """A clock that stands still until a test moves it with `advance`."""
+    """A clock that stands still until a test moves it: time passes, the machine sleeps, or somebody sets the clock."""
 
     def __init__(self, start: float = 1_750_000_000.0) -> None:
         self._now = start
+        self._slept = 0.0
+        self._set = 0.0
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def now(self) -> float:
-        return self._now
+        return self._now + self._slept + self._set
 
     def monotonic(self) -> float:
         return self._now
+
+    def awake_or_not(self) -> float:
+        return self._now + self._slept
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
@@ -63,6 +79,14 @@ class SteppedClock:
         for woken in due:
             if not woken.done():
                 woken.set_result(None)
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps: no timer notices."""
+        self._slept += seconds
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the wall clock, forward or back: no time passes."""
+        self._set += seconds
 
     @property
     def sleepers(self) -> int:

@@ -246,8 +246,8 @@ class Gateway:
         return f"Unknown command: /{name}.{hint} Send /help for the list."
 
     def _log_stranger(self, inbound: Inbound, rule: str) -> None:
-        key, now = inbound.actor.key or f"nobody in {inbound.address.chat}", self._ports.clock.now()
-        if now - self._logged.get(key, 0.0) >= IGNORED_LOG_SECONDS:
+        key, now = inbound.actor.key or f"nobody in {inbound.address.chat}", self._ports.clock.monotonic()
+        if now - self._logged.get(key, -IGNORED_LOG_SECONDS) >= IGNORED_LOG_SECONDS:
             if len(self._logged) > 10_000:
                 self._logged.clear()
             self._logged[key] = now

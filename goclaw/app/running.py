@@ -12,6 +12,7 @@ from goclaw.app.standing import details, watch_faults
 from goclaw.app.winding import wind_down
 from goclaw.commands.base import Command, CommandPorts
 from goclaw.config.listening import listens
+from goclaw.engine.stamps import Stamps
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
@@ -73,6 +74,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     await stack.enter_async_context(background(sweeping, "removing old media"))
     stuck = keep_running("looking for stuck turns", app.stuck.run, ground.clock)
     await stack.enter_async_context(background(stuck, "looking for stuck turns"))
+    stamps = keep_running("looking at the clock", Stamps(ground.database, ground.clock).run, ground.clock)
+    await stack.enter_async_context(background(stamps, "looking at the clock"))
     faults = keep_running("looking for faults", partial(watch_faults, app), ground.clock)
     await stack.enter_async_context(background(faults, "looking for faults"))
     wanted = listens(ground.config) or (ground.routes.added and ground.config.http.enabled is not False)

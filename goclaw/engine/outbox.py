@@ -216,14 +216,14 @@ class Outbox:
 
     async def _hand_over(self, key: Chat, parcel: Parcel) -> None:
         """Try until the channel has it, refuses it for good, or a day has passed."""
-        delivery, began, pause = parcel.delivery, self._clock.now(), FIRST_PAUSE
+        delivery, began, pause = parcel.delivery, self._clock.awake_or_not(), FIRST_PAUSE
         while True:
             if self._unforeseen[delivery.id] >= UNFORESEEN_TRIES:
                 return await self._fail(delivery, f"{delivery.address.channel} failed; the log has the details")
             try:
                 return await self._settle(delivery, await self._channels[key[0]].deliver(delivery, parcel))
             except DeliveryError as error:
-                if error.permanent or self._clock.now() - began > GIVE_UP_SECONDS:
+                if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
                     return await self._fail(delivery, str(error), known=error.closed)
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
                 await parcel.failed(maybe_arrived=error.maybe_delivered)

@@ -88,6 +88,8 @@ class _Open:
     session: str
     step: str
     question: Question
+    until: float | None
+    """When its time is over, on a clock that nobody can set and that goes on while the machine sleeps."""
 
 
 class Questions:
@@ -145,7 +147,7 @@ class Questions:
         Returns a sentence for the person: the same one for a question that is gone and one that is not theirs.
         """
         item = self._open.get(question_id)
-        if item is None or self._is_over(item.question) or not self._may(actor, item):
+        if item is None or self._is_over(item) or not self._may(actor, item):
             return GONE
         given = chosen(item.question, text)
         if given is None:
@@ -172,9 +174,18 @@ class Questions:
         answer = _ANSWER.to_json(Answer("", actor.key, declined=True))
         return "No answer given." if await self._ports.signal(item.turn, item.step, answer) else GONE
 
-    def _is_over(self, question: Question) -> bool:
+    def _is_over(self, item: _Open) -> bool:
         """Whether its time is over, though nobody noticed yet: a machine that sleeps counts no time."""
-        return question.expires_at is not None and self._ports.clock.now() >= question.expires_at
+        return item.until is not None and self._ports.clock.awake_or_not() >= item.until
+
+    def _left(self, question: Question) -> float | None:
+        """Seconds until the time of a question is over, as the wall clock says when it is shown; never more than ever.
+
+        Where that was set back while the daemon was away, an approval must not live for longer.
+        """
+        if question.expires_at is None:
+            return None
+        return min(APPROVAL_SECONDS, max(0.0, question.expires_at - self._ports.clock.now()))
 
     def _may(self, actor: Actor, item: _Open) -> bool:
         authorize, question = self._ports.access.authorize, item.question
@@ -185,13 +196,15 @@ class Questions:
 
     async def _ask(self, turn: Turn, step: str, question: Question) -> Answer:
         session, asked = turn.inbound.session, question
-        shown: asyncio.Future[Question] = asyncio.get_running_loop().create_future()
+        shown: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
 
         async def show(kept: str) -> None:
             nonlocal asked
             asked = _QUESTION.from_json(kept)
-            shown.set_result(asked)
-            self._open[asked.id] = _Open(turn.id, session, step, asked)
+            left = self._left(asked)
+            shown.set_result(left)
+            until = None if left is None else self._ports.clock.awake_or_not() + left
+            self._open[asked.id] = _Open(turn.id, session, step, asked, until)
             self._ports.publish(QuestionAsked(turn.id, session, asked))
             if turn.inbound.address.channel != LOCAL:
                 text = in_words(asked)
@@ -206,11 +219,11 @@ class Questions:
                 self._ports.publish(QuestionAnswered(turn.id, session, asked.id, answer.text, answer.by))
         return answer
 
-    async def _expire(self, turn: str, step: str, shown: "asyncio.Future[Question]") -> None:
+    async def _expire(self, turn: str, step: str, shown: "asyncio.Future[float | None]") -> None:
         """Answer with nothing when the time of the question is over; a restart does not lengthen it."""
-        expires_at = (await shown).expires_at
-        if expires_at is not None:
-            await self._ports.clock.sleep(max(0.0, expires_at - self._ports.clock.now()))
+        left = await shown
+        if left is not None:
+            await self._ports.clock.sleep(left)
             await self._ports.signal(turn, step, _ANSWER.to_json(Answer("")))
 
 

@@ -283,9 +283,46 @@ async def test_a_machine_that_slept_allows_nothing_late(tmp_path: Path) -> None:
     async with world.running() as core:
         await core.say("go")
         question = await asked(core)
-        world.clock._now += APPROVAL_SECONDS  # as in a machine's sleep: no timer noticed
+        world.clock.suspend(APPROVAL_SECONDS)
         assert await core.command(f"/approve {question.id}") == GONE
         assert trail.times == 0
+
+
+@pytest.mark.promise("P-approval")
+@pytest.mark.parametrize("by", [10 * 24 * 3600.0, -10 * 24 * 3600.0], ids=["forward", "back"])
+async def test_a_clock_that_is_set_neither_ends_nor_lengthens_an_approval(tmp_path: Path, by: float) -> None:
+    trail = Trail()
+    world = World(tmp_path, GO, tools=[dig(trail)], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("go")
+        question = await asked(core)
+        world.clock.jump(by)
+        world.clock.advance(APPROVAL_SECONDS - 1)
+        assert core.sessions.questions.of("memory:here")
+        if by > 0:
+            assert await core.command(f"/approve {question.id}") == "Allowed."
+            await core.settled()
+            assert trail.times == 1
+        else:
+            world.clock.advance(1)
+            await core.settled()
+            assert trail.times == 0 and await core.command(f"/approve {question.id}") == GONE
+
+
+@pytest.mark.promise("P-approval")
+async def test_a_clock_that_was_set_back_over_a_restart_lengthens_no_approval(tmp_path: Path) -> None:
+    trail = Trail()
+    world = World(tmp_path, GO, tools=[dig(trail)], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("go")
+        await asked(core)
+    world.clock.jump(-10 * 24 * 3600.0)
+    async with world.running() as core:
+        question = await asked(core)
+        world.clock.advance(APPROVAL_SECONDS)
+        await core.settled()
+        assert await core.command(f"/approve {question.id}") == GONE
+    assert trail.times == 0
 
 
 def test_a_call_shows_its_end_however_much_stands_before_it() -> None:
