@@ -20,7 +20,7 @@ from goclaw.config.schema import LimitSettings
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
-from goclaw.errors import AccessDenied
+from goclaw.errors import AccessDenied, StateError
 from goclaw.events import (
     LOCAL,
     Acceptance,
@@ -52,6 +52,10 @@ IGNORED_LOG_SECONDS = 60.0
 """A stranger who writes is logged once in this time, however much he writes."""
 
 
+async def nobody_told(inbound: Inbound, error: StateError) -> None:
+    """Nobody needs to know that a message could not be stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayPorts:
     """What the gateway stands on; `app` fills it in."""
@@ -69,6 +73,8 @@ class GatewayPorts:
     limits: LimitSettings
     outbox: Outbox
     transcripts: Transcripts
+    refused: Callable[[Inbound, StateError], Awaitable[None]] = nobody_told
+    """Told of a message that could not be stored, and is not acknowledged."""
 
 
 class Gateway:
@@ -85,6 +91,9 @@ class Gateway:
         self._accepting += 1
         try:
             return await self._accept(inbound)
+        except StateError as error:
+            await self._ports.refused(inbound, error)
+            raise
         finally:
             self._accepting -= 1
             self._quiet.set()
@@ -234,7 +243,11 @@ class Gateway:
         """Answer at once: the message is settled and its answer promised in one transaction."""
         settled = self._ports.journal.settled(inbound, self._ports.clock.now())
         if inbound.address.channel == LOCAL:
-            await self._ports.database.write(settled)
+            try:
+                await self._ports.database.write(settled)
+            except StateError as error:
+                # The answer reaches the terminal all the same: `/status` must work when nothing else does.
+                log.warning("a command was answered without a trace: %s", error)
         else:
             await self._ports.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, text), settled)
         return Acceptance(AcceptKind.REPLY, text=text)

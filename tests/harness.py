@@ -28,8 +28,10 @@ from goclaw.commands.base import Command, CommandPorts
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.outage import Outage
 from goclaw.engine.outbox import Outbox, open_outbox
-from goclaw.events import LOCAL, Acceptance, Actor, TurnEvent
+from goclaw.errors import StateError
+from goclaw.events import LOCAL, Acceptance, Actor, Inbound, TurnEvent, Unheard
 from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
@@ -95,6 +97,12 @@ class Core:
             dead.cancel()
         assert done, "the core does not come to rest"
 
+    async def waits_for_the_disk(self) -> None:
+        """Wait until a turn does."""
+        async with asyncio.timeout(PATIENCE):
+            while not self.engine.delayed():  # noqa: ASYNC110  # the engine has no event for it
+                await asyncio.sleep(0.001)
+
     async def _quiet(self) -> None:
         while self.engine.busy() or self.outbox.waiting():
             await self.engine.idle()
@@ -152,7 +160,13 @@ class World:
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
             journal = Journal(database)
+            outage = Outage({channel.name: channel}, bus.publish, Unheard(), self.clock)
             asking = QuestionPorts(access, self.clock, bus.publish, outbox.promise, journal.answer)
+
+            async def told_alive(inbound: Inbound, error: StateError) -> None:
+                if not database.dead.is_set():
+                    await outage.delayed(inbound, error)
+
             sessions = Sessions(
                 SessionPorts(
                     config=self.config,
@@ -177,9 +191,9 @@ class World:
                 )
             )
             engine = await stack.enter_async_context(
-                open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock)
+                open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock, told_alive)
             )
-            gateway = gateway_of(self, access, bus, database, journal, engine, outbox, sessions)
+            gateway = gateway_of(self, access, bus, database, journal, engine, outbox, sessions, outage)
             stack.callback(database.buried.set)
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
@@ -198,6 +212,7 @@ def gateway_of(
     engine: Lanes,
     outbox: Outbox,
     sessions: Sessions,
+    outage: Outage,
 ) -> Gateway:
     """The gateway, wired as `app` does it."""
 
@@ -228,6 +243,7 @@ def gateway_of(
             journal=journal,
             limits=world.config.limits,
             outbox=outbox,
+            refused=outage.refused,
             transcripts=Transcripts(database),
         )
     )

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Protocol
 
 from goclaw.agent.policy import RunPolicy
+from goclaw.errors import StateError
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult
 
 
@@ -48,9 +49,20 @@ async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
 
 
 async def _use_all(turn: TurnSteps, number: int, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    refused: list[StateError] = []
+
+    async def use(call: ToolCall) -> list[ToolResult]:
+        try:
+            return [await turn.use(number, call)]
+        except StateError as error:
+            refused.append(error)  # the disk's fault: the others end first, so that none of them is cut
+            return []
+
     try:
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(turn.use(number, call)) for call in calls]
+            running = [group.create_task(use(call)) for call in calls]
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from failures  # whoever ends the turn knows errors, not groups
-    return [task.result() for task in running]
+    if refused:
+        raise refused[0]
+    return [result for task in running for result in task.result()]

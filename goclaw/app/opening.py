@@ -18,6 +18,7 @@ from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
+from goclaw.engine.outage import Outage
 from goclaw.engine.outbox import open_outbox
 from goclaw.events import Actor
 from goclaw.health.disk import DiskGauge
@@ -129,10 +130,21 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
         )
     )
-    engine = await stack.enter_async_context(open_lanes(journal, outbox, sessions.run, sessions.failed, clock))
+    outage = _watched(ground, channels)
+    lanes = open_lanes(journal, outbox, sessions.run, sessions.failed, clock, outage.delayed)
+    engine = await stack.enter_async_context(lanes)
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, ground.bus, ground.alerts, clock)
-    return App(ground, channels, models, registry, sessions, journal, engine, outbox, probe, stuck)
+    return App(ground, channels, models, registry, sessions, journal, engine, outbox, outage, probe, stuck)
+
+
+def _watched(ground: Ground, channels: Mapping[str, Channel]) -> Outage:
+    """Whoever has to know hears of it when the database refuses what it is given, or was damaged."""
+    outage = Outage(channels, ground.bus.publish, ground.alerts, ground.clock)
+    ground.database.watcher = outage.changed
+    if salvaged := ground.database.salvaged:
+        ground.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says how to go on")
+    return outage
 
 
 def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:

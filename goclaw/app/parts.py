@@ -12,6 +12,7 @@ from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
+from goclaw.engine.outage import Outage
 from goclaw.engine.outbox import Outbox
 from goclaw.health.disk import DiskGauge
 from goclaw.health.readiness import Probe
@@ -57,6 +58,7 @@ class App:
     journal: Journal
     engine: Lanes
     outbox: Outbox
+    outage: Outage
     probe: Probe
     """Whether messages are taken now."""
     stuck: StuckTurns

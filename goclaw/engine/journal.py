@@ -348,6 +348,8 @@ class Journal:
 
     async def steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
         """State and output of what a turn has recorded."""
+        # Behind everything that was handed in: what an end has cut off may still be on its way to the disk.
+        await self._database.write()
         rows = await self._database.read(_STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
 

@@ -296,9 +296,15 @@ class Lanes:
                 return
             except StateError as error:
                 log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
-                await self._delayed(turn.inbound, error)
+                self._spawn(self._tell(turn.inbound, error), f"telling of {turn.id}")
             await self._rest(lane, turn, pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _tell(self, inbound: Inbound, error: StateError) -> None:
+        try:
+            await self._delayed(inbound, error)
+        except Exception:
+            log.exception("nobody could be told that the message waits")
 
     async def _deliveries(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery]:
         if turn.tried:

@@ -149,14 +149,15 @@ class Sessions:
         async with self.contexts.working(inbound.session) as session:
             session.actor, session.tell = inbound.actor, partial(self._tell, turn)
             self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
-            outcome, text = await (
-                self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)
-            )
             try:
-                await self._pay_compaction(session)
-            except asyncio.CancelledError:
-                if not _taken_for_stop(turn):
-                    raise
+                outcome, text = await (
+                    self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)
+                )
+                await self._pay_what_is_asked(turn, session)
+            except StateError:
+                # The turn is run again when the disk takes it, from what is stored by then.
+                self.contexts.forget(session.key)
+                raise
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
         if entries := session.window.entries:
             self.aside.turn_ended(inbound.session, inbound.actor, entries[-1].row)
@@ -221,7 +222,7 @@ class Sessions:
                 raise
             outcome, text, reason = Outcome.STOPPED, STOPPED, "stopped by the user"
         except StateError:
-            raise  # nothing can be recorded: the turn stays open and is taken up at the next start
+            raise  # nothing can be recorded: the turn is taken up again when it can
         except GoclawError as error:
             outcome, text, reason = Outcome.FAILED, str(error), "the turn failed"
         await run.settle(f"[{text}]", reason)
@@ -310,6 +311,13 @@ class Sessions:
             if not _taken_for_stop(turn):
                 raise
             return Outcome.STOPPED, STOPPED
+
+    async def _pay_what_is_asked(self, turn: Turn, session: Session) -> None:
+        try:
+            await self._pay_compaction(session)
+        except asyncio.CancelledError:
+            if not _taken_for_stop(turn):
+                raise
 
     async def _pay_compaction(self, session: Session) -> None:
         """A /compact that came after the last request of a turn."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access, consent
-from goclaw.errors import LONGEST_NAME, DeliveryError, GoclawError, ToolError, UnknownTool
+from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, ToolError, UnknownTool
 from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, ToolFinished, ToolStarted, TurnEvent
 from goclaw.health.strays import Strays
 from goclaw.messages import ToolCall, ToolResult
@@ -71,6 +71,8 @@ class _Watch:
 
     began: float
     """Monotonic."""
+    began_to_act: bool = False
+    """It is allowed, and may have had an effect."""
     over: bool = False
     """Nobody waits for it any more."""
 
@@ -111,6 +113,11 @@ class Dispatcher:
         scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input))
         try:
             content, failed = await self._bounded(mask(_text(await self._run(call, scope, watch))), scope), False
+        except DiskError as error:
+            # Nothing was done yet, or it may be done again: the call waits with its turn until it can be recorded.
+            if not watch.began_to_act or self.is_idempotent(call, scope.actor):
+                raise
+            content, failed = error_text(str(error)), True
         except GoclawError as error:
             content, failed = error_text(_text(str(error))[:RESULT_LIMIT]), True
         except Exception:
@@ -141,6 +148,7 @@ class Dispatcher:
         context = await self._context(call, scope, watch)
         await self._obtain_consent(tool, arguments, call, context, scope)
         await scope.begin()
+        watch.began_to_act = True
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         limit = None if tool.own_timeout else self._environment.config.tools.timeout
         try:

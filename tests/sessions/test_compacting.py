@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from goclaw.context.compaction import Source
+from goclaw.engine.lanes import LONGEST_PAUSE
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
@@ -249,7 +250,7 @@ async def test_a_stop_while_the_summary_is_being_stored_leaves_store_and_context
     assert SUMMARY in said(world.script.requests[-1])
 
 
-async def test_a_full_disk_keeps_the_context_as_it_is_and_the_turn_for_later(tmp_path: Path) -> None:
+async def test_a_full_disk_keeps_the_context_as_it_is_until_there_is_room(tmp_path: Path) -> None:
     gate = asyncio.Event()
     summary = clerk(gate)
     world = World(tmp_path, answers(6), summary=summary)
@@ -261,11 +262,11 @@ async def test_a_full_disk_keeps_the_context_as_it_is_and_the_turn_for_later(tmp
         await reached(summary.streaming)
         core.database.full = True
         gate.set()
-        await core.settled()
+        await core.waits_for_the_disk()
         core.database.full = False
         assert (before.summary, before.entries) == ("", entries)
         await check_mirrors_the_store(core)
-    async with world.running() as core:
+        world.clock.advance(LONGEST_PAUSE)
         await core.settled()
         await check_mirrors_the_store(core)
         assert (await window_of(core)).summary == SUMMARY

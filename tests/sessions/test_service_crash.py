@@ -9,6 +9,8 @@ import pytest
 
 from goclaw.context.repair import repaired
 from goclaw.context.window import Window
+from goclaw.engine.lanes import LONGEST_PAUSE
+from goclaw.engine.outage import ANY_FAULT, KEPT
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tests.harness import Answer, Core, World
 from tests.parts import Trail, acting
@@ -139,23 +141,27 @@ async def test_what_waited_behind_the_turn_is_answered_in_order(tmp_path: Path) 
     assert world.texts() == [f"answer {n}" for n in range(4)]
 
 
-async def test_a_disk_that_cannot_be_written_leaves_the_turn_for_the_next_start(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    trail = Trail("looked")
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_disk_that_cannot_be_written_delays_the_turn_until_it_can(tmp_path: Path, restarted: bool) -> None:
+    trail, once = Trail("looked"), Trail()
     core: Core
 
     async def fill_the_disk() -> str:
         core.database.full = trail.times == 0
         return await trail.leave()
 
-    world = World(tmp_path, SCRIPT, tools=[acting("once", Trail().leave), acting("again", fill_the_disk)])
+    world = World(
+        tmp_path, SCRIPT, tools=[acting("once", once.leave, idempotent=False), acting("again", fill_the_disk)]
+    )
     async with world.running() as core:
         await core.say("go")
-        await core.settled()
-        assert core.engine.busy() == 0
-    assert world.texts() == []
-    assert "could not be recorded" in caplog.text
-    async with world.running() as core:
-        await core.settled()
-    assert world.texts() == ["All done."]
+        await core.waits_for_the_disk()
+        if not restarted:
+            core.database.full = False
+            world.clock.advance(LONGEST_PAUSE)
+            await core.settled()
+    if restarted:
+        async with world.running() as core:
+            await core.settled()
+    assert world.texts() == [f"{ANY_FAULT}. {KEPT}", "All done."]
+    assert (once.times, trail.times) == (1, 2 if restarted else 1)
