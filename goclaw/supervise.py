@@ -10,12 +10,23 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from goclaw.clock import Clock
+from goclaw.errors import DiskError
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 """Seconds before a part that failed is started again: doubled at each failure, up to this."""
+LONGEST_PAUSE_FOR_DISK = 10.0
+"""The same where the disk refused something: what people wrote meanwhile waits for it."""
+
+
+def _fault_of_the_disk(error: Exception) -> DiskError | None:
+    """Why the disk failed a part, if nothing else did."""
+    if isinstance(error, ExceptionGroup):
+        faults = [_fault_of_the_disk(inner) for inner in error.exceptions]
+        return faults[0] if all(faults) else None
+    return error if isinstance(error, DiskError) else None
 
 
 @asynccontextmanager
@@ -47,10 +58,15 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clo
         began = clock.monotonic()
         try:
             await run()
-        except Exception:
+        except Exception as error:
             if clock.monotonic() - began > LONGEST_PAUSE:
                 pause = FIRST_PAUSE
-            log.exception("%s failed; starting it again in %g s", name, pause)
+            if fault := _fault_of_the_disk(error):
+                # Whoever noticed it has said so, and it may be over at any moment.
+                pause = min(pause, LONGEST_PAUSE_FOR_DISK)
+                log.warning("%s waits for the disk, next try in %g s: %s", name, pause, fault)
+            else:
+                log.exception("%s failed; starting it again in %g s", name, pause)
         else:
             return
         await clock.sleep(pause)

@@ -5,21 +5,23 @@ import asyncio
 import pytest
 
 from goclaw.clock import SteppedClock
+from goclaw.errors import DiskError, DiskFault
 from goclaw.supervise import LONGEST_PAUSE, background, keep_running
 
 
 class Failing:
     """Fails as often as told, then returns."""
 
-    def __init__(self, clock: SteppedClock, failures: int, lasts: float = 0.0) -> None:
+    def __init__(self, clock: SteppedClock, failures: int, lasts: float = 0.0, error: Exception | None = None) -> None:
         self.clock, self.failures, self.lasts = clock, failures, lasts
+        self.error = error or RuntimeError("broken")
         self.begun: list[float] = []
 
     async def run(self) -> None:
         self.begun.append(self.clock.now())
         self.clock.advance(self.lasts)
         if len(self.begun) <= self.failures:
-            raise RuntimeError("broken")
+            raise self.error
 
 
 async def supervised(part: Failing, clock: SteppedClock) -> list[float]:
@@ -43,6 +45,16 @@ async def test_what_fails_is_started_again_after_growing_pauses(
 
 async def test_what_ran_well_for_long_begins_with_a_short_pause_again(clock: SteppedClock) -> None:
     assert await supervised(Failing(clock, 4, lasts=LONGEST_PAUSE + 1), clock) == [1, 1, 1, 1]
+
+
+async def test_what_the_disk_refuses_is_tried_again_soon_and_logged_in_a_line(
+    clock: SteppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    full = DiskError("the database cannot be written: disk full", DiskFault.FULL)
+    group = ExceptionGroup("of a batch", [full, ExceptionGroup("within", [full])])
+    assert await supervised(Failing(clock, 6, error=group), clock) == [1, 2, 4, 8, 10, 10]
+    assert "part waits for the disk, next try in 1 s: the database cannot be written: disk full" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_what_returns_is_left_alone(clock: SteppedClock) -> None:

@@ -55,8 +55,8 @@ class Parcel:
         # First in memory: should the disk refuse it, this run of the daemon still knows.
         self._parts = (*self._parts, message_id)
         self._doubt = Doubt.NONE
-        await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=_PARTS.to_json(self._parts)))
         self._marked = False
+        await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=_PARTS.to_json(self._parts)))
 
     async def failed(self, *, maybe_arrived: bool) -> None:
         """A try ended without `arrived`: doubt remains where the part may be there, else the row is as before."""
