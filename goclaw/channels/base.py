@@ -22,6 +22,12 @@ class Capabilities:
     """Of `send`, `react`, `edit`, `delete`."""
     media: bool = False
 
+    def missing_for(self, delivery: Delivery) -> str:
+        """What a delivery needs that the channel cannot do, in words (`edit messages`); empty: it can do it."""
+        if delivery.action not in self.actions:
+            return "react to messages" if delivery.action == "react" else f"{delivery.action} messages"
+        return "send files" if delivery.media is not None and not self.media else ""
+
 
 class Doubt(Enum):
     """Whether the next part of a delivery may be there already, unrecorded; then the channel says so in front of it."""

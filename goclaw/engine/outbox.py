@@ -109,10 +109,13 @@ class Outbox:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
 
         Raises:
-            DeliveryError: the channel refused it for good, or there is no such channel.
+            DeliveryError: the channel refused it for good or cannot do it, or there is no such channel.
         """
-        if delivery.address.channel not in self._channels:
+        channel = self._channels.get(delivery.address.channel)
+        if channel is None:
             raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
+        if missing := channel.capabilities.missing_for(delivery):
+            raise DeliveryError(f"the channel {channel.name} cannot {missing}", permanent=True)
         receipt = self._receipts.setdefault(delivery.id, asyncio.get_running_loop().create_future())
         if not await self.promise(delivery):
             await self._recall(delivery.id, receipt)

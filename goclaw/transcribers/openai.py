@@ -1,5 +1,6 @@
 """OpenAI's `POST /audio/transcriptions`, and every server that speaks it (whisper.cpp, faster-whisper, vLLM …)."""
 
+import io
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,7 @@ class OpenAITranscriber:
 
     async def _try(self, recording: Recording) -> str:
         form = aiohttp.FormData({"model": self._model, "response_format": "json"})
-        form.add_field("file", recording.content, filename=recording.name, content_type=recording.mime)
+        form.add_field("file", io.BytesIO(recording.content), filename=recording.name, content_type=recording.mime)
         try:
             # A redirect would take the key and the recording along to somebody else.
             async with self._ports.http.post(

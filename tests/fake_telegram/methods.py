@@ -138,6 +138,28 @@ class Methods:
         content, name = self.content(parameters, uploads, "document"), parameters.get("document_name", "document")
         return self.put_file(parameters, {"document": self.world.keep_file(content, name) | {"file_name": name}})
 
+    async def do_sendVoice(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
+        content = self.content(parameters, uploads, "voice")
+        if not content.startswith(b"OggS"):
+            raise bad_request("wrong type of the file")
+        return self.put_file(parameters, {"voice": self.world.keep_file(content, "voice.ogg") | {"duration": 1}})
+
+    async def do_sendAudio(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
+        return self.put_file(parameters, {"audio": self.kept(parameters, uploads, "audio", duration=1)})
+
+    async def do_sendVideo(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
+        seen = self.kept(parameters, uploads, "video", duration=1, width=640, height=480)
+        return self.put_file(parameters, {"video": seen})
+
+    async def do_sendAnimation(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
+        seen = self.kept(parameters, uploads, "animation", duration=1, width=640, height=480)
+        return self.put_file(parameters, {"animation": seen, "document": seen})
+
+    def kept(self, parameters: Json, uploads: Mapping[str, bytes], kind: str, **seen: int) -> Json:
+        """A file that was uploaded, as a message shows it."""
+        name = parameters.get(f"{kind}_name", kind)
+        return self.world.keep_file(self.content(parameters, uploads, kind), name) | {"file_name": name} | seen
+
     async def do_getFile(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
         number = parameters["file_id"]
         if number not in self.world.files:

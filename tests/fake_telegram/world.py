@@ -184,7 +184,8 @@ class World:
 
     def as_seen(self, chat: int, number: int, message: Json) -> Sent:
         """One message of the bot."""
-        media: Sequence[Json] = [message["document"]] if "document" in message else message.get("photo", [])
+        kind = next((kind for kind in ("document", "voice", "audio", "video") if kind in message), "")
+        media: Sequence[Json] = [message[kind]] if kind else message.get("photo", [])
         file_id = media[-1]["file_id"] if media else ""
         return Sent(
             chat=chat,

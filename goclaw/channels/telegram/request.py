@@ -5,6 +5,7 @@ What the library throws together is kept apart here, because a delivery depends 
 Bot API hold the token.
 """
 
+import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -161,7 +162,9 @@ def form_of(data: RequestData | None) -> aiohttp.FormData | dict[str, str] | Non
         return data.json_parameters
     form = aiohttp.FormData(data.json_parameters)
     for name, (file_name, content, mime) in data.multipart_data.items():
-        form.add_field(name, content, filename=file_name, content_type=mime)
+        # As a file: bytes of this length would be written in one piece, and hold up everybody else.
+        file = io.BytesIO(content) if isinstance(content, bytes) else content
+        form.add_field(name, file, filename=file_name, content_type=mime)
     return form
 
 

@@ -7,7 +7,6 @@ the `Handover`.
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import PurePath
 
 from telegram import Bot, InlineKeyboardMarkup
 from telegram.error import BadRequest, ChatMigrated, TelegramError
@@ -22,7 +21,6 @@ from goclaw.channels.telegram.calls import (
     edit_caption,
     edit_keyboard,
     edit_text,
-    entities_of,
     send_text,
     target_of,
 )
@@ -31,8 +29,10 @@ from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.parts import File, Part, marked, parts_of
 from goclaw.channels.telegram.reach import Reach
+from goclaw.channels.telegram.reactions import reaction_of
 from goclaw.channels.telegram.render import Chunk
 from goclaw.channels.telegram.request import Flood, Unanswered
+from goclaw.channels.telegram.uploads import upload
 from goclaw.channels.telegram.views import Preview
 from goclaw.errors import DeliveryError
 from goclaw.events import Delivery, Receipt
@@ -45,9 +45,6 @@ NOTES = {
     Doubt.SILENCE: "(sent again: the first try may have arrived)\n\n",
 }
 """What stands in front of a part that may be there already."""
-PHOTOS = frozenset({".jpg", ".jpeg", ".png", ".webp"})
-MAX_PHOTO = 10 * 1024 * 1024
-"""Bytes that Telegram takes as a photo; a larger picture goes as a document (Bot API, sendPhoto)."""
 MOVE_SECONDS = 0.1
 """Pause before a delivery goes to the group's new id."""
 
@@ -110,11 +107,12 @@ class Sender:
         message_id = message_id_of(delivery)
         if delivery.action == "edit":
             return await self._edit(delivery, target, message_id, handover)
+        reaction = reaction_of(delivery.emoji) if delivery.action == "react" else None
         await self._outlet.cool(target.chat)
         if delivery.action == "delete":
             await delete(self._bot, target.chat, message_id)
         else:
-            await self._bot.set_message_reaction(target.chat, message_id, delivery.emoji or [])
+            await self._bot.set_message_reaction(target.chat, message_id, reaction)
         return Receipt(str(message_id))
 
     async def _send(self, delivery: Delivery, target: Target, handover: Handover) -> Receipt:
@@ -199,7 +197,7 @@ class Sender:
         await self._outlet.pace(target.chat)
         await handover.sending()
         if isinstance(part, File):
-            return await self._file(part, target, keyboard)
+            return await upload(self._bot, part, target, keyboard)
         try:
             return await send_text(self._bot, target, part, keyboard)
         except BadRequest as error:
@@ -207,33 +205,6 @@ class Sender:
                 raise
             log.warning("telegram refused the formatting of a message, it goes without: %s", error.message)
             return await send_text(self._bot, target, Chunk(part.text), keyboard)
-
-    async def _file(self, file: File, target: Target, keyboard: InlineKeyboardMarkup | None) -> int:
-        """As a photo where Telegram takes it for one, else as a document."""
-        if PurePath(file.name).suffix.lower() in PHOTOS and len(file.content) <= MAX_PHOTO:
-            try:
-                return await self._upload(file, target, keyboard, as_photo=True)
-            except BadRequest as error:
-                if closes_chat(error):
-                    raise
-                log.info("%s goes as a document: %s", file.name, error.message)
-        return await self._upload(file, target, keyboard, as_photo=False)
-
-    async def _upload(
-        self, file: File, target: Target, keyboard: InlineKeyboardMarkup | None, *, as_photo: bool
-    ) -> int:
-        send = self._bot.send_photo if as_photo else self._bot.send_document
-        message = await send(
-            target.chat,
-            file.content,
-            filename=file.name,
-            caption=file.caption.text or None,
-            caption_entities=entities_of(file.caption),
-            message_thread_id=target.thread,
-            reply_parameters=target.reply,
-            reply_markup=keyboard,
-        )
-        return message.message_id
 
 
 def is_about_formatting(error: BadRequest) -> bool:
