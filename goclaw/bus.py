@@ -46,7 +46,7 @@ class _Subscription:
         self._events.put_nowait(None)
 
     async def events(self) -> AsyncIterator[TurnEvent]:
-        async for _, event in self.numbered(()):
+        async for _, event, _ in self.numbered(()):
             yield event
 
     async def numbered(self, missed: Sequence[Numbered]) -> AsyncIterator[Numbered]:
@@ -109,7 +109,7 @@ class Bus:
         """Hand an event to everyone who watches its session."""
         self._keep(event)
         past = self._pasts.get(event.session)
-        numbered = past.add(event) if past else Numbered(0, event)
+        numbered = past.add(event) if past else Numbered(0, event, self._clock.monotonic())
         for subscription in list(self._subscriptions):
             if subscription.session in (None, event.session) and not subscription.offer(numbered):
                 self._subscriptions.discard(subscription)

@@ -26,6 +26,8 @@ class Numbered(NamedTuple):
 
     number: int
     event: TurnEvent
+    at: float = 0.0
+    """When it happened, on the daemon's monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Past:
     def add(self, event: TurnEvent) -> Numbered:
         """Number an event, and keep it for those who are away or have not shown it yet."""
         self._last += 1
-        numbered = Numbered(self._last, event)
+        numbered = Numbered(self._last, event, self._clock.monotonic())
         self._kept.append(numbered)
         self._characters += _characters(event)
         while len(self._kept) > MOST_EVENTS or self._characters > MOST_CHARACTERS:

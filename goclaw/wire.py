@@ -170,6 +170,8 @@ class Attached:
     """After which event of it this connection begins: `history` and `now` hold everything up to there."""
     goes_on: bool = False
     """The client has missed nothing but what follows as events: there is no history, and `now` is of no concern."""
+    clock: float = 0.0
+    """The daemon's seconds at this moment, by which events are timed: those may have waited, here or on their way."""
     type: Literal["attached"] = "attached"
 
 
@@ -240,6 +242,8 @@ class Happened:
     event: dict[str, Any] = field(default_factory=dict)
     number: int = 0
     """The event's number in the epoch of the connection; 0: none. Texts that were joined have their last one's."""
+    at: float = 0.0
+    """When it happened, on the clock of `Attached.clock`; 0: just now."""
     type: Literal["happened"] = "happened"
 
 
@@ -278,10 +282,10 @@ _EVENTS: dict[str, Codec[Any]] = {
 }
 
 
-def happened(event: TurnEvent, number: int = 0) -> Happened:
+def happened(event: TurnEvent, number: int = 0, at: float = 0.0) -> Happened:
     """An event as a frame."""
     name = type(event).__name__
-    return Happened(name, _EVENTS[name].to_data(event), number)
+    return Happened(name, _EVENTS[name].to_data(event), number, at)
 
 
 def event_of(frame: Happened) -> TurnEvent | None:

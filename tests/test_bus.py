@@ -20,7 +20,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.messages import AssistantMessage
-from goclaw.past import AWAY_SECONDS, NOWHERE, Numbered, Position
+from goclaw.past import AWAY_SECONDS, NOWHERE, Position
 
 
 def text(words: str, session: str = "s") -> TextStreamed:
@@ -64,10 +64,13 @@ async def test_who_lags_too_far_behind_is_cut_off_and_the_others_are_not(monkeyp
         assert [event async for event in slow] == [text("0"), text("1"), text("2")]
 
 
-async def follow(bus: Bus, client: str, position: Position, count: int) -> tuple[Following, list[Numbered]]:
+Told = tuple[int, TurnEvent]
+
+
+async def follow(bus: Bus, client: str, position: Position, count: int) -> tuple[Following, list[Told]]:
     """The first events for a client that comes, and goes again."""
     async with asyncio.timeout(10), bus.follow("s", client, position) as following:
-        return following, [await anext(following.events) for _ in range(count)]
+        return following, [(await anext(following.events))[:2] for _ in range(count)]
 
 
 async def test_a_client_that_was_away_goes_on_where_it_was() -> None:
@@ -82,7 +85,7 @@ async def test_a_client_that_was_away_goes_on_where_it_was() -> None:
     async with bus.follow("s", "me", Position(first.position.epoch, 2)) as again:
         bus.publish(text("four"))
         async with asyncio.timeout(10):
-            assert [await anext(again.events) for _ in range(2)] == [(3, text("three")), (4, text("four"))]
+            assert [(await anext(again.events))[:2] for _ in range(2)] == [(3, text("three")), (4, text("four"))]
 
 
 @pytest.mark.parametrize("position", [NOWHERE, Position("of another run", 2), Position("", 2)])
@@ -99,7 +102,7 @@ async def test_who_tells_no_name_is_not_waited_for() -> None:
     async with asyncio.timeout(10), bus.follow("s") as following:
         bus.publish(text("one"))
         assert not following.goes_on and following.position == NOWHERE
-        assert await anext(following.events) == (0, text("one"))
+        assert (await anext(following.events))[:2] == (0, text("one"))
     assert not bus._pasts
 
 
@@ -119,7 +122,7 @@ async def test_an_ended_subscription_hands_out_what_waits() -> None:
     async with asyncio.timeout(10), bus.follow("s", "me") as following:
         bus.publish(text("one"))
         following.end()
-        assert [event async for _, event in following.events] == [text("one")]
+        assert [event async for _, event, _ in following.events] == [text("one")]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from goclaw.past import AWAY_SECONDS, NOWHERE, Numbered, Past, Position
 
 
 def numbers(missed: list[Numbered] | None) -> list[int] | None:
-    return None if missed is None else [number for number, _ in missed]
+    return None if missed is None else [numbered.number for numbered in missed]
 
 
 def add(past: Past, count: int) -> None:

@@ -127,7 +127,7 @@ def test_a_clients_frame_comes_back_as_it_was(frame: ClientFrame) -> None:
             "Model: demo.",
         ),
         Attached("s", [], SessionNow(), [], "", protocol=1, epoch="ab" * 16, seen=12, goes_on=True),
-        happened(Notice("s", "making room"), 13),
+        happened(Notice("s", "making room"), 13, 2.5),
         Accepted("id", Acceptance(AcceptKind.REPLY, text="Stopped.")),
         Status({"messages": 5, "ollama": {"degraded": False}}),
         Older(7, [ROW]),

@@ -23,7 +23,7 @@ MOST_WAITING = 1_000
 async def open_gathering(events: AsyncIterator[Numbered]) -> AsyncIterator[AsyncIterator[Numbered]]:
     """The same events in the same order, but that texts of one turn which follow each other within a moment are one.
 
-    That one has the number of the last of them.
+    That one has the number of the last of them, and the time of the first.
     """
     waiting: asyncio.Queue[Numbered | None] = asyncio.Queue(MOST_WAITING)
     urgent = asyncio.Event()
@@ -62,18 +62,18 @@ async def _gathered(waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Eve
 def joined(events: Iterable[Numbered]) -> Iterator[Numbered]:
     """Texts of the same kind and turn that follow each other, as one event."""
     held: TextStreamed | ThinkingStreamed | None = None
-    number = 0
+    number, at = 0, 0.0
     for numbered in events:
         event = numbered.event
         if held is not None and type(event) is type(held) and event.turn == held.turn:
             held, number = replace(held, text=held.text + event.text), numbered.number
             continue
         if held is not None:
-            yield Numbered(number, held)
-        held, number = None, numbered.number
+            yield Numbered(number, held, at)
+        held, number, at = None, numbered.number, numbered.at
         if isinstance(event, TextStreamed | ThinkingStreamed):
             held = event
         else:
             yield numbered
     if held is not None:
-        yield Numbered(number, held)
+        yield Numbered(number, held, at)

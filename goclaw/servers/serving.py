@@ -159,11 +159,12 @@ class Serving:
                 epoch=position.epoch,
                 seen=position.number,
                 goes_on=following.goes_on,
+                clock=self._clock.monotonic(),
             )
             await _send(connection, attached)
             last = history[-1].row if history else 0 if anew or following.goes_on else attach.after
             async with asyncio.TaskGroup() as tasks:
-                showing = tasks.create_task(_show(connection, following.events, last))
+                showing = tasks.create_task(self._show(connection, following.events, last))
                 self._followings[following] = showing
                 try:
                     async for frame in _frames(connection):
@@ -185,6 +186,15 @@ class Serving:
 
     async def _has(self, session: str, row: int) -> bool:
         return bool(await self._gateway.history(session, row - 1, 1, before=row + 1))
+
+    async def _show(self, connection: web.WebSocketResponse, events: AsyncIterator[Numbered], last: int) -> None:
+        """Pass events on; a row that went out with the history is not sent twice, but ends what was streamed of it."""
+        async with open_gathering(events) as gathered:
+            async for number, event, at in gathered:
+                if isinstance(event, MessageStored) and event.row <= last:
+                    event = StreamRestarted(event.turn, event.session, "complete")
+                await _send(connection, happened(event, number, round(at, 2)))
+        await connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
 
     async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
         try:
@@ -231,16 +241,6 @@ class Serving:
             received_at=self._clock.now(),
         )
         return await self._gateway.accept(inbound)
-
-
-async def _show(connection: web.WebSocketResponse, events: AsyncIterator[Numbered], last: int) -> None:
-    """Pass events on; a row that went out with the history is not sent twice, but ends what was streamed of it."""
-    async with open_gathering(events) as gathered:
-        async for number, event in gathered:
-            if isinstance(event, MessageStored) and event.row <= last:
-                event = StreamRestarted(event.turn, event.session, "complete")
-            await _send(connection, happened(event, number))
-    await connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
 
 
 async def _send(connection: web.WebSocketResponse, frame: ServerFrame) -> None:

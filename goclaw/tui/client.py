@@ -70,6 +70,8 @@ class Client:
         self.attached: Attached
         self.seen = 0
         """The number of the last event that was `received`."""
+        self.at = 0.0
+        """When that event happened, on the daemon's clock (`Attached.clock`); 0: not known."""
 
     async def open(self, session: str, after: int, limit: int, name: str, position: Position) -> None:
         """Say which session; `attached` holds the answer.
@@ -120,7 +122,7 @@ class Client:
             frame = self._early.pop(0) if self._early else await self._receive()
             match frame:
                 case Happened():
-                    event, self.seen = event_of(frame), frame.number
+                    event, self.seen, self.at = event_of(frame), frame.number, frame.at
                     if event is not None:
                         yield event
                 case Accepted() | Status() | Older() | Sessions() | Files() | Refused():

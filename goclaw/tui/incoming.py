@@ -39,6 +39,8 @@ LONGEST_TITLE = 40
 """Characters of a question above the input."""
 STOPPED = "Stopped."
 """How the answer to `/stop` begins where something was stopped."""
+OLD_SECONDS = 0.5
+"""An event that is told later than this waited for us: what is timed by it began, or ended, earlier."""
 AWAY = "trying to reach the daemon · `goclaw start` starts it"
 """Above the input while nothing answers: no key stops or allows anything then."""
 
@@ -69,6 +71,8 @@ class Incoming:
         self._running_since: float | None = None
         self._turn = ""
         """The turn that runs."""
+        self._ahead = 0.0
+        """How many seconds our clock is ahead of the daemon's."""
         self._fetching = False
         """Whether older rows were asked for."""
         self._stops: set[str] = set()
@@ -183,11 +187,12 @@ class Incoming:
             prompt.border_subtitle = subtitle
 
     async def _happened(self, event: TurnEvent) -> None:
-        await self._parts.conversation.show(event)
+        age = self._age()
+        await self._parts.conversation.show(event, age)
         match event:
             case TurnStarted():
                 self._turn = event.turn
-                self._set_running(True)
+                self._set_running(True, since=self._clock.now() - age if age else 0.0)
             case TurnFinished():
                 self._set_running(False)
             case TodosChanged():
@@ -236,8 +241,14 @@ class Incoming:
         if not self._parts.prompt.text:
             self._parts.prompt.put(text)
 
+    def _age(self) -> float:
+        """How many seconds ago the event happened that is being told; 0 for what comes at once."""
+        age = self._clock.monotonic() - self._ahead - self._link.at if self._link.at else 0.0
+        return age if age >= OLD_SECONDS else 0.0
+
     def _connected(self, attached: Attached) -> None:
         self._away = ""
+        self._ahead = self._clock.monotonic() - attached.clock
         self._parts.bar.connection("connected")
         self._parts.completion.know(attached.commands)
         self.say_doing()

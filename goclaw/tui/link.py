@@ -75,6 +75,8 @@ class Link:
         self._outgoing: _Outgoing = asyncio.Queue()
         """Ids of messages to send, and frames that are sent once or not at all."""
         self.connected = False
+        self.at = 0.0
+        """When the event happened that the watcher is being told, on the daemon's clock; 0: not known."""
 
     @property
     def session(self) -> str:
@@ -169,6 +171,7 @@ class Link:
                         self._saw([received])
                     elif isinstance(received, Accepted):
                         self._waiting.pop(received.id, None)
+                    self.at = client.at
                     await watcher.received(received)
                     self._went_on_to(client.seen)
 

@@ -31,7 +31,7 @@ class Source:
             self.taken += 1
             if self.taken == MOST_WAITING:
                 self.many.set()
-            yield Numbered(self.taken, event)
+            yield Numbered(self.taken, event, float(self.taken))
 
 
 def text(words: str, turn: str = "t") -> TextStreamed:
@@ -42,7 +42,7 @@ async def test_texts_that_wait_together_go_out_as_one_in_their_order() -> None:
     source = Source(text("a"), text("b"), ThinkingStreamed("t", "s", "hm"), text("c"), text("d", "other"), FINISHED)
     source.queue.put_nowait(None)
     async with asyncio.timeout(PATIENCE), open_gathering(source.events()) as gathered:
-        found = [event async for _, event in gathered]
+        found = [event async for _, event, _ in gathered]
     assert "".join(event.text for event in found if isinstance(event, TextStreamed)) == "abcd"
     assert found[-1] == FINISHED
     assert ThinkingStreamed("t", "s", "hm") in found
@@ -52,11 +52,11 @@ async def test_what_is_no_text_does_not_wait_for_more(monkeypatch: pytest.Monkey
     monkeypatch.setattr(gathering, "MOMENT_SECONDS", 600.0)
     source = Source(text("a"))
     async with asyncio.timeout(PATIENCE), open_gathering(source.events()) as gathered:
-        assert await anext(gathered) == (1, text("a"))
+        assert await anext(gathered) == (1, text("a"), 1.0)
         source.queue.put_nowait(text("b"))
         source.queue.put_nowait(text("c"))
         source.queue.put_nowait(FINISHED)
-        assert [await anext(gathered), await anext(gathered)] == [(3, text("bc")), (4, FINISHED)]
+        assert [await anext(gathered), await anext(gathered)] == [(3, text("bc"), 2.0), (4, FINISHED, 4.0)]
 
 
 async def test_a_slow_reader_leaves_what_is_too_much_at_the_source() -> None:
@@ -67,7 +67,7 @@ async def test_a_slow_reader_leaves_what_is_too_much_at_the_source() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert source.taken <= MOST_WAITING + 1
-        words = "".join([event.text async for _, event in gathered if isinstance(event, TextStreamed)])
+        words = "".join([event.text async for _, event, _ in gathered if isinstance(event, TextStreamed)])
     assert words == "".join(map(str, range(3 * MOST_WAITING)))
 
 
@@ -91,10 +91,10 @@ def test_joining_keeps_every_letter_and_every_other_event_in_its_place(events: l
         return found
 
     found = list(joined(Numbered(number, event) for number, event in enumerate(events, 1)))
-    assert letters([event for _, event in found]) == letters(events)
-    numbers = [number for number, _ in found]
+    assert letters([event for _, event, _ in found]) == letters(events)
+    numbers = [number for number, *_ in found]
     assert numbers == sorted(set(numbers)), "they grow"
-    for number, event in found:
+    for number, event, _ in found:
         assert letters(events[:number])[-1:] == letters([event])[-1:] or not letters([event]), (
             "that of the last of them"
         )

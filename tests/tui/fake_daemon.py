@@ -13,7 +13,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from goclaw.bus import Bus, Following
-from goclaw.clock import Clock, RealClock, SteppedClock
+from goclaw.clock import Clock, RealClock
 from goclaw.errors import AccessDenied, StateError
 from goclaw.events import (
     ALLOW,
@@ -225,7 +225,7 @@ class Stage:
     @asynccontextmanager
     async def daemon(self) -> AsyncIterator[FakeGateway]:
         """Listen; the transcript outlives the block, the daemon does not."""
-        async with open_socket(self.place.socket, self.gateway, SteppedClock(), lambda: "Model: scripted."):
+        async with open_socket(self.place.socket, self.gateway, self.clock, lambda: "Model: scripted."):
             yield self.gateway
         self.gateway.restart()
 

@@ -53,8 +53,8 @@ class Cards:
                 self._unfinished[key] = card
                 self._asked_at[key] = older._asked_at[key]
 
-    def started(self, event: ToolStarted) -> list[ToolCard]:
-        """A tool runs; a new card when nothing was known of it."""
+    def started(self, event: ToolStarted, age: float = 0.0) -> list[ToolCard]:
+        """A tool runs, since `age` seconds; a new card when nothing was known of it."""
         key = (event.turn, event.call_id)
         if key in self._finished:
             return []  # told a second time after a break
@@ -62,7 +62,7 @@ class Cards:
         if key not in self._unfinished:
             self._unfinished[key] = ToolCard(event.name, event.input, self._clock, is_open=self.are_open)
             new.append(self._unfinished[key])
-        self._unfinished[key].begin()
+        self._unfinished[key].begin(age)
         return new
 
     def ended(self, event: ToolFinished) -> None:

@@ -112,15 +112,15 @@ class Conversation(FollowedScroll):
             await self._stream.write(now.text)
         self.look_soon()
 
-    async def show(self, event: TurnEvent) -> None:
-        """One event."""
+    async def show(self, event: TurnEvent, age: float = 0.0) -> None:
+        """One event, which happened `age` seconds ago."""
         match event:
             case TextStreamed() | ThinkingStreamed() | StreamRestarted():
-                await self._streamed(event)
+                await self._streamed(event, age)
             case MessageStored():
-                await self._add(await self._row(event))
+                await self._add(await self._row(event, age))
             case ToolStarted():
-                await self._add(self._cards.started(event))
+                await self._add(self._cards.started(event, age))
             case ToolFinished():
                 self._cards.ended(event)
             case QuestionAsked():
@@ -208,12 +208,12 @@ class Conversation(FollowedScroll):
 
     # What becomes of events
 
-    async def _streamed(self, event: TextStreamed | ThinkingStreamed | StreamRestarted) -> None:
+    async def _streamed(self, event: TextStreamed | ThinkingStreamed | StreamRestarted, age: float) -> None:
         match event:
             case TextStreamed():
-                await self._stream.write(event.text)
+                await self._stream.write(event.text, age)
             case ThinkingStreamed():
-                await self._stream.think(event.text, is_open=self._cards.are_open)
+                await self._stream.think(event.text, age, is_open=self._cards.are_open)
             case StreamRestarted():
                 await self._stream.drop()
 
@@ -223,7 +223,7 @@ class Conversation(FollowedScroll):
         self.has_older = False
         await self.note(Note(FORGOTTEN))
 
-    async def _row(self, row: MessageStored) -> list[Widget]:
+    async def _row(self, row: MessageStored, age: float = 0.0) -> list[Widget]:
         """The entries that a new row adds; what it completes is completed."""
         if row.row <= self._last_row:
             return []
@@ -234,7 +234,7 @@ class Conversation(FollowedScroll):
                     await waiting.remove()
             case AssistantMessage():
                 self._last_text = row.message.text
-                if answer := await self._stream.become(row.message.text):
+                if answer := await self._stream.become(row.message.text, age):
                     self._keep(row, [answer])
                     return self._keep(row, self._cards.asked(row.turn, row.message.calls, row.at))
             case ToolResult():

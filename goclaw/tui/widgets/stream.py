@@ -23,24 +23,27 @@ class Stream:
         """What stands in the conversation and is no row yet."""
         return [entry for entry in (self._thought, self._answer) if entry is not None]
 
-    async def think(self, text: str, *, is_open: bool, is_timed: bool = True) -> None:
-        """The thinking grows. Some models think again in the middle of an answer: it goes on in its place."""
-        if self._thought is None:
-            self._thought = Thought(self._clock, is_open=is_open, is_timed=is_timed)
-            await self._add([self._thought])
-        self._thought.feed(text)
+    async def think(self, text: str, age: float = 0.0, *, is_open: bool, is_timed: bool = True) -> None:
+        """The thinking grows, as it did `age` seconds ago.
 
-    async def write(self, text: str) -> None:
+        Some models think again in the middle of an answer: it goes on in its place.
+        """
+        if self._thought is None:
+            self._thought = Thought(self._clock, age, is_open=is_open, is_timed=is_timed)
+            await self._add([self._thought])
+        self._thought.think(text, age)
+
+    async def write(self, text: str, age: float = 0.0) -> None:
         """The answer grows."""
-        self._end_thinking()
+        self._end_thinking(age)
         if self._answer is None:
             self._answer = Answer()
             await self._add([self._answer])
         self._answer.feed(text)
 
-    async def become(self, text: str) -> Answer | None:
+    async def become(self, text: str, age: float = 0.0) -> Answer | None:
         """The whole answer is `text`, and a row; returns its entry, None when nothing was streamed or all is blank."""
-        self._end_thinking()
+        self._end_thinking(age)
         answer, self._answer, self._thought = self._answer, None, None
         if answer is None:
             return None
@@ -68,6 +71,6 @@ class Stream:
         if self._thought is not None:
             self._thought.tick()
 
-    def _end_thinking(self) -> None:
+    def _end_thinking(self, age: float = 0.0) -> None:
         if self._thought is not None:
-            self._thought.finish()
+            self._thought.finish(age)

@@ -23,8 +23,8 @@ class Thought(Growing):
     Thought:nocolor { text-style: dim; }
     """
 
-    def __init__(self, clock: Clock, *, is_open: bool, is_timed: bool = True) -> None:
-        """`is_timed` False: it began before anybody looked, so nobody knows how long it took."""
+    def __init__(self, clock: Clock, age: float = 0.0, *, is_open: bool, is_timed: bool = True) -> None:
+        """It began `age` seconds ago; `is_timed` False: before anybody looked, so nobody knows when."""
         super().__init__()
         self._clock = clock
         self._open = is_open
@@ -32,7 +32,7 @@ class Thought(Growing):
         self._text = ""
         self._spent = 0.0
         """Seconds of what is over."""
-        self._began: float | None = clock.monotonic()
+        self._began: float | None = clock.monotonic() - age
         """None while the answer is being written."""
         self._height = 0
         self._whole: tuple[int, list[Content]] | None = None
@@ -43,16 +43,16 @@ class Thought(Growing):
         """What is painted so far."""
         return self._text
 
-    def feed(self, text: str) -> None:
-        """Think on."""
+    def think(self, text: str, age: float = 0.0) -> None:
+        """Think on, as it was done `age` seconds ago."""
         if self._began is None:
-            self._began = self._clock.monotonic()
-        super().feed(text)
+            self._began = self._clock.monotonic() - age
+        self.feed(text)
 
-    def finish(self) -> None:
-        """The answer begins."""
+    def finish(self, age: float = 0.0) -> None:
+        """The answer began, `age` seconds ago."""
         if self._began is not None:
-            self._spent += self._clock.monotonic() - self._began
+            self._spent += max(0.0, self._clock.monotonic() - age - self._began)
             self._began = None
             self.grow(self.take_fed())
 

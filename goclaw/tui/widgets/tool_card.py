@@ -47,9 +47,9 @@ class ToolCard(Static):
         """Whether the result is still to come."""
         return self._content is None
 
-    def begin(self) -> None:
-        """The tool runs from now on."""
-        self._began = self._clock.monotonic()
+    def begin(self, age: float = 0.0) -> None:
+        """The tool runs, since `age` seconds."""
+        self._began = self._clock.monotonic() - age
 
     def finish(self, content: str, *, is_error: bool, took: float | None = None, about: float = 0.0) -> None:
         """The result; `took` in seconds where it is known, else `about`, of which parts of a second say nothing."""
