@@ -91,7 +91,7 @@ class SteppedClock:
     @property
     def sleepers(self) -> int:
         """How many callers are waiting."""
-        return len(self._sleepers)
+        return sum(not woken.done() for _, woken in self._sleepers)
 
 
 def ago(seconds: float) -> str:

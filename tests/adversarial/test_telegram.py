@@ -99,7 +99,8 @@ async def test_after_every_odd_update_the_next_message_is_still_heard(monkeypatc
             await world.update("message", odd)
         await world.say("still there?", user=6)
         await eventually(lambda: "still there?" in stage.gateway.begun and not world.updates)
-    assert "/clear" not in stage.gateway.begun
+    edits = {inbound.edited for inbound in stage.gateway.accepted if inbound.text == "/clear"}
+    assert edits == {True}, "an edited message is no command: see tests/test_gateway_edits.py"
 
 
 def test_what_is_no_update_is_passed_over_and_does_not_hold_up_the_rest() -> None:

@@ -5,23 +5,30 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 from telegram import Bot, BotCommand
-from telegram.error import BadRequest, InvalidToken, TelegramError
+from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
+from goclaw.channels.telegram.albums import Albums
 from goclaw.channels.telegram.files import limit_of
 from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.health import Health
-from goclaw.channels.telegram.inbound import CHANNEL, Me, inbound_of
+from goclaw.channels.telegram.identity import Identity
+from goclaw.channels.telegram.inbound import CHANNEL
+from goclaw.channels.telegram.intake import Intake, IntakePorts
 from goclaw.channels.telegram.live import LiveViews
+from goclaw.channels.telegram.lock import Taken, only_poller
 from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.outlet import Outlet
-from goclaw.channels.telegram.polling import FIRST_PAUSE, LONGEST_PAUSE, Poller, Updates, in_chat_order
+from goclaw.channels.telegram.polling import Poller, Take
 from goclaw.channels.telegram.reach import Reach
-from goclaw.channels.telegram.request import AiohttpRequest, Flood, TooLarge
+from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sending import Sender
+from goclaw.channels.telegram.webhook import Webhook, kept_secret
+from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
 from goclaw.errors import ConfigError, DeliveryError
 from goclaw.events import Attachment, Delivery, GatewayPort, Receipt
@@ -32,9 +39,25 @@ log = logging.getLogger(__name__)
 MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
 GROWN_FILE = "telegram-grown.json"
 MOVED_FILE = "telegram-moved.json"
-"""In the state folder; see `grown` and `moved`."""
+ALBUMS_FILE = "telegram-albums.json"
+"""In the state folder; see `grown`, `moved` and `albums`."""
+LOCK_SECONDS = 5.0
+"""Between two looks whether another GoClaw has left the bot to us."""
 MAX_SUMMARY = 256
 """Characters in the description of a command (Bot API, BotCommand)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the channel knows from before."""
+
+    folder: Path
+    """The state folder."""
+    grown: Grown
+    moved: Moved
+    albums: Albums
+    secret: str = ""
+    """What Telegram says when it calls us; empty: we ask it."""
 
 
 class TelegramChannel:
@@ -43,36 +66,43 @@ class TelegramChannel:
     name = CHANNEL
     capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True)
 
-    def __init__(self, settings: TelegramSettings, token: str, grown: Grown, moved: Moved, ports: ChannelPorts) -> None:
+    def __init__(self, settings: TelegramSettings, token: str, memory: Memory, ports: ChannelPorts) -> None:
         self._settings = settings
+        self._token = token
+        self._memory = memory
         self._clock = ports.clock
         self._request = AiohttpRequest(ports.http, settings.proxy)
+        self._line = PollingRequest(ports.http, settings.proxy)
         server = settings.base_url.rstrip("/")
         self._bot = Bot(
             token,
             base_url=f"{server}/bot",
             base_file_url=f"{server}/file/bot",
             request=self._request,
-            get_updates_request=self._request,
+            get_updates_request=self._line,
         )
         outlet = Outlet(settings, ports.clock)
-        self._health = Health(ports.clock)
-        self._live = LiveViews(self._bot, outlet, grown, ports.clock)
-        reach = Reach(ports.alerts, ports.clock)
-        self._sender = Sender(self._bot, outlet, self._live, moved, reach, ports.load_blob)
+        self._health = Health(ports.clock, ports.alerts)
+        self._live = LiveViews(self._bot, outlet, memory.grown, ports.clock)
+        self._reach = Reach(ports.alerts, ports.clock)
+        self._webhook: Webhook | None = None
+        if memory.secret:
+            self._webhook = Webhook(self._bot, settings.webhook.url or "", memory.secret, self._health, ports)
+            ports.routes.add("POST", webhook_path(settings), self._webhook.receive)
+        self._sender = Sender(self._bot, outlet, self._live, memory.moved, self._reach, ports.load_blob)
 
     async def run(self, gateway: GatewayPort) -> None:
-        poller = Poller(self._bot, self._clock, self._health, self._settings.poll_seconds)
+        identity = Identity(self._bot, self._clock)
         async with asyncio.TaskGroup() as group:
+            intake = Intake(self._intake_ports(gateway, identity, group))
             # Beside the first poll, so that a start costs no extra round trip.
-            me = group.create_task(self._who_am_i())
-            others = [me, group.create_task(self._announce(gateway)), group.create_task(self._live.run(gateway))]
-
-            async def handle(updates: Updates) -> None:
-                await self._take_in(updates, await me, gateway)
-
+            others = [
+                group.create_task(identity.learn(), name="telegram identity"),
+                group.create_task(self._announce(gateway), name="telegram menu"),
+                group.create_task(self._live.run(gateway), name="telegram live views"),
+            ]
             try:
-                await poller.run(handle)
+                await self._listen(intake.take)
             finally:
                 for task in others:
                     task.cancel()
@@ -94,33 +124,33 @@ class TelegramChannel:
             raise DeliveryError(f"the file cannot be had: {error.message}", permanent=permanent) from error
 
     def health(self) -> str:
-        return self._health.line()
+        return (self._webhook and self._webhook.line()) or self._health.line()
 
-    async def _take_in(self, updates: Updates, me: Me, gateway: GatewayPort) -> None:
-        """Let the gateway make every message durable; updates that are not for us need nothing."""
-
-        async def accept(update: dict[str, Any]) -> None:
-            inbound = inbound_of(update, me, self._clock.now(), self._settings.groups)
-            if inbound is not None:
-                self._live.accepted(inbound, await gateway.accept(inbound))
-
-        await in_chat_order(updates, accept)
-
-    async def _who_am_i(self) -> Me:
-        """The bot's own id and name, without which no group message can be judged; asked until Telegram says."""
-        pause = FIRST_PAUSE
+    async def _listen(self, take: Take) -> None:
+        """Poll or be called, once nobody else on this machine does either; returns when the token is refused."""
+        source = self._webhook or Poller(self._bot, self._line, self._clock, self._health, self._settings.poll_seconds)
         while True:
             try:
-                bot = await self._bot.get_me()
-            except InvalidToken:
-                pause = LONGEST_PAUSE  # the poll loop says so, and ends
-            except TelegramError as error:
-                log.debug("getMe failed: %s", error.message)
-            else:
-                self._health.answered()
-                return Me(bot.id, bot.username or "")
-            await self._clock.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+                with only_poller(self._token, self._settings.base_url, self._memory.folder):
+                    return await source.run(take)
+            except Taken as error:
+                self._health.locked(str(error), LOCK_SECONDS)
+            await self._clock.sleep(LOCK_SECONDS)
+
+    def _intake_ports(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> IntakePorts:
+        return IntakePorts(
+            gateway=gateway,
+            bot=self._bot,
+            clock=self._clock,
+            identity=identity,
+            albums=self._memory.albums,
+            moved=self._memory.moved,
+            reach=self._reach,
+            accepted=self._live.accepted,
+            turn_of_draft=self._live.turn_of_draft,
+            groups=tuple(self._settings.groups),
+            spawn=group.create_task,
+        )
 
     async def _announce(self, gateway: GatewayPort) -> None:
         """Put the commands into Telegram's menu; a bot without a menu works, too."""
@@ -148,9 +178,16 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     remember(token)
     # At DEBUG the library logs the address of the server, which holds the token, and everything said.
     logging.getLogger("telegram").setLevel(logging.INFO)
-    grown = await asyncio.to_thread(Grown, config.state_dir / GROWN_FILE)
-    moved = await asyncio.to_thread(Moved, config.state_dir / MOVED_FILE)
-    yield TelegramChannel(config.telegram, token, grown, moved, ports)
+    folder = config.state_dir
+
+    def remembered() -> Memory:
+        albums, secret = Albums(folder / ALBUMS_FILE, ports.clock), ""
+        if config.telegram.mode == "webhook":
+            given = config.telegram.webhook.secret
+            remember(secret := given.get_secret_value() if given else kept_secret(folder))
+        return Memory(folder, Grown(folder / GROWN_FILE), Moved(folder / MOVED_FILE), albums, secret)
+
+    yield TelegramChannel(config.telegram, token, await asyncio.to_thread(remembered), ports)
 
 
 PART = ChannelPart("telegram", lambda config: True, open_channel)

@@ -1,50 +1,77 @@
-"""How the connection to Telegram is doing: one line for `/status`, and log lines that do not repeat themselves."""
+"""How the connection to Telegram is doing: one line for `/status`, log lines that do not repeat themselves, and alerts.
+
+Only a finished poll counts: that we are connected, or that other calls are answered, says nothing of what people write.
+"""
 
 import logging
 
 from telegram.error import Conflict, TelegramError
 
+from goclaw.channels.telegram.request import Flood
 from goclaw.clock import Clock
+from goclaw.events import Alerts
+from goclaw.events.alerts import Unheard
 
 log = logging.getLogger(__name__)
 
 REFUSED = (
     "the bot token is refused (401 or 404); check telegram.token (from @BotFather) and telegram.base_url, then restart"
 )
-CONFLICT = "another program uses this bot's token, or it has a webhook (409); stop the other one"
+CONFLICT = "another program uses this bot's token (409); stop the other one"
+WEBHOOK = "the bot has a webhook, so Telegram lets nobody poll (409); whoever set it again uses this bot, too"
+LOCKED = "polls with this bot's token already; stop it there, or give this one a bot of its own"
+SILENT = "no poll was answered for a while; the connection is made anew"
+
+LASTING_SECONDS = 30.0
+"""A pause that long means that a conflict has lasted for half a minute: it is not just the last poll of an old run."""
+TOKEN_ALERT = "telegram:token"  # noqa: S105 - the name of a fault
+CONFLICT_ALERT = "telegram:conflict"
 
 
 class Health:
     """Told by the poll loop what happens."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, alerts: Alerts | None = None) -> None:
         self._clock = clock
+        self._alerts = alerts or Unheard()
         self._last_answer: float | None = None
         self._problem = ""
+        self._said: set[str] = set()
         self._retry_at: float | None = None
-
-    def answered(self) -> None:
-        """Telegram answered something; a poll may still be in trouble."""
-        self._last_answer = self._clock.monotonic()
 
     def polled(self) -> None:
         """Telegram answered a poll."""
-        if self._problem:
+        if self._said:
             log.info("telegram answers again")
+            self._said.clear()
+        self._alerts.clear(TOKEN_ALERT)
+        self._alerts.clear(CONFLICT_ALERT)
         self._problem, self._retry_at = "", None
-        self.answered()
+        self._last_answer = self._clock.monotonic()
 
     def trouble(self, error: TelegramError, pause: float) -> None:
-        """Something went wrong that waiting may mend; the next try comes in `pause` seconds."""
-        problem = f"{CONFLICT} ({error.message})" if isinstance(error, Conflict) else f"no connection: {error.message}"
-        if problem != self._problem:
-            log.warning("telegram: %s", problem)
-        self._problem, self._retry_at = problem, self._clock.monotonic() + pause
+        """A poll failed in a way that waiting may mend; the next try comes in `pause` seconds."""
+        self._show(*_words(error))
+        self._retry_at = self._clock.monotonic() + pause
+        if isinstance(error, Conflict) and pause >= LASTING_SECONDS:
+            self._alerts.tell(CONFLICT_ALERT, f"Telegram: {self._problem}.")
+
+    def silent(self) -> None:
+        """No poll finished for so long that the client is rebuilt."""
+        self._show("silent", SILENT)
+        self._retry_at = None
+
+    def locked(self, holder: str, pause: float) -> None:
+        """Another GoClaw of this machine polls with our token."""
+        self._show("locked", f"{holder} {LOCKED}")
+        self._retry_at = self._clock.monotonic() + pause
+        self._alerts.tell(CONFLICT_ALERT, f"Telegram: {self._problem}.")
 
     def token_refused(self) -> None:
         """Only the operator can mend this."""
         log.error("telegram: %s", REFUSED)
         self._problem, self._retry_at = REFUSED, None
+        self._alerts.tell(TOKEN_ALERT, f"Telegram: {REFUSED}.")
 
     def line(self) -> str:
         """The state in words."""
@@ -55,3 +82,25 @@ class Health:
         if self._last_answer is None:
             return "connecting"
         return f"polling, last answer {now - self._last_answer:.0f} s ago"
+
+    def _show(self, kind: str, problem: str) -> None:
+        """Each kind of trouble is logged once, until polls are answered again."""
+        if kind not in self._said:
+            self._said.add(kind)
+            log.warning("telegram: %s", problem)
+        self._problem = problem
+
+
+def is_webhook(error: Conflict) -> bool:
+    """Which of the two conflicts this is (texts of the Bot API server: `terminated by other getUpdates request`)."""
+    return "webhook" in error.message.lower()
+
+
+def _words(error: TelegramError) -> tuple[str, str]:
+    """The kind of a trouble, and what people read."""
+    if isinstance(error, Conflict):
+        said = WEBHOOK if is_webhook(error) else CONFLICT
+        return said, f"{said} ({error.message})"
+    if isinstance(error, Flood):
+        return "flood", error.message
+    return error.message, f"no connection: {error.message}"

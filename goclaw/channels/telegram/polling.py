@@ -1,9 +1,12 @@
-"""The poll loop: an update is acknowledged to Telegram only after the gateway has made it durable.
+"""The poll loop: an update is acknowledged to Telegram only after it is durable, with everything that came before it.
 
-The library's own Updater raises the offset first and handles later; a crash in between loses what people wrote.
+The library's own Updater raises the offset first and handles later; a crash in between loses what people wrote. Polling
+goes on while something is not durable yet (an album that is being gathered, a slow disk): with an offset that stays
+behind it, so that Telegram repeats it, which is passed over.
 """
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -12,84 +15,237 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, NetworkError, TelegramError
 from telegram.warnings import PTBUserWarning
 
-from goclaw.channels.telegram.health import Health
-from goclaw.channels.telegram.request import Flood
+from goclaw.channels.telegram.health import Health, is_webhook
+from goclaw.channels.telegram.intake import ALLOWED_UPDATES
+from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent
+from goclaw.channels.telegram.waiting import done_within
 from goclaw.clock import Clock
+
+log = logging.getLogger(__name__)
 
 # The typed method would drop what the library does not know yet, so the raw one is meant.
 warnings.filterwarnings("ignore", message=r".*do_api_request\(\"getUpdates\"", category=PTBUserWarning)
 
-ALLOWED_UPDATES = ["message"]
-"""Kinds of updates that are asked for; each one listed here must be handled."""
 BATCH = 100
 ANSWER_MARGIN = 10.0
 """Seconds beyond the long poll's own time until its connection counts as dead."""
+GAP = 0.5
+"""Seconds between the beginnings of two polls, unless the first one brought news: at most two polls a second."""
 FIRST_PAUSE = 0.5
-"""Seconds before the next try after trouble: at most two polls a second."""
+"""Seconds before the next try after trouble."""
 LONGEST_PAUSE = 30.0
 LONGEST_CONFLICT_PAUSE = 60.0
-EMPTY_PAUSE = 0.2
-"""Seconds to wait after an empty answer that came at once, from a server that does not hold polls open."""
+"""Longer than any poll lives at Telegram's side (50 s): the other poller's last one is over by then."""
+LONGEST_FLOOD_PAUSE = 3600.0
+"""However long an answer says that we must wait: nobody is deaf for days because of one number."""
+SILENCE = 120.0
+"""Seconds without a finished poll after which the client is rebuilt (openclaw's watchdog has the same)."""
+LONGEST_POLL = 70.0
+"""Seconds that a healthy poll may take: the longest one that can be configured (50), connecting and answering."""
+FIRST_LOOK, LONGEST_LOOK = 0.1, 0.5
+"""Seconds before the next poll while something is not durable yet: growing, because it may be a disk in trouble."""
 IDLE_SECONDS = 6 * 24 * 3600.0
 """After a week without updates Telegram may continue with smaller ids (Bot API, Update): before that the offset is
 forgotten, which only makes it send the unconfirmed again."""
 
 Updates = Sequence[dict[str, Any]]
+Take = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Stalled(Exception):
+    """A poll went on for so long that nothing can be expected of it."""
+
+
+class Receipts:
+    """Which updates are durable, and up to where they may be acknowledged."""
+
+    def __init__(self) -> None:
+        self.offset: int | None = None
+        self._seen: set[int] = set()
+        self._working: set[int] = set()
+        self.settled = asyncio.Event()
+        """Set while nothing is being made durable."""
+        self.settled.set()
+
+    def new_among(self, updates: Updates) -> Updates:
+        """Those that are not known: not being taken, nor durable and merely repeated."""
+        return [update for update in updates if update["update_id"] not in self._seen]
+
+    def begin(self, update_id: int) -> None:
+        """An update is being made durable."""
+        self._seen.add(update_id)
+        self._working.add(update_id)
+        self.settled.clear()
+
+    def end(self, update_id: int) -> None:
+        """It is durable: it and those before it may be acknowledged, up to the first that is not."""
+        self._working.discard(update_id)
+        self.offset = min(self._working, default=max(self._seen) + 1)
+        if not self._working:
+            self.settled.set()
+
+    def acknowledged(self, offset: int | None) -> None:
+        """A poll with this offset was answered: nothing before it comes again. One with an older offset may be on its
+        way until then."""
+        if offset is not None:
+            self._seen = {seen for seen in self._seen if seen >= offset}
+
+    def forget_offset(self) -> None:
+        """Have everything sent again that is not acknowledged."""
+        if not self._working:
+            self.offset = None
+            self._seen.clear()
 
 
 class Poller:
     """Takes updates in until it is cancelled or the token turns out to be wrong."""
 
-    def __init__(self, bot: Bot, clock: Clock, health: Health, poll_seconds: int) -> None:
+    def __init__(self, bot: Bot, line: PollingRequest, clock: Clock, health: Health, poll_seconds: int) -> None:
         self._bot = bot
+        self._line = line
         self._clock = clock
         self._health = health
         self._poll_seconds = poll_seconds
+        self._receipts = Receipts()
         self._pause = 0.0
-        self._offset: int | None = None
-        self._last_news = clock.monotonic()
+        self._look = FIRST_LOOK
+        self._probe = True
+        """The next poll asks for an answer at once: it shows that the connection works before anybody writes."""
+        self._began_at = -GAP
+        self._last_finished = self._last_news = clock.monotonic()
+        self._webhook_removed = False
 
-    async def run(self, handle: Callable[[Updates], Awaitable[None]]) -> None:
-        """Give every batch to `handle`; acknowledge it when that has returned. Returns when the token is refused."""
-        while True:
-            try:
-                updates = await self._poll()
-            except InvalidToken:
-                self._health.token_refused()
-                return
-            except TelegramError as error:
-                await self._wait_after(error)
-                continue
-            if updates:
-                await handle(updates)
-                self._offset = max(update["update_id"] for update in updates) + 1
-                self._last_news = self._clock.monotonic()
+    async def run(self, take: Take) -> None:
+        """Give every update to `take`, those of one batch in order; acknowledge it when that has returned.
+
+        Returns when the token is refused. What `take` raises ends this: then nothing more is acknowledged.
+        """
+        async with asyncio.TaskGroup() as group:
+            tasks: set[asyncio.Task[None]] = set()
+            while await self._poll_on_one_client(take, group, tasks):
+                self._health.silent()
+            for task in tasks:
+                task.cancel()  # not durable, so it is not acknowledged either
+
+    async def _poll_on_one_client(self, take: Take, group: asyncio.TaskGroup, tasks: set[asyncio.Task[None]]) -> bool:
+        """Poll until no poll finishes any more (True), or the token is refused (False)."""
+        self._last_finished = self._clock.monotonic()
+        async with self._line.client():
+            while self._silence() < SILENCE:
+                try:
+                    updates = await self._poll()
+                except Stalled:
+                    break
+                except InvalidToken:
+                    self._health.token_refused()
+                    return False
+                except TelegramError as error:
+                    await self._wait_after(error)
+                    continue
+                for update in self._receipts.new_among(updates):
+                    self._last_news = self._clock.monotonic()
+                    self._receipts.begin(update["update_id"])
+                    task = group.create_task(self._take(take, update))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+                await self._wait_for_receipts()
+        return True
+
+    def _silence(self) -> float:
+        """Seconds since a poll finished, whatever its answer was."""
+        return self._clock.monotonic() - self._last_finished
+
+    async def _take(self, take: Take, update: dict[str, Any]) -> None:
+        await take(update)
+        self._receipts.end(update["update_id"])
+
+    async def _wait_for_receipts(self) -> None:
+        """Go on when everything is durable; after a little while also with what is not."""
+        await asyncio.sleep(0)  # most need no longer than this
+        if self._receipts.settled.is_set():
+            self._look = FIRST_LOOK
+            return
+        settled = asyncio.ensure_future(self._receipts.settled.wait())
+        try:
+            await done_within(self._clock, self._look, settled)
+        finally:
+            settled.cancel()
+        self._look = min(2 * self._look, LONGEST_LOOK)
+        self._began_at = -GAP  # this was the pause
 
     async def _poll(self) -> Updates:
         began = self._clock.monotonic()
         if began - self._last_news > IDLE_SECONDS:
-            self._offset, self._last_news = None, began
-        parameters = {"timeout": self._poll_seconds, "limit": BATCH, "allowed_updates": ALLOWED_UPDATES}
-        # The first poll has no offset: what was not acknowledged before a crash comes again.
-        if self._offset is not None:
-            parameters["offset"] = self._offset
-        found: Any = await self._bot.do_api_request(
-            "getUpdates", api_kwargs=parameters, read_timeout=self._poll_seconds + ANSWER_MARGIN
-        )
+            self._last_news = began
+            self._receipts.forget_offset()
+        if (early := self._began_at + GAP - began) > 0:
+            await self._clock.sleep(early)
+        self._began_at = self._clock.monotonic()
+        probe, self._probe = self._probe, False
+        offset = self._receipts.offset
+        found = await self._bounded(self._ask(0 if probe else self._poll_seconds))
         updates = checked(found)
-        self._pause = 0.0
+        self._receipts.acknowledged(offset)
+        self._last_finished = self._clock.monotonic()
         self._health.polled()
-        if not updates and self._clock.monotonic() - began < EMPTY_PAUSE:
-            await self._clock.sleep(EMPTY_PAUSE)
+        if not probe:
+            self._pause = 0.0
+        if self._are_news(updates):
+            self._began_at = -GAP
         return updates
+
+    def _are_news(self, updates: Updates) -> bool:
+        """Whether there is something that Telegram does not only repeat."""
+        offset = self._receipts.offset or 0
+        return any(update["update_id"] >= offset for update in self._receipts.new_among(updates))
+
+    async def _ask(self, seconds: int) -> Any:
+        parameters: dict[str, Any] = {"timeout": seconds, "limit": BATCH, "allowed_updates": ALLOWED_UPDATES}
+        # The first poll has no offset: what was not acknowledged before a crash comes again.
+        if self._receipts.offset is not None:
+            parameters["offset"] = self._receipts.offset
+        return await self._bot.do_api_request("getUpdates", api_kwargs=parameters, read_timeout=seconds + ANSWER_MARGIN)
+
+    async def _bounded(self, asking: Awaitable[Any]) -> Any:
+        """An answer, unless the watchdog's time is over first: then the request is cancelled, whatever it does."""
+        poll = asyncio.ensure_future(asking)
+        try:
+            if not await done_within(self._clock, max(SILENCE - self._silence(), LONGEST_POLL), poll):
+                raise Stalled
+            return await poll
+        finally:
+            poll.cancel()
 
     async def _wait_after(self, error: TelegramError) -> None:
         """Pause, longer each time, for what waiting may mend."""
+        if not isinstance(error, Unsent | Unanswered):
+            self._last_finished = self._clock.monotonic()  # an answer, if not a good one
+        if isinstance(error, Conflict) and is_webhook(error) and await self._remove_webhook():
+            return
         longest = LONGEST_CONFLICT_PAUSE if isinstance(error, Conflict) else LONGEST_PAUSE
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), longest)
-        pause = max(error.seconds, FIRST_PAUSE) if isinstance(error, Flood) else self._pause
+        pause = self._pause
+        if isinstance(error, Flood):
+            pause = min(max(FIRST_PAUSE, error.seconds), LONGEST_FLOOD_PAUSE)
+        self._probe = isinstance(error, Unsent | Unanswered)
         self._health.trouble(error, pause)
         await self._clock.sleep(pause)
+
+    async def _remove_webhook(self) -> bool:
+        """Take back the polls that a webhook keeps from us, once: whoever sets it again has a reason to.
+
+        What waits at Telegram stays there: `drop_pending_updates` is not given.
+        """
+        if self._webhook_removed:
+            return False
+        log.warning("telegram: the bot had a webhook; it is removed, because telegram.mode is polling")
+        try:
+            await self._bot.delete_webhook()
+        except TelegramError as error:
+            log.warning("telegram: the webhook could not be removed: %s", error.message)
+            return False
+        self._webhook_removed = True
+        return True
 
 
 def checked(found: Any) -> Updates:
@@ -103,20 +259,3 @@ def checked(found: Any) -> Updates:
     if not isinstance(found, list) or (items and not updates):
         raise NetworkError("getUpdates answered something that is no list of updates")
     return updates
-
-
-async def in_chat_order(updates: Updates, accept: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-    """Give each update to `accept`: those of one chat one after the other, chats side by side."""
-    chats: dict[str, list[dict[str, Any]]] = {}
-    for update in updates:
-        message = update.get("message")
-        chat = message.get("chat") if isinstance(message, dict) else None
-        chats.setdefault(str(chat.get("id")) if isinstance(chat, dict) else "", []).append(update)
-
-    async def one_chat(own: Updates) -> None:
-        for update in own:
-            await accept(update)
-
-    async with asyncio.TaskGroup() as group:
-        for own in chats.values():
-            group.create_task(one_chat(own))

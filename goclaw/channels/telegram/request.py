@@ -89,6 +89,8 @@ class AiohttpRequest(BaseRequest):
         if status >= CLIENT_ERROR and status != UNAUTHORIZED and not is_json(body):
             # Something in between answered; what Telegram did, if it was asked at all, is unknown.
             raise Unanswered(f"HTTP {status} from something that is not the Bot API; check telegram.base_url")
+        if status < CLIENT_ERROR and b'"result"' not in body:
+            raise Unanswered("an answer that is not Telegram's")  # the library would look for its result
         return status, body
 
     async def download(self, url: str, limit: int) -> bytes:

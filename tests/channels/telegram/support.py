@@ -24,6 +24,8 @@ from tests.channels.support import RecordingGateway
 from tests.fake_telegram.server import FakeTelegram
 
 PART = load(CHANNELS["telegram"], ChannelPart)
+POLLER = 1
+"""Callers that sleep on the clock of a stage because it polls: the watchdog of the poll, or the pause before it."""
 UNHURRIED = {"messages_per_second": 1e6, "chat_messages_per_second": 1e6, "group_messages_per_minute": 1e6}
 """Without our own limits, for tests that are not about them."""
 

@@ -20,7 +20,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from tests.channels.telegram.support import Stage, eventually, open_stage
+from tests.channels.telegram.support import POLLER, Stage, eventually, open_stage
 
 PRIVATE = Address("telegram", "5")
 GROUP = Address("telegram", "-100", "7", "1")
@@ -45,12 +45,12 @@ class Play:
 
     async def past_the_quick_answers(self) -> None:
         """Let the time pass in which no preview is shown."""
-        await eventually(lambda: self.clock.sleepers >= 2)
+        await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
         self.clock.advance(0.3)
 
     async def later(self, seconds: float) -> None:
         """Let time pass, once the view waits for it."""
-        await eventually(lambda: self.clock.sleepers >= 2)
+        await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
         self.clock.advance(seconds)
 
     async def use(self, name: str, arguments: dict[str, Any], call: str = "c1") -> None:
@@ -89,9 +89,9 @@ async def test_the_typing_sign_lasts_as_long_as_the_turn() -> None:
     async with open_stage(clock=clock) as stage:
         play = Play(stage, clock, PRIVATE)
         await play.begin()
-        await eventually(lambda: clock.sleepers >= 2)
+        await eventually(lambda: clock.sleepers >= 2 + POLLER)
         for count in (2, 3):
-            await eventually(lambda: clock.sleepers >= 1)
+            await eventually(lambda: clock.sleepers >= 1 + POLLER)
             clock.advance(TYPING_SECONDS)
             assert (await stage.telegram.wait_called("sendChatAction", count))[-1]["action"] == "typing"
         await play.finish("done")
@@ -109,7 +109,7 @@ async def test_the_answer_ends_its_view_even_if_the_turns_end_is_not_told() -> N
         await play.begin()
         await play.answer("done")
         await play.stream("too late")
-        await eventually(lambda: clock.sleepers >= 2)
+        await eventually(lambda: clock.sleepers == POLLER)
         for number in range(3):
             clock.advance(TYPING_SECONDS)
             await stage.deliver("later", number=str(number))
@@ -134,7 +134,7 @@ async def test_in_private_the_answer_grows_in_a_draft() -> None:
         await play.past_the_quick_answers()
         await wait_calls(stage, "sendMessageDraft", ["**Hel"])
         await play.stream("lo** wor")
-        await eventually(lambda: clock.sleepers >= 2)
+        await eventually(lambda: clock.sleepers >= 2 + POLLER)
         clock.advance(0.3)
         await wait_calls(stage, "sendMessageDraft", ["**Hel", "Hello wor"])
         await play.finish("**Hello** world")
@@ -169,7 +169,7 @@ async def test_in_groups_one_message_grows_into_the_answer() -> None:
         (grown,) = await stage.telegram.wait_sent(-100)
         assert (grown.text, grown.thread) == ("Let me", 7)
         await play.stream(" see")
-        await eventually(lambda: clock.sleepers >= 2)
+        await eventually(lambda: clock.sleepers >= 2 + POLLER)
         clock.advance(GROUP_SECONDS)
         await wait_calls(stage, "editMessageText", ["Let me see"])
         await play.finish("**Done**")
@@ -267,7 +267,7 @@ async def test_a_flooded_preview_pauses_and_the_answer_does_not() -> None:
         await stage.telegram.wait_called("sendMessageDraft")
         for _ in range(20):
             await play.stream(" more")
-            await eventually(lambda: clock.sleepers >= 1)
+            await eventually(lambda: clock.sleepers >= 1 + POLLER)
             clock.advance(0.3)
         assert len(stage.telegram.called("sendMessageDraft")) == 1
         await play.answer("the answer")

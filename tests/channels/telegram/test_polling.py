@@ -5,10 +5,25 @@ import logging
 
 import pytest
 
-from goclaw.channels.telegram.health import CONFLICT, REFUSED
+from goclaw.channels.telegram.health import CONFLICT, REFUSED, TOKEN_ALERT, WEBHOOK
 from goclaw.channels.telegram.polling import FIRST_PAUSE, IDLE_SECONDS
+from goclaw.errors import DeliveryError
 from tests.channels.telegram.support import HastyClock, eventually, open_stage
+from tests.fake_telegram.methods import POLLER_CONFLICT
 from tests.fake_telegram.server import FakeTelegram
+
+
+class Desk:
+    """Alerts that were told and are not over."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, str] = {}
+
+    def tell(self, key: str, text: str) -> None:
+        self.told[key] = text
+
+    def clear(self, key: str) -> None:
+        self.told.pop(key, None)
 
 
 @pytest.mark.promise("P-telegram-no-loss")
@@ -17,17 +32,29 @@ async def test_an_update_is_acknowledged_only_after_the_gateway_has_it() -> None
         gate = stage.gateway.gates["hello"] = asyncio.Event()
         said = await stage.telegram.world.say("hello")
         await stage.gateway.wait_begun(1)
-        # Time enough for a poller that acknowledges too early: other work on the same connection to the end.
-        await stage.telegram.world.say("unheard", user=6)
-        for number in range(5):
-            await stage.deliver("meanwhile", number=str(number))
+        # Others are heard meanwhile, and their updates are durable, but behind one that is not.
+        other = await stage.telegram.world.say("heard", user=6)
+        await stage.gateway.wait_accepted(1)
+        polls = len(stage.telegram.called("getUpdates"))
+        await stage.telegram.wait_called("getUpdates", polls + 3)
         assert stage.telegram.world.confirmed == []
-        assert stage.gateway.begun == ["hello"]
+        assert stage.gateway.begun == ["hello", "heard"], "what Telegram repeats is passed over"
         gate.set()
-        await stage.telegram.wait_called("getUpdates", 2)
-        await stage.telegram.wait_for(lambda: stage.telegram.world.confirmed or None)
-        assert stage.telegram.world.confirmed[0] == said["update_id"]
-        assert stage.gateway.accepted[0].id == f"telegram:{said['update_id']}"
+        await stage.telegram.wait_for(lambda: not stage.telegram.world.updates or None)
+        assert stage.telegram.world.confirmed == [said["update_id"], other["update_id"]]
+        assert [inbound.text for inbound in stage.gateway.accepted] == ["heard", "hello"]
+
+
+async def test_a_disk_that_hangs_is_polled_past_twice_a_second_at_most() -> None:
+    clock = HastyClock()
+    async with open_stage(clock=clock) as stage:
+        stage.gateway.gates["hello"] = asyncio.Event()
+        await stage.telegram.world.say("hello")
+        await stage.gateway.wait_begun(1)
+        began, polls = clock.monotonic(), len(stage.telegram.called("getUpdates"))
+        await stage.telegram.wait_called("getUpdates", polls + 40)
+        polls = len(stage.telegram.called("getUpdates")) - polls
+        assert polls <= 2 * (clock.monotonic() - began) + 5  # the first looks are quicker: they may be for an album
 
 
 @pytest.mark.promise("P-telegram-no-loss")
@@ -89,7 +116,7 @@ async def test_updates_that_are_not_for_us_are_acknowledged_and_skipped() -> Non
 async def test_a_conflict_is_shown_and_waited_out(caplog: pytest.LogCaptureFixture) -> None:
     clock = HastyClock()
     async with FakeTelegram() as fake:
-        fake.fail("getUpdates", status=409, description="Conflict: terminated by other getUpdates request", times=9)
+        fake.fail("getUpdates", status=409, description=POLLER_CONFLICT, times=9)
         last = asyncio.Event()
         fake.fail("getUpdates", gate=last)
         async with open_stage(telegram=fake, clock=clock) as stage:
@@ -114,7 +141,56 @@ async def test_after_a_good_poll_trouble_is_met_with_fresh_patience() -> None:
         fake.fail("getUpdates", status=500)
         async with open_stage(telegram=fake, clock=clock, poll_seconds=0):
             await fake.wait_called("getUpdates", 6)
-            assert [seconds for seconds in clock.slept if seconds >= FIRST_PAUSE] == [0.5, 1, 2, 0.5]
+            assert [seconds for seconds in clock.slept if seconds >= FIRST_PAUSE] == [
+                *(0.5, 1, 2),
+                0.5,  # the empty answer came at once
+                0.5,
+            ]
+
+
+@pytest.mark.promise("P-telegram-stays")
+async def test_a_webhook_is_removed_once_and_what_waited_for_it_comes(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeTelegram() as fake:
+        fake.world.webhook = "https://elsewhere.example/hook"
+        await fake.world.say("hello")
+        async with open_stage(telegram=fake) as stage:
+            assert [inbound.text for inbound in await stage.gateway.wait_accepted(1)] == ["hello"]
+        (call,) = fake.called("deleteWebhook")
+        assert not call.get("drop_pending_updates")
+    assert "the bot had a webhook; it is removed" in caplog.text
+
+
+async def test_a_webhook_that_somebody_sets_again_is_left_and_shown() -> None:
+    clock = HastyClock()
+    async with FakeTelegram() as fake:
+        fake.world.webhook = "https://elsewhere.example/hook"
+        async with open_stage(telegram=fake, clock=clock) as stage:
+            await fake.wait_called("deleteWebhook")
+            await fake.wait_called("getUpdates", 2)
+            fake.world.webhook = "https://elsewhere.example/hook"
+            await fake.world.say("hello")
+            await eventually(lambda: stage.channel.health().startswith(WEBHOOK))
+            await eventually(lambda: 60.0 in clock.slept)
+            assert len(fake.called("deleteWebhook")) == 1
+            fake.world.webhook = ""
+            await stage.gateway.wait_accepted(1)
+
+
+async def test_a_token_that_is_revoked_in_mid_run_ends_the_channel_and_tells_the_operator() -> None:
+    desk = Desk()
+    async with open_stage(running=False, alerts=desk) as stage:
+        running = asyncio.create_task(stage.channel.run(stage.gateway))
+        await stage.telegram.world.say("hello")
+        await stage.gateway.wait_accepted(1)
+        stage.telegram.token = "42:another"
+        await stage.telegram.world.say("unheard")
+        async with asyncio.timeout(10):
+            await running
+        assert stage.channel.health() == REFUSED
+        assert "then restart" in desk.told[TOKEN_ALERT]
+        with pytest.raises(DeliveryError):
+            await stage.deliver("an answer that is late")
+        assert len(stage.gateway.accepted) == 1
 
 
 @pytest.mark.promise("P-telegram-stays")

@@ -1,0 +1,195 @@
+"""An album is one message: every part in it, none lost, none twice, and nobody else waits for it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goclaw.channels.telegram.albums import KEPT, QUIET_SECONDS, Albums
+from goclaw.clock import SteppedClock
+from tests.channels.telegram.support import Stage, open_stage
+from tests.fake_telegram.server import FakeTelegram
+from tests.fake_telegram.world import Json, World
+
+PICTURES = (b"one!" * 100, b"two!" * 200, b"three!!!" * 300)
+
+
+async def settled(stage: Stage) -> None:
+    """Everything that people wrote is acknowledged."""
+    await stage.telegram.wait_for(lambda: not stage.telegram.world.updates or None)
+
+
+async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_order() -> None:
+    async with open_stage() as stage:
+        updates = await stage.telegram.world.album(*PICTURES, text="which is best?")
+        (inbound,) = await stage.gateway.wait_accepted(1)
+        await settled(stage)
+        first = updates[0]["message"]
+        assert inbound.id == f"telegram:album:5:{first['media_group_id']}"
+        assert inbound.ref == f"telegram:5:{first['message_id']}"
+        assert inbound.text == "which is best?"
+        assert [picture.size for picture in inbound.attachments] == [len(picture) for picture in PICTURES]
+        assert len(stage.gateway.accepted) == 1
+
+
+async def test_nothing_of_an_album_is_acknowledged_before_all_of_it_is_durable() -> None:
+    async with open_stage() as stage:
+        gate = stage.gateway.gates["look"] = asyncio.Event()
+        await stage.telegram.world.album(*PICTURES, text="look")
+        await stage.gateway.wait_begun(1)
+        polls = len(stage.telegram.called("getUpdates"))
+        await stage.telegram.wait_called("getUpdates", polls + 2)
+        assert stage.telegram.world.confirmed == []
+        gate.set()
+        await settled(stage)
+        assert len(stage.gateway.accepted) == 1
+
+
+async def test_others_are_heard_while_an_album_is_open() -> None:
+    async with open_stage() as stage:
+        await stage.telegram.world.album(*PICTURES)
+        await stage.telegram.world.say("me first", user=6)
+        assert (await stage.gateway.wait_accepted(1))[0].text == "me first"
+        assert len(await stage.gateway.wait_accepted(2)) == 2
+        await settled(stage)
+
+
+async def test_the_senders_next_message_ends_the_album_and_comes_after_it() -> None:
+    clock = SteppedClock()  # no time passes: an album that waited would wait for ever
+    async with open_stage(clock=clock) as stage:
+        await stage.telegram.world.album(*PICTURES, text="look")
+        await stage.telegram.world.say("and?")
+        accepted = await stage.gateway.wait_accepted(2)
+        assert [inbound.text for inbound in accepted] == ["look", "and?"]
+        assert len(accepted[0].attachments) == 3
+
+
+async def test_ten_parts_end_an_album_at_once() -> None:
+    async with open_stage(clock=SteppedClock()) as stage:
+        await stage.telegram.world.album(*[b"x" * (400 + n) for n in range(10)])
+        (inbound,) = await stage.gateway.wait_accepted(1)
+        assert len(inbound.attachments) == 10
+
+
+async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
+    clock = SteppedClock()
+    albums = Albums(Path("unused"), clock)
+    updates = await World().album(*PICTURES)
+    album = albums.gather("a", updates[0]["message"])
+    assert album is not None
+    waiting = asyncio.ensure_future(album.whole(clock))
+    for update in updates[1:]:
+        await asyncio.sleep(0)
+        clock.advance(QUIET_SECONDS - 0.1)
+        assert albums.gather("a", update["message"]) is album
+    for step, over in ((QUIET_SECONDS - 0.1, False), (0.1, True)):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        clock.advance(step)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert waiting.done() is over
+
+
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_a_kill_before_or_after_the_album_was_taken_neither_loses_nor_doubles_it(tmp_path: Path) -> None:
+    async with FakeTelegram() as telegram:
+        updates = await telegram.world.album(*PICTURES, text="look")
+        # Killed while it is gathered, and once more right after it was written, before Telegram heard of it.
+        async with open_stage(telegram=telegram, state_dir=tmp_path) as gathering:
+            gathering.gateway.gates["look"] = asyncio.Event()  # never set
+            await telegram.wait_called("getUpdates", 2)
+            assert gathering.gateway.accepted == []
+        async with open_stage(telegram=telegram, state_dir=tmp_path, running=False) as written:
+            telegram.fail("getUpdates", times=1)
+            gate = written.gateway.gates["look"] = asyncio.Event()
+            polling = asyncio.create_task(written.channel.run(written.gateway))
+            await written.gateway.wait_begun(1)
+            telegram.fail("getUpdates", gate=asyncio.Event(), times=9)  # nothing is acknowledged any more
+            gate.set()
+            await written.gateway.wait_accepted(1)
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)
+        telegram.faults.waiting.clear()
+        assert telegram.world.confirmed == []
+        async with open_stage(telegram=telegram, state_dir=tmp_path) as after:
+            again = await after.gateway.wait_accepted(1)
+            await settled(after)
+        assert len(again) == 1
+        assert again[0].id == written.gateway.accepted[0].id
+        assert again[0].attachments == written.gateway.accepted[0].attachments
+        assert telegram.world.confirmed == [update["update_id"] for update in updates]
+
+
+async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_restart(tmp_path: Path) -> None:
+    async with FakeTelegram() as telegram:
+        async with open_stage(telegram=telegram, state_dir=tmp_path) as stage:
+            (first, _) = await telegram.world.album(*PICTURES[:2])
+            album = (await stage.gateway.wait_accepted(1))[0]
+            await settled(stage)
+            late = {"media_group_id": first["message"]["media_group_id"]}
+            third = await telegram.world.say(photo=PICTURES[2], **late)
+            alone = (await stage.gateway.wait_accepted(2))[1]
+        async with open_stage(telegram=telegram, state_dir=tmp_path) as stage:
+            fourth = await telegram.world.say(photo=PICTURES[2], **late)
+            last = (await stage.gateway.wait_accepted(1))[-1]
+    assert len(album.attachments) == 2
+    assert [alone.id, last.id] == [f"telegram:{update['update_id']}" for update in (third, fourth)]
+
+
+async def test_in_a_group_one_caption_that_addresses_the_bot_is_enough() -> None:
+    async with open_stage() as stage:
+        await stage.telegram.world.album(*PICTURES, chat=-100, text="not for the bot")
+        await settled(stage)
+        await stage.telegram.world.album(*PICTURES, chat=-100, text="@claw_bot which?")
+        (inbound,) = await stage.gateway.wait_accepted(1)
+        assert (inbound.text, len(inbound.attachments), inbound.session) == ("which?", 3, "telegram:-100")
+
+
+async def test_an_edited_caption_brings_the_whole_album_again() -> None:
+    async with open_stage() as stage:
+        updates = await stage.telegram.world.album(*PICTURES, text="look")
+        original = (await stage.gateway.wait_accepted(1))[0]
+        await stage.telegram.world.edit(5, updates[0]["message"]["message_id"], "look closely")
+        edit = (await stage.gateway.wait_accepted(2))[1]
+        assert (edit.text, edit.edited, edit.ref) == ("look closely", True, original.ref)
+        assert edit.attachments == original.attachments
+
+
+async def test_a_caption_that_is_edited_at_once_is_taken_as_it_is_then() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        updates = await stage.telegram.world.album(*PICTURES, text="lok")
+        await stage.telegram.world.edit(5, updates[0]["message"]["message_id"], "look")
+        await stage.telegram.world.say("and?")
+        accepted = await stage.gateway.wait_accepted(2)
+        assert [(inbound.text, inbound.edited) for inbound in accepted] == [("look", False), ("and?", False)]
+
+
+@pytest.mark.parametrize("group", [None, 7, "", "x" * 65, "ü", ["1"], {}])
+async def test_an_odd_album_id_makes_a_plain_message(group: Any) -> None:
+    async with open_stage(clock=SteppedClock(), running=False) as stage:
+        telegram = stage.telegram
+        update: Json = await telegram.world.say("look", photo=PICTURES[0])
+        update["message"]["media_group_id"] = group
+        polling = asyncio.create_task(stage.channel.run(stage.gateway))
+        monkey = pytest.MonkeyPatch()
+        with monkey.context() as patch:
+            patch.setattr("tests.fake_telegram.oracle.check_answer", lambda method, answer: None)
+            (inbound,) = await stage.gateway.wait_accepted(1)
+        polling.cancel()
+        await asyncio.gather(polling, return_exceptions=True)
+        assert inbound.id == f"telegram:{update['update_id']}"
+
+
+async def test_only_the_latest_albums_are_remembered(tmp_path: Path) -> None:
+    albums = Albums(tmp_path / "albums.json", SteppedClock())
+    for number in range(KEPT + 1):
+        album = albums.gather(str(number), {"message_id": number, "chat": {"id": 5}, "from": {"id": 5}})
+        assert album is not None
+        await albums.decide(album)
+    after = Albums(tmp_path / "albums.json", SteppedClock())
+    late = {"message_id": 9999, "chat": {"id": 5}, "from": {"id": 5}}
+    assert after.gather("0", late) is not None, "forgotten"
+    assert after.gather(str(KEPT), late) is None, "known to have ended"
