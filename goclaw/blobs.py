@@ -6,17 +6,21 @@ long for an answer. Folders are 0700, files 0600. Above: tools, channels, contex
 
 import asyncio
 import hashlib
+import logging
 import os
 import re
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from goclaw.clock import Clock, RealClock
 from goclaw.errors import StateError, ToolError
+from goclaw.health.faults import disk_error
+
+log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 
@@ -49,9 +53,14 @@ class Spill:
         """Append, up to the bound."""
         room = self._bound - self.kept
         self.truncated = self.truncated or len(chunk) > room
-        if room > 0:
-            await asyncio.to_thread(self._file.write, chunk[:room])
-            self.kept += min(len(chunk), room)
+        if room <= 0:
+            return
+        try:
+            self.kept += await asyncio.to_thread(_write_all, self._file, chunk[:room])
+        except OSError as error:
+            # Whoever made the output has done its work: what is kept of it is what there was room for.
+            log.warning("a long output is not kept to its end: %s", error.strerror)
+            self.truncated, self._bound = True, self.kept
 
 
 def is_kept(folder: Path, key: str) -> bool:
@@ -70,8 +79,13 @@ class Blobs:
         """What is being put must not be removed at the same moment."""
 
     async def put(self, data: bytes, mime: str) -> str:
-        """Keep `data` and return its key, the SHA-256 in hex. The same bytes twice are one file, kept anew."""
-        return await asyncio.to_thread(self._put, data, mime)
+        """Keep `data` and return its key, the SHA-256 in hex. The same bytes twice are one file, kept anew.
+
+        Raises:
+            DiskError: there is no room for it, or the disk does not work; nothing of it is kept.
+        """
+        with _in_words(self._media):
+            return await asyncio.to_thread(self._put, data, mime)
 
     async def get(self, key: str) -> bytes:
         """The bytes under `key`.
@@ -91,10 +105,15 @@ class Blobs:
 
     @asynccontextmanager
     async def open_spill(self, owner: str, bound: int = SPILL_BOUND) -> AsyncIterator[Spill]:
-        """A new output that only the actor with the key `owner` can read; removed when the block fails."""
+        """A new output that only the actor with the key `owner` can read; removed when the block fails.
+
+        Raises:
+            DiskError: it cannot even be begun.
+        """
         spill_id = secrets.token_hex(8)
         path = self._spill_path(spill_id, owner)
-        file = await asyncio.to_thread(_create, path)
+        with _in_words(self._spills):
+            file = await asyncio.to_thread(_create, path, buffering=0)
         try:
             yield Spill(spill_id, file, bound)
             await asyncio.to_thread(file.close)
@@ -248,17 +267,38 @@ def _unlink(paths: Iterable[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _create(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb")
+def _create(path: Path, buffering: int = -1) -> BinaryIO:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return os.fdopen(descriptor, "wb", buffering)
+
+
+def _write_all(file: BinaryIO, data: bytes) -> int:
+    """Write to a file without a buffer, which may take less at once than it is given; returns how much that was."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+    return len(data)
 
 
 def _write_whole(path: Path, data: bytes) -> None:
     temporary = path.with_name(f"{secrets.token_hex(8)}.tmp")
-    with _create(temporary) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with _create(temporary) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _in_words(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, folder, "written") from error
 
 
 def _no_media(key: str) -> ToolError:

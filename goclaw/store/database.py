@@ -23,7 +23,7 @@ from sqlalchemy import ClauseElement, ColumnElement, Table, bindparam, select
 from sqlalchemy.dialects import sqlite
 
 from goclaw.errors import DiskError, DiskFault
-from goclaw.store.faults import disk_error, remedy
+from goclaw.health.faults import disk_error, remedy
 from goclaw.store.recovery import Salvage, make_ready, mark_damaged, rescue
 from goclaw.supervise import background
 

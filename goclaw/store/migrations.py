@@ -12,7 +12,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from goclaw.errors import StateError
-from goclaw.store.faults import disk_error
+from goclaw.health.faults import disk_error
 from goclaw.store.tables import metadata
 
 _TO_2 = """

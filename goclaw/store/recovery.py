@@ -26,7 +26,7 @@ import orjson
 
 from goclaw.clock import Clock, RealClock
 from goclaw.errors import StateError
-from goclaw.store.faults import disk_error, is_damage
+from goclaw.health.faults import disk_error, is_damage
 from goclaw.store.migrations import STEPS, migrate
 from goclaw.store.salvage import salvage
 
