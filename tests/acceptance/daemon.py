@@ -14,12 +14,17 @@ from typing import Any
 
 import yaml
 
+from goclaw.health.stacks import task_stacks, thread_stacks
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 40.0
 STOP_SECONDS = 30.0
+DUMP_SECONDS = 1.0
+"""What a daemon gets to write where its tasks stand."""
+TAIL = 20_000
+"""Characters of a log that a dump shows."""
 SPEC = "openai-chat:echo"
 """The model of `acceptance.model`, as the configuration names it."""
 UNLIMITED = {"chat_messages_per_second": 1000, "messages_per_second": 1000, "group_messages_per_minute": 60_000}
@@ -44,6 +49,8 @@ class Installation:
     config: dict[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
+    module: str = "goclaw"
+    """What is run as the gateway: `tests.acceptance.crashing` is the same daemon, killed at a point (`arm`)."""
 
     @property
     def state(self) -> Path:
@@ -63,6 +70,21 @@ class Installation:
         path = self.folder / "daemon.out"
         return path.read_text(errors="replace") if path.exists() else ""
 
+    @property
+    def trigger(self) -> Path:
+        """The file that tells `tests.acceptance.crashing` where to die."""
+        return self.folder / "crash"
+
+    def arm(self, point: str, passing: int = 1) -> None:
+        """Let the daemon die when it passes `point` for the k-th time from now on; it may run already, or not yet."""
+        fresh = self.folder / "crash.new"
+        fresh.write_text(f"{point} {passing}")
+        fresh.replace(self.trigger)
+
+    def disarm(self) -> None:
+        """Let the daemon live."""
+        self.trigger.unlink(missing_ok=True)
+
     def write_config(self) -> None:
         """Put `config` where the daemon reads it."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +102,7 @@ class Installation:
         assert self.process is None, "one daemon at a time"
         with (self.folder / "daemon.out").open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
-                *self._command("gateway"),
+                *self._command("gateway", module=self.module),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -126,6 +148,21 @@ class Installation:
         self.process = None
         return code
 
+    async def dump(self) -> str:
+        """Where the daemon and this program stand, for whoever asks why they do not go on. The daemon may be dead."""
+        if self.process is not None and self.process.returncode is None:
+            self.process.send_signal(signal.SIGUSR2)
+            await clock.sleep(DUMP_SECONDS)
+        logs = sorted((self.state / "logs").glob("*")) if (self.state / "logs").is_dir() else []
+        parts = {
+            "daemon": f"{self.process}",
+            "what it printed": self.output[-TAIL:],
+            **{str(log): log.read_text(errors="replace")[-TAIL:] for log in logs},
+            "tasks of the harness": task_stacks(asyncio.all_tasks()),
+            "threads of the harness": thread_stacks(),
+        }
+        return "\n".join(f"=== {name}\n{text}" for name, text in parts.items())
+
     async def run(self, *arguments: str, stdin: str = "", seconds: float = START_SECONDS) -> Ran:
         """`goclaw --config … <arguments>`, to its end."""
         began = clock.monotonic()
@@ -154,14 +191,16 @@ class Installation:
         with closing(sqlite3.connect(path, timeout=10)) as database:
             return database.execute(statement).fetchall()
 
-    def _command(self, *arguments: str) -> Sequence[str]:
+    def _command(self, *arguments: str, module: str = "goclaw") -> Sequence[str]:
         config = ["--config", str(self.config_path)] if self.config_path.exists() else []
-        return [sys.executable, "-m", "goclaw", *config, *arguments]
+        return [sys.executable, "-m", module, *config, *arguments]
 
     def _environment(self) -> dict[str, str]:
         """Nothing of the machine that runs the tests: no key, no token, no folder of its user."""
         path = os.environ.get("PATH", os.defpath)
         home = {"HOME": str(self.folder), "PYTHONPATH": str(ROOT), "GOCLAW_STATE_DIR": str(self.state)}
+        if self.module != "goclaw":
+            home["CRASH_TRIGGER"] = str(self.trigger)
         # A port where nobody answers: an Ollama of this machine must not be found.
         return {"PATH": path, "OLLAMA_HOST": "http://127.0.0.1:9", **home, **self.environment}
 

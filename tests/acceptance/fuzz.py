@@ -1,282 +1,337 @@
-"""kill -9 at random moments, while several people talk; then the books are checked.
+"""kill -9 at random moments and at every named point, while many people talk; then the books are checked.
 
-By hand: `python -m tests.acceptance.fuzz --kills 300 [--seed 1] [--output benchmarks/results/kill-<date>.json]`.
+    python -m tests.acceptance.fuzz --kills 1000 --worlds 2 --seed 1 --output benchmarks/results/kill-<date>.json
+    python -m tests.acceptance.fuzz --point "sent before" --kills 5
+
+The seed fixes what people write, which faults the network has, how slowly the model answers, and when and where each
+daemon dies; what comes of it depends on the machine's clock, as in life. Worlds are run side by side.
 """
 
 import argparse
 import asyncio
+import faulthandler
 import json
+import signal
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from random import Random
-from statistics import median
+from statistics import quantiles
+from typing import Any
 
+from tests.acceptance.crash_points import POINTS
 from tests.acceptance.daemon import Installation, installation
-from tests.acceptance.model import EFFECTS, END, UNKNOWN, EchoModel, echo_model
+from tests.acceptance.ledger import Outcome, close_books
+from tests.acceptance.model import FILE, EchoModel, echo_model
+from tests.acceptance.people import CHATS, MEDIUM_ASKS, People, ended
+from tests.acceptance.scenes import open_work
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.fake_telegram.world import Sent
 
-PRIVATE = (11, 12, 13)
-GROUP = -100
-CHATS = (*PRIVATE, GROUP)
-MARK = "(sent again after a restart)"
-KINDS = ("plain", "exec", "write", "both")
-UNANSWERED = 6
-"""Messages that wait in every chat when a daemon starts: more than it can answer until it is killed."""
-IN_START = 0.2
-"""Share of the kills that hit a daemon while it starts."""
+IN_START, AT_POINT = 0.15, 0.5
+"""Share of the kills that hit a daemon while it starts, and at a point; the others come at any time."""
+LONGEST_START = 1.2
+"""Seconds after its start at which a daemon is killed while it starts, at most."""
 LONGEST_LIFE = 0.9
 """Seconds after its first poll that a daemon lives at most."""
-SLOWEST_PIECE = 0.25
+PATIENCE = 3.0
+"""Seconds that a daemon gets to come to its point."""
+MOST_PASSINGS = 4
+SLOWEST_PIECE = 0.2
 """Seconds that the model takes for a piece of an answer, at most: some of them are long enough to be previewed."""
-DRAIN_SECONDS = 40.0
+DRAIN_SECONDS = 60.0
+LIFE_SECONDS = 90.0
+"""In which a life is over, its start on a busy machine included."""
+HANG_SECONDS = 300.0
+"""After which this program says where it stands, should even its event loop hang."""
+FAULTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "429 of a message": ("sendMessage", {"status": 429, "retry_after": 1}),
+    "502 of a message": ("sendMessage", {"status": 502, "description": "Bad Gateway"}),
+    "message cut before": ("sendMessage", {"cut": "before"}),
+    "message cut after": ("sendMessage", {"cut": "after"}),
+    "429 of an edit": ("editMessageText", {"status": 429, "retry_after": 1}),
+    "edit cut after": ("editMessageText", {"cut": "after"}),
+    "429 of a draft": ("sendMessageDraft", {"status": 429, "retry_after": 1}),
+    "poll cut after": ("getUpdates", {"cut": "after"}),
+    "502 of a poll": ("getUpdates", {"status": 502, "description": "Bad Gateway"}),
+    "poll without JSON": ("getUpdates", {"body": b"<html>"}),
+}
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How a daemon ends, from the seed."""
+
+    kind: str
+    """`start`, `time`, or the name of a point."""
+    after: float
+    """Seconds; for a point of the shutdown those until SIGTERM."""
+    passing: int
+    faults: Sequence[str]
+
+
+def fate(seed: str, life: int, point: str | None) -> Fate:
+    """The end of the daemon with this number."""
+    random = Random(f"{seed}:life:{life}")
+    chance, name = random.random(), random.choice(list(POINTS))
+    passing, share = random.randint(1, MOST_PASSINGS), random.random()
+    faults = random.sample(list(FAULTS), random.choice((0, 0, 1, 2)))
+    if point or chance >= 1 - AT_POINT:
+        return Fate(point or name, share * LONGEST_LIFE, passing, faults)
+    if chance < IN_START:
+        return Fate("start", share * LONGEST_START, passing, faults)
+    return Fate("time", share * LONGEST_LIFE, passing, faults)
 
 
 @dataclass
-class Outcome:
-    """What the books say."""
+class World:
+    """People, a Telegram, a model, and a daemon that does not live long."""
 
-    kills: int = 0
-    messages: int = 0
-    answered_once: int = 0
-    marked: int = 0
-    """Messages whose answer came (also) with the mark: the one documented window."""
-    marked_twice_shown: int = 0
-    """Of these, the ones whose answer people really see twice."""
-    lost: list[str] = field(default_factory=list)
-    unmarked_duplicates: list[str] = field(default_factory=list)
-    out_of_order: list[str] = field(default_factory=list)
-    strange: list[str] = field(default_factory=list)
-    """Messages of the bot that are no answer."""
-    effects: int = 0
-    effects_twice: list[str] = field(default_factory=list)
-    effects_missing: list[str] = field(default_factory=list)
-    """The tool is said to have run, but did not."""
-    unknown: int = 0
-    """Calls that a kill cut: the model was told so."""
-    unfinished: list[str] = field(default_factory=list)
-    """What the database still holds as open, or holds twice."""
-    stuck: list[str] = field(default_factory=list)
-    integrity: str = ""
-    previews_left: int = 0
-    """Begun answers that a kill left behind in a group."""
-    model_requests: int = 0
-    ready_median: float = 0.0
-    """Seconds from the start of a process until it polls."""
-    ready_longest: float = 0.0
-
-    @property
-    def faults(self) -> list[str]:
-        """Everything that must not happen."""
-        listed = {
-            "lost": self.lost,
-            "answered twice without a mark": self.unmarked_duplicates,
-            "out of order": self.out_of_order,
-            "not an answer": self.strange,
-            "effect twice": self.effects_twice,
-            "effect missing": self.effects_missing,
-            "left in the database": self.unfinished,
-            "not finished in time": self.stuck,
-        }
-        found = [f"{name}: {', '.join(items[:10])}" for name, items in listed.items() if items]
-        return found if self.integrity == "ok" else [*found, f"integrity_check: {self.integrity}"]
-
-
-class Fuzz:
-    """People who never stop talking, and a daemon that does not live long."""
-
-    def __init__(self, home: Installation, telegram: FakeTelegram, model: EchoModel, random: Random) -> None:
-        self.home = home
-        self.telegram = telegram
-        self.model = model
-        self.random = random
-        self.said: dict[int, list[tuple[str, str]]] = {chat: [] for chat in CHATS}
-        """The id and the kind of every message, by chat."""
-        self.kills = 0
-        self.stuck: list[str] = []
-        """What the last daemon did not finish in time."""
-        self.starts: list[float] = []
+    home: Installation
+    telegram: FakeTelegram
+    model: EchoModel
+    seed: str
+    point: str | None = None
+    found: Outcome = field(default_factory=Outcome)
+    kills_at: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
+    resumes: list[float] = field(default_factory=list)
 
     async def run(self, kills: int) -> Outcome:
         """Kill so many daemons, let the last one finish, and check the books."""
-        self.home.write_users({f"telegram:{user}": {"name": f"User {user}"} for user in PRIVATE})
-        for _ in range(kills):
-            await self.talk()
-            await self.one_life()
-        self.starts.append(await self.home.start(self.telegram))
-        await self.drain()
-        code = await self.home.stop()
-        outcome = Books(self).outcome()
-        outcome.stuck = self.stuck
-        if code != 0:
-            outcome.unfinished.append(f"the last daemon ended with {code}")
-        return outcome
-
-    async def drain(self) -> None:
-        """Wait until nothing is left to do; what is then still open is for the books to find."""
+        self.prepare()
+        people = People(self.telegram, self.seed)
+        reacting = asyncio.create_task(people.react(), name="people")
         try:
-            await eventually(lambda: not self.unanswered() and not self.open_work(), DRAIN_SECONDS)
+            for life in range(kills):
+                await self.bounded(self.one_life(people, life), f"life {life}", LIFE_SECONDS)
+            self.telegram.faults.waiting.clear()
+            await self.bounded(self.last_life(), "the last life", LIFE_SECONDS + DRAIN_SECONDS)
+        finally:
+            await ended(reacting)
+        close_books(self.found, people, self.home)
+        return self.counted()
+
+    def prepare(self) -> None:
+        """Whom the daemon knows, and what it finds in its workspace."""
+        users = sorted({user for habits in CHATS.values() for user in habits.users})
+        self.home.write_users({f"telegram:{user}": {"name": f"User {user}"} for user in users})
+        self.home.module = "tests.acceptance.crashing"
+        self.home.workspace.mkdir(parents=True, exist_ok=True)
+        (self.home.workspace / FILE).write_text("given")
+
+    def counted(self) -> Outcome:
+        """The outcome with what is counted on the way."""
+        self.found.kills = sum(self.kills_at.values())
+        self.found.kills_at = dict(self.kills_at)
+        self.found.faults_injected = dict(self.injected)
+        self.found.model_requests = len(self.model.requests)
+        self.found.resume = percentiles(self.resumes)
+        return self.found
+
+    async def bounded(self, work: Any, name: str, seconds: float) -> None:
+        """Do `work`; if it does not end in time, note where everything stands, and go on with the next daemon."""
+        faulthandler.dump_traceback_later(HANG_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                await work
         except TimeoutError:
-            self.stuck = [f"{chat} {name}" for chat, name in sorted(self.unanswered())] + self.open_work()
+            self.found.stuck.append(f"{name}: {open_work(self.home)[:20]}")
+            sys.stderr.write(f"--- {self.seed}: {name} does not end\n{await self.home.dump()}\n")
+            if self.home.process is not None:
+                await self.home.kill()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
-    async def talk(self) -> None:
-        """Everybody writes until enough is unanswered; those in the group speak to the bot by its name."""
-        missing = self.unanswered()
-        for chat in CHATS:
-            for _ in range(UNANSWERED - sum(1 for other, _ in missing if other == chat)):
-                identity = f"m{len(self.said[chat])}c{abs(chat)}"
-                kind = self.random.choice(KINDS)
-                self.said[chat].append((identity, kind))
-                if chat == GROUP:
-                    user = self.random.choice(PRIVATE)
-                    await self.telegram.world.say(f"@claw_bot {identity} {kind}", user=user, chat=chat)
-                else:
-                    await self.telegram.world.say(f"{identity} {kind}", user=chat)
-
-    async def one_life(self) -> None:
+    async def one_life(self, people: People, number: int) -> None:
         """A daemon, from its start to its sudden end."""
-        if self.random.random() < IN_START:
+        await people.talk(number)
+        end = fate(self.seed, number, self.point)
+        for name in end.faults:
+            method, fault = FAULTS[name]
+            self.telegram.fail(method, **fault)
+            self.injected[name] += 1
+        if end.kind in POINTS:
+            self.home.arm(end.kind, end.passing)
+        if end.kind == "start":
             await self.home.spawn()
-            await clock.sleep(self.random.uniform(0, 1.5 * median(self.starts or [1.0])))
+            await clock.sleep(end.after)
         else:
-            self.starts.append(await self.home.start(self.telegram))
-            await clock.sleep(self.random.uniform(0, LONGEST_LIFE))
+            began, asked = clock.monotonic(), len(self.model.requests)
+            await self.start(began, asked, may_die=end.kind in POINTS)
+            await self.until_the_end(end)
         await self.home.kill()
-        self.kills += 1
+        reached = end.kind not in POINTS or not self.home.trigger.exists()
+        self.home.disarm()
+        self.kills_at[end.kind if reached else "unreached"] += 1
 
-    def unanswered(self) -> set[tuple[int, str]]:
-        """Chat and id of what has no answer yet."""
-        answered = {(sent.chat, name) for sent in self.telegram.sent() if (name := answered_by(sent))}
-        return {(chat, name) for chat, said in self.said.items() for name, _ in said} - answered
+    async def start(self, began: float, asked: int, *, may_die: bool) -> None:
+        """A daemon, until it polls; one that is armed may die before."""
+        polls = len(self.telegram.called("getUpdates"))
+        await self.home.spawn()
+        process = self.home.process
+        assert process is not None
+        resumed = 0.0
 
-    def open_work(self) -> list[str]:
-        """What the daemon has not finished."""
-        statement = (
-            "SELECT id FROM inbox WHERE state != 'done' UNION ALL SELECT turn FROM steps "
-            "UNION ALL SELECT id FROM deliveries WHERE state != 'sent'"
-        )
-        return [str(row[0]) for row in self.home.read(statement)]
+        def ready() -> bool:
+            nonlocal resumed
+            polled = len(self.telegram.called("getUpdates")) > polls
+            if not resumed and (polled or len(self.model.requests) > asked):
+                resumed = clock.monotonic() - began
+            return polled or process.returncode is not None
+
+        await eventually(ready, LIFE_SECONDS)
+        if process.returncode is not None and not may_die:
+            raise AssertionError(f"it ended with {process.returncode}: {self.home.output[-2000:]}")
+        if resumed:
+            self.resumes.append(resumed)
+
+    async def until_the_end(self, end: Fate) -> None:
+        """Return when the daemon is to be dead, or is."""
+        process = self.home.process
+        assert process is not None
+        if end.kind not in POINTS:
+            await clock.sleep(end.after)
+            return
+        deadline = clock.monotonic() + PATIENCE
+        if end.kind.startswith("shutdown"):
+            await clock.sleep(end.after)
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+        while process.returncode is None and clock.monotonic() < deadline:
+            await clock.sleep(0.01)
+
+    async def last_life(self) -> None:
+        """A daemon that may finish everything."""
+        began, asked = clock.monotonic(), len(self.model.requests)
+        await self.start(began, asked, may_die=False)
+        try:
+            await eventually(self.is_quiet, DRAIN_SECONDS)
+        except TimeoutError:
+            self.found.stuck += open_work(self.home)
+            sys.stderr.write(f"--- {self.seed}: work is left\n{await self.home.dump()}\n")
+        if (code := await self.home.stop()) != 0:
+            self.found.unfinished.append(f"the last daemon ended with {code}")
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.telegram.world.updates and not open_work(self.home)
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """p50, p95 and the longest."""
+    if len(seconds) < 2:
+        return {"count": float(len(seconds))}
+    cuts = quantiles(seconds, n=100, method="inclusive")
+    found = {"count": len(seconds), "p50": cuts[49], "p95": cuts[94], "max": max(seconds)}
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def pause(seed: str, said: str, piece: int) -> float:
+    """Seconds before a piece of an answer."""
+    return float(Random(f"{seed}:pause:{said[:20]}:{piece}").random() ** 2 * SLOWEST_PIECE)
+
+
+async def fuzz(
+    folder: Path, kills: int, seed: str, point: str | None = None, worlds: list[World] | None = None
+) -> Outcome:
+    """One run in its own world, which is put into `worlds`, so that others can watch it."""
+    async with AsyncExitStack() as stack:
+        telegram = await stack.enter_async_context(FakeTelegram())
+        model = await stack.enter_async_context(echo_model(lambda said, piece: pause(seed, said, piece)))
+        home = await stack.enter_async_context(installation(folder, telegram, model.url, policy=MEDIUM_ASKS))
+        world = World(home, telegram, model, seed, point)
+        if worlds is not None:
+            worlds.append(world)
+        return await world.run(kills)
+
+
+async def fuzz_side_by_side(
+    folder: Path, kills: int, seed: str, *, worlds: int, point: str | None = None, report: "Report | None" = None
+) -> list[Outcome]:
+    """Several worlds at once, the kills shared among them."""
+    opened: list[World] = []
+    shares = [kills // worlds + (number < kills % worlds) for number in range(worlds)]
+    async with asyncio.TaskGroup() as group:
+        runs = [
+            group.create_task(fuzz(folder / str(number), share, f"{seed}.{number}", point, opened))
+            for number, share in enumerate(shares)
+        ]
+        if report:
+            await report.follow(opened, runs)
+    return [run.result() for run in runs]
 
 
 @dataclass
-class Books:
-    """What people see, what the tools did, and what the database says, compared."""
+class Report:
+    """The file that is written while the run goes on."""
 
-    fuzz: Fuzz
+    seed: str
+    path: Path | None
+    kills: int
+    began: float = field(default_factory=clock.monotonic)
 
-    def outcome(self) -> Outcome:
-        """Everything counted."""
-        fuzz = self.fuzz
-        found = Outcome(kills=fuzz.kills, messages=sum(len(said) for said in fuzz.said.values()))
-        for chat, said in fuzz.said.items():
-            self.check_chat(found, fuzz.telegram.sent(chat), [name for name, _ in said])
-        self.check_effects(found)
-        self.check_database(found)
-        found.model_requests = len(fuzz.model.requests)
-        found.ready_median, found.ready_longest = round(median(fuzz.starts), 2), round(max(fuzz.starts), 2)
-        return found
+    async def follow(self, worlds: Sequence[World], runs: Sequence["asyncio.Task[Outcome]"]) -> None:
+        """Say how far it is, again and again."""
+        while not all(run.done() for run in runs):
+            await asyncio.wait(runs, timeout=20)
+            outcomes = [world.counted() for world in worlds]
+            done = sum(outcome.kills for outcome in outcomes)
+            stuck = sum(len(outcome.stuck) for outcome in outcomes)
+            sys.stdout.write(f"{self.seconds():6.0f} s: {done} of {self.kills} kills, {stuck} waits that did not end\n")
+            sys.stdout.flush()
+            self.write(outcomes)
 
-    def check_chat(self, found: Outcome, messages: list[Sent], expected: list[str]) -> None:
-        """Every message answered, once, in the order in which they were written."""
-        names = [answered_by(sent) for sent in messages]
-        for sent, name in zip(messages, names, strict=True):
-            if name is None and is_preview(sent):
-                found.previews_left += 1
-            elif name not in expected:
-                found.strange.append(sent.text[:60])
-        copies = Counter(name for name in names if name)
-        marked = {name for sent, name in zip(messages, names, strict=True) if name and sent.text.startswith(MARK)}
-        unmarked = Counter(
-            name for sent, name in zip(messages, names, strict=True) if name and not sent.text.startswith(MARK)
-        )
-        found.marked += len(marked)
-        found.marked_twice_shown += sum(1 for name in marked if copies[name] > 1)
-        found.lost += [name for name in expected if not copies[name]]
-        found.answered_once += sum(1 for name in expected if copies[name] == 1)
-        found.unmarked_duplicates += [name for name, count in unmarked.items() if count > 1]
-        places = [expected.index(name) for name in names if name in expected]
-        found.out_of_order += [expected[after] for before, after in pairwise(places) if after < before]
+    def seconds(self) -> float:
+        """Since the begin of the run."""
+        return round(clock.monotonic() - self.began, 1)
 
-    def check_effects(self, found: Outcome) -> None:
-        """What must not run twice did not; what is said to have run did."""
-        log = self.fuzz.home.workspace / EFFECTS
-        effects = Counter(log.read_text().split() if log.exists() else [])
-        found.effects = sum(effects.values())
-        found.effects_twice = [name for name, count in effects.items() if count > 1]
-        texts = {answered_by(sent): sent.text for sent in self.fuzz.telegram.sent()}
-        for name, kind in (item for said in self.fuzz.said.values() for item in said):
-            unknown = UNKNOWN in texts.get(name, "")
-            found.unknown += unknown
-            if kind in ("exec", "both") and not effects[name] and not unknown:
-                found.effects_missing.append(name)
-            written = self.fuzz.home.workspace / f"{name}.txt"
-            if kind in ("write", "both") and (not written.exists() or written.read_text() != name):
-                found.effects_missing.append(f"{name}.txt")
-
-    def check_database(self, found: Outcome) -> None:
-        """Whole, nothing left open, every message and every tool's result there once."""
-        home = self.fuzz.home
-        found.integrity = str(home.read("PRAGMA integrity_check")[0][0])
-        found.unfinished = self.fuzz.open_work()
-        found.unfinished += [
-            f"{turn} has {count} user rows"
-            for turn, count in home.read(
-                "SELECT turn, sum(role = 'user') AS n FROM messages GROUP BY turn HAVING n != 1"
-            )
-        ]
-        found.unfinished += [
-            f"{turn} {call} has {count} results"
-            for turn, call, count in home.read(
-                "SELECT turn, call_id, sum(role = 'tool_result') AS n FROM messages WHERE call_id IS NOT NULL "
-                "GROUP BY turn, call_id HAVING n != 1 OR count(*) != 2"
-            )
-        ]
-
-
-def answered_by(sent: Sent) -> str | None:
-    """The id of the message that this one answers; None for a part of an answer."""
-    words = sent.text.removeprefix(MARK).split()
-    return words[1] if len(words) > 2 and words[0] == "answer" and words[-1] == END else None
-
-
-def is_preview(sent: Sent) -> bool:
-    """Whether this is a begun answer in a group."""
-    return sent.chat < 0 and sent.text.startswith("answer") and END not in sent.text
-
-
-async def fuzz(folder: Path, kills: int, seed: int) -> Outcome:
-    """One run in its own world."""
-    random = Random(seed)
-    async with AsyncExitStack() as stack:
-        telegram = await stack.enter_async_context(FakeTelegram())
-        model = await stack.enter_async_context(echo_model(lambda: random.random() ** 2 * SLOWEST_PIECE))
-        home = await stack.enter_async_context(installation(folder, telegram, model.url))
-        return await Fuzz(home, telegram, model, random).run(kills)
+    def write(self, outcomes: Sequence[Outcome]) -> str:
+        """The report so far."""
+        worlds = [asdict(outcome) | {"faults": outcome.faults} for outcome in outcomes]
+        at = sum((Counter(outcome.kills_at) for outcome in outcomes), Counter[str]())
+        total = {
+            "seed": self.seed,
+            "seconds": self.seconds(),
+            "kills": sum(outcome.kills for outcome in outcomes),
+            "messages": sum(outcome.messages for outcome in outcomes),
+            "answered_once": sum(outcome.answered_once for outcome in outcomes),
+            "faults": [fault for outcome in outcomes for fault in outcome.faults],
+            "points_never_reached": [name for name in POINTS if not at[name]],
+            "kills_at": dict(at.most_common()),
+        }
+        text = json.dumps({**total, "worlds": worlds}, indent=2)
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(f"{text}\n")
+        return text
 
 
 def main() -> int:
     """See the module's docstring."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--worlds", type=int, default=2)
+    parser.add_argument("--point", choices=list(POINTS))
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
+    report = Report(options.seed, options.output, options.kills)
     with tempfile.TemporaryDirectory() as folder:
-        began = clock.monotonic()
-        outcome = asyncio.run(fuzz(Path(folder), options.kills, options.seed))
-    report = {"seed": options.seed, "seconds": round(clock.monotonic() - began, 1), **asdict(outcome)}
-    text = json.dumps(report, indent=2)
-    sys.stdout.write(f"{text}\n")
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(f"{text}\n")
-    return 1 if outcome.faults else 0
+        outcomes = asyncio.run(
+            fuzz_side_by_side(
+                *(Path(folder), options.kills, options.seed),
+                worlds=options.worlds,
+                point=options.point,
+                report=report,
+            )
+        )
+    sys.stdout.write(f"{report.write(outcomes)}\n")
+    return 1 if any(outcome.faults for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":

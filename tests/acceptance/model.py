@@ -8,10 +8,16 @@ It speaks OpenAI's chat completions. A person's message is `<id> <kind> …`; th
     m1 both             -> both calls at once, then "answer m1 (end)"
     m1 pair             -> a call of `exec` as above, and beside it one that appends m1-slow and does not end
     m1 run COMMAND      -> a call of `exec` with that command, then "answer m1: <the result> (end)"
+    m1 ask              -> a call of `ask_user` (red or blue?), then "answer m1 (end)"
+    m1 file             -> a call of `message` with the file FILE of the workspace, then "answer m1 (end)"
     m1 long             -> "answer m1 … (end)" with so much between that Telegram needs several messages
+
+Messages of that form that wait for an answer together (`/queue steer`, `/queue collect`) get one: "answer m1 m2 (end)".
+Whoever asks for a summary gets one.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,7 +33,13 @@ UNKNOWN = "outcome unknown"
 EFFECTS = "effects.log"
 END = "(end)"
 """The last piece of every answer: what lacks it is only a part."""
-LONG_LINES = 250
+LONG_LINES, LINES_AT_ONCE = 330, 33
+QUESTION, CAPTION, FILE = "Which colour for", "file for", "given.txt"
+IDENTITY = re.compile(r"m\d+\S* \S")
+"""How a message begins that the books know."""
+SUMMARISE = "Summarise all of the above."
+"""The product's order to whoever writes a summary."""
+SUMMARY = "Several people wrote messages with a name and a kind, and each of them was answered by that name."
 
 
 @dataclass
@@ -56,8 +68,8 @@ class Gate:
 class EchoModel:
     """The server; `requests` are the bodies of all requests, oldest first."""
 
-    pause: Callable[[], float] = lambda: 0.0
-    """Seconds before each piece of an answer."""
+    pause: Callable[[str, int], float] = lambda said, piece: 0.0
+    """Seconds before each piece of an answer, from what was said last and the piece's number."""
     url: str = ""
     requests: list[Json] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
@@ -82,7 +94,7 @@ class EchoModel:
                 for gate in gates:
                     if gate.streamed == number:
                         await gate.hold()
-                if pause := self.pause():
+                if pause := self.pause(said, number):
                     await clock.sleep(pause)
                 await response.write(frame(delta))
             await response.write(frame({}, "tool_calls" if "tool_calls" in deltas[-1] else "stop"))
@@ -93,34 +105,62 @@ class EchoModel:
 
 def last_words(body: Json) -> str:
     """What the person said last, without the line of context before it."""
-    content = next(message["content"] for message in reversed(body["messages"]) if message["role"] == "user")
+    return said_in(next(message for message in reversed(body["messages"]) if message["role"] == "user"))
+
+
+def said_in(message: Json) -> str:
+    """What a person said in one message."""
+    content = message["content"]
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if part["type"] == "text")
     said = str(content)
     return said.partition("</context>\n")[2] if said.startswith("<context>") else said
 
 
-def results(body: Json) -> list[str]:
-    """What the tools returned since the last answer."""
-    found: list[str] = []
-    for message in reversed(body["messages"]):
-        if message["role"] != "tool":
-            break
-        found.append(str(message["content"]))
-    return found[::-1]
+def since_last_answer(body: Json) -> list[Json]:
+    """What came after the last answer that called no tool."""
+    messages: list[Json] = body["messages"]
+    closed = [
+        place
+        for place, message in enumerate(messages)
+        if message["role"] == "assistant" and not message.get("tool_calls")
+    ]
+    return messages[closed[-1] + 1 if closed else 0 :]
+
+
+def unanswered(body: Json) -> list[tuple[str, str, str]]:
+    """Id, kind and rest of each message that waits for an answer; of other texts only the last one counts."""
+    last = last_words(body)
+    texts = [said_in(message) for message in since_last_answer(body) if message["role"] == "user"]
+    waiting = [text for text in texts if IDENTITY.match(text)] if IDENTITY.match(last) else [last]
+    return [_identity_kind_rest(text) for text in waiting]
+
+
+def _identity_kind_rest(text: str) -> tuple[str, str, str]:
+    identity, kind, rest = [*text.split(maxsplit=2), "", "", ""][:3]
+    return identity, kind, rest
 
 
 def answer_to(body: Json) -> Sequence[Json]:
     """The answer in pieces, as the `delta` of each frame."""
-    identity, kind, rest = [*last_words(body).split(maxsplit=2), "", "", ""][:3]
-    returned = results(body)
-    if not returned and (calls := calls_for(identity, kind, rest)):
-        return [{"role": "assistant", "content": None}, {"tool_calls": calls}]
-    pieces = ["answer", f" {identity}", *(f" [{UNKNOWN}]" for result in returned if UNKNOWN in result)]
-    if kind == "run":
-        pieces.append(f": {' | '.join(returned)}")
-    if kind == "long":
-        pieces += [f"\n\n{identity} line {number} of a long answer." for number in range(LONG_LINES)]
+    if SUMMARISE in last_words(body):
+        return [{"role": "assistant", "content": SUMMARY}]
+    waiting, recent = unanswered(body), since_last_answer(body)
+    called = {call["id"] for message in recent for call in message.get("tool_calls") or ()}
+    calls = [call for each in waiting for call in calls_for(*each) if call["id"] not in called]
+    if calls:
+        numbered = [call | {"index": number} for number, call in enumerate(calls)]
+        return [{"role": "assistant", "content": None}, {"tool_calls": numbered}]
+    results = {message["tool_call_id"]: str(message["content"]) for message in recent if message["role"] == "tool"}
+    pieces = ["answer"]
+    for identity, kind, rest in waiting:
+        returned = [results[call["id"]] for call in calls_for(identity, kind, rest) if call["id"] in results]
+        pieces += [f" {identity}", *(f" [{UNKNOWN}]" for result in returned if UNKNOWN in result)]
+        if kind == "run":
+            pieces.append(f": {' | '.join(returned)}")
+        if kind == "long":
+            lines = [f"\n\n{identity} line {number} of a long answer." for number in range(LONG_LINES)]
+            pieces += ["".join(lines[start : start + LINES_AT_ONCE]) for start in range(0, LONG_LINES, LINES_AT_ONCE)]
     return [{"role": "assistant", "content": pieces[0]}, *({"content": piece} for piece in [*pieces[1:], f" {END}"])]
 
 
@@ -135,6 +175,11 @@ def calls_for(identity: str, kind: str, rest: str) -> list[Json]:
         wanted.append(("exec", {"command": f"echo {identity}-slow >> {EFFECTS}; sleep 200"}))
     if kind == "run":
         wanted.append(("exec", {"command": rest}))
+    if kind == "ask":
+        colours = {"question": f"{QUESTION} {identity}?", "options": ["red", "blue"], "allow_free_text": False}
+        wanted.append(("ask_user", {"questions": [colours]}))
+    if kind == "file":
+        wanted.append(("message", {"action": "send", "media_path": FILE, "text": f"{CAPTION} {identity}"}))
     return [
         {
             "index": number,
@@ -153,7 +198,7 @@ def frame(delta: Json, finish: str | None = None) -> bytes:
 
 
 @asynccontextmanager
-async def echo_model(pause: Callable[[], float] = lambda: 0.0) -> AsyncIterator[EchoModel]:
+async def echo_model(pause: Callable[[str, int], float] = lambda said, piece: 0.0) -> AsyncIterator[EchoModel]:
     """Serve on a free port of this machine."""
     model = EchoModel(pause)
     app = web.Application(client_max_size=64 * 1024 * 1024)

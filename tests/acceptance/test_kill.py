@@ -11,9 +11,12 @@ import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from tests.acceptance.books import MARKS
+from tests.acceptance.crash_points import POINTS
 from tests.acceptance.daemon import Installation, installation
-from tests.acceptance.fuzz import MARK, fuzz
+from tests.acceptance.fuzz import FAULTS, fate, fuzz_side_by_side
 from tests.acceptance.model import EFFECTS, UNKNOWN, EchoModel
+from tests.acceptance.scenes import play_side_by_side
 from tests.acceptance.waiting import eventually, never
 from tests.fake_telegram.faults import too_many
 from tests.fake_telegram.server import FakeTelegram, refusal
@@ -78,13 +81,29 @@ def texts(telegram: FakeTelegram) -> list[str]:
     return [sent.text for sent in telegram.sent(ANN)]
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(400)
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.promise("P-repeat-marked")
+@pytest.mark.promise("P-tool-once")
+async def test_a_kill_at_any_named_point_costs_what_the_table_says(folder: Path) -> None:
+    assert await play_side_by_side(folder, list(POINTS), worlds=2) == []
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.promise("P-answered-once")
 async def test_thirty_kills_lose_nothing_and_repeat_nothing_unmarked(folder: Path) -> None:
-    outcome = await fuzz(folder, kills=30, seed=20)
-    assert outcome.faults == []
-    assert outcome.kills == 30 and outcome.messages >= 24
-    assert outcome.ready_longest < 15, "a restart takes seconds, not minutes"
+    outcomes = await fuzz_side_by_side(folder, kills=30, seed="20", worlds=2)
+    assert [outcome.faults for outcome in outcomes] == [[], []]
+    assert sum(outcome.kills for outcome in outcomes) == 30
+
+
+def test_a_run_is_repeated_by_its_seed() -> None:
+    lives = [fate("7", life, None) for life in range(200)]
+    assert lives == [fate("7", life, None) for life in range(200)]
+    assert lives != [fate("8", life, None) for life in range(200)]
+    assert {life.kind for life in lives} >= {"start", "time"}
+    assert {fault for life in lives for fault in life.faults} == set(FAULTS)
+    assert {fate("7", life, "sent before").kind for life in range(9)} == {"sent before"}
 
 
 async def test_a_first_start_that_was_killed_again_and_again_leaves_nothing_that_stops_the_next(
@@ -216,7 +235,7 @@ async def test_a_finished_answer_that_was_not_sent_yet_is_sent_once_and_unmarked
     async with restarted(home, telegram):
         await eventually(lambda: texts(telegram)[1:])
         await never(lambda: texts(telegram)[2:], QUIET_SECONDS)
-    assert texts(telegram) == [f"{MARK}\n\nanswer m1 (end)", "answer m2 (end)"]
+    assert texts(telegram) == [f"{MARKS[0]}\n\nanswer m1 (end)", "answer m2 (end)"]
 
 
 @pytest.mark.promise("P-repeat-marked")
@@ -233,7 +252,7 @@ async def test_an_answer_that_telegram_took_without_the_daemon_knowing_comes_aga
         await home.start(telegram)
         await eventually(lambda: texts(telegram)[1:])
         await never(lambda: texts(telegram)[2:], QUIET_SECONDS)
-        assert texts(telegram) == ["answer m1 (end)", f"{MARK}\n\nanswer m1 (end)"]
+        assert texts(telegram) == ["answer m1 (end)", f"{MARKS[0]}\n\nanswer m1 (end)"]
         assert await home.stop() == 0
 
 
@@ -250,7 +269,7 @@ async def test_a_long_answer_of_which_a_part_arrived_begins_anew_with_the_mark(f
         telegram.world.messages[7, 0] = telegram.world.new_message(7, BOT) | {"text": "no longer only one"}
         await home.start(telegram)
         await eventually(lambda: texts(telegram)[-1].endswith("(end)"))
-        assert texts(telegram)[1] in (MARK, f"{MARK}\n\n{first}")
+        assert texts(telegram)[1] in (MARKS[0], f"{MARKS[0]}\n\n{first}")
         assert await home.stop() == 0
 
 

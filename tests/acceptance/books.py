@@ -1,0 +1,100 @@
+"""What people see in a chat, read piece by piece: which message was answered how often, and how often marked.
+
+A piece is what may arrive once only: the head of an answer ("answer m1"), a line of a long one ("m1 line 7"), its end,
+a file's caption, a question. A piece is marked when its message says that it may have come before, or the message above
+it, where a full one left no room, says so.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.acceptance.model import CAPTION, END, QUESTION
+from tests.fake_telegram.world import Sent
+
+MARKS = ("(sent again after a restart)", "(sent again: the first try may have arrived)")
+NAME = r"m\d+\w*"
+_HEAD = re.compile(rf"answer((?: {NAME}(?: \[[a-z ]+\])*)+)")
+_LINE = re.compile(rf"({NAME}) line (\d+)")
+_CARD = re.compile(rf"({re.escape(QUESTION)}|{re.escape(CAPTION)}) ({NAME})")
+_REPLIES = re.compile(
+    r"Stopped\.|Stopping: |Nothing is running\.|Queue mode: |Allowed\.|Denied\.|Compaction |Nothing to compact|"
+    r"There is no such question|\*{0,2}(May \w+ run|A question)"
+)
+"""Messages that are no answer of a model."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One message of the bot."""
+
+    message_id: int
+    text: str
+    """Without its mark."""
+    marked: bool
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The names of the messages whose answer begins here."""
+        found = _HEAD.match(self.text)
+        return tuple(re.findall(NAME, found[1])) if found else ()
+
+    @property
+    def pieces(self) -> list[str]:
+        """Everything in it that may come once only."""
+        lines = [f"{name} line {number}" for name, number in _LINE.findall(self.text)]
+        names = self.answers or tuple(dict.fromkeys(name for name, _ in _LINE.findall(self.text)))
+        ends = [f"{name} {END}" for name in names if self.text.endswith(END)]
+        cards = [f"{kind} {name}" for kind, name in _CARD.findall(self.text)]
+        return [*(f"answer {name}" for name in self.answers), *lines, *ends, *cards]
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it is the preview of an answer: a head without lines and without an end."""
+        return bool(self.text.startswith("answer") and not self.text.endswith(END) and not _LINE.search(self.text))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the bot may say so at all."""
+        return bool(self.pieces or self.is_begun or _REPLIES.search(self.text))
+
+
+def read_chat(messages: Sequence[Sent]) -> list[Seen]:
+    """A chat as its people read it, oldest first."""
+    seen: list[Seen] = []
+    carried = False
+    for sent in messages:
+        text, marked = sent.text, carried
+        for mark in MARKS:
+            if text.startswith(mark):
+                text, marked = text.removeprefix(mark).strip(), True
+        carried = marked and not text and sent.file is None
+        if text or sent.file is not None:
+            seen.append(Seen(sent.message_id, text, marked))
+    return seen
+
+
+@dataclass
+class Copies:
+    """How often each piece came."""
+
+    plain: Counter[str]
+    marked: Counter[str]
+
+    @classmethod
+    def of(cls, seen: Sequence[Seen]) -> "Copies":
+        """Counted; previews that a kill left are no answers."""
+        whole = [message for message in seen if not message.is_begun]
+        return cls(
+            Counter(piece for message in whole if not message.marked for piece in message.pieces),
+            Counter(piece for message in whole if message.marked for piece in message.pieces),
+        )
+
+    def doubled(self) -> list[str]:
+        """Pieces that came more than once without a mark."""
+        return [piece for piece, count in self.plain.items() if count > 1]
+
+    def has(self, piece: str) -> bool:
+        """Whether it came at all."""
+        return bool(self.plain[piece] or self.marked[piece])
