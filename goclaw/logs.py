@@ -9,8 +9,9 @@ and `tool`, the outbox `delivery`. Every record made on that way carries them, w
 
 import logging
 import os
+import sys
 from collections.abc import Iterator, MutableMapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
@@ -131,6 +132,35 @@ class _Writer(QueueListener):
 
 
 class _PrivateFile(RotatingFileHandler):
+    """The file; when the disk does not take a line, that line is lost, and the next one tries anew."""
+
+    lost = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        before = self.lost
+        super().emit(record)
+        if before and self.lost == before:
+            self.lost = 0
+            words = "%d lines of the log were lost while the disk did not take them"
+            super().emit(logging.LogRecord(__name__, logging.WARNING, "", 0, words, (before,), None))
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exception(), OSError | ValueError):
+            return super().handleError(record)
+        if not self.lost and sys.stderr:
+            sys.stderr.write(f"goclaw: {self.baseFilename} cannot be written: {sys.exception()}\n")
+        self.lost += 1
+        # What is in its buffer would fail again, and a file whose closing failed takes nothing any more.
+        stream, self.stream = self.stream, None
+        with suppress(OSError, ValueError):
+            if stream:
+                stream.close()
+        return None
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
+
     def _open(self) -> Any:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         return os.fdopen(descriptor, self.mode, encoding=self.encoding)

@@ -1,10 +1,11 @@
 """The state folder: private, outside every workspace, and used by one process at a time."""
 
+import errno
 import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
@@ -45,12 +46,21 @@ def open_state(config: Config) -> Iterator[None]:
         raise StateError(unusable(folder, error)) from None
     try:
         _lock(lock, folder)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        _sign(lock, folder)
         yield
-        os.ftruncate(lock, 0)
+        with suppress(OSError):  # the disk can only be read meanwhile: the pid of a process that is gone does no harm
+            os.ftruncate(lock, 0)
     finally:
         os.close(lock)
+
+
+def _sign(lock: int, folder: Path) -> None:
+    signature = f"{os.getpid()}\n".encode()
+    try:
+        os.pwrite(lock, signature, 0)
+        os.ftruncate(lock, len(signature))
+    except OSError as error:
+        raise StateError(unusable(folder, error)) from None
 
 
 def running_pid(config: Config) -> int | None:
@@ -107,8 +117,14 @@ def make_private(folder: Path, inner: str = "") -> None:
 
 def unusable(folder: Path, error: OSError) -> str:
     """Words for a state folder that cannot be used."""
-    remedy = f"; give it to the user who runs GoClaw (uid {os.geteuid()})" if isinstance(error, PermissionError) else ""
-    return f"{folder}: cannot be used as state folder: {error.strerror}{remedy}"
+    remedies = {
+        errno.EACCES: f"; give it to the user who runs GoClaw (uid {os.geteuid()})",
+        errno.EPERM: f"; give it to the user who runs GoClaw (uid {os.geteuid()})",
+        errno.EROFS: "; make its file system writable (`mount -o remount,rw`), or set `state_dir` to another place",
+        errno.ENOSPC: "; make room on its disk, or set `state_dir` to another place",
+        errno.EDQUOT: "; make room in the quota of its user, or set `state_dir` to another place",
+    }
+    return f"{folder}: cannot be used as state folder: {error.strerror}{remedies.get(error.errno or 0, '')}"
 
 
 def _make_private(folder: Path) -> None:

@@ -3,8 +3,10 @@
 No value of a secret is kept, and none of a variable: only the names of what is in no file.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from goclaw.config.layers import key_kind
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.state import running_pid
+
+log = logging.getLogger(__name__)
 
 FILE = "daemon.json"
 STATE_DIR = "GOCLAW_STATE_DIR"
@@ -59,9 +63,15 @@ def remember(config: Config, told: Started) -> None:
     """Write it down for `recall`. To be called by whoever holds the state folder."""
     path = config.state_dir / FILE
     fresh = path.with_suffix(".new")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(_STARTED.to_json(told))
-    fresh.replace(path)
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(_STARTED.to_json(told))
+        fresh.replace(path)
+    except OSError as error:
+        # All that is lost by it is that `goclaw restart` must be told the options again.
+        log.warning("%s cannot be written: %s", path, error.strerror)
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def recall(config: Config) -> Started | None:
