@@ -12,6 +12,7 @@ from tests.fake_telegram.rules import (
     ApiError,
     bad_request,
     check_commands,
+    check_markup,
     check_text,
     check_webhook,
 )
@@ -96,18 +97,41 @@ class Methods:
         return True
 
     async def do_editMessageText(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
-        chat = self.open_chat(parameters)
-        message = self.world.find(chat, parameters["message_id"], "to edit")
+        message = self.own_message(parameters)
+        if "text" not in message:
+            raise bad_request("there is no text in the message to edit")
+        check_text(parameters["text"], parameters.get("entities"))
+        return self.change(message, self.body(parameters, "text", "entities", "reply_markup"))
+
+    async def do_editMessageCaption(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
+        message = self.own_message(parameters)
+        if caption := parameters.get("caption"):
+            check_text(caption, parameters.get("caption_entities"), limit=MAX_CAPTION)
+        return self.change(message, self.body(parameters, "caption", "caption_entities", "reply_markup"))
+
+    async def do_editMessageReplyMarkup(self, parameters: Json, uploads: Mapping[str, bytes]) -> Json:
+        message = self.own_message(parameters)
+        kept = {key: message[key] for key in ("text", "entities", "caption", "caption_entities") if key in message}
+        return self.change(message, kept | self.body(parameters, "reply_markup"))
+
+    def own_message(self, parameters: Json) -> Json:
+        """The message that an edit is about."""
+        message = self.world.find(self.open_chat(parameters), parameters["message_id"], "to edit")
         if message["from"] != BOT:
             raise bad_request("message can't be edited")
-        check_text(parameters["text"], parameters.get("entities"))
-        new = self.body(parameters, "text", "entities", "reply_markup")
-        if new == {key: message[key] for key in ("text", "entities", "reply_markup") if message.get(key)}:
+        return message
+
+    def change(self, message: Json, new: Json) -> Json:
+        """Give a message another content; the same again is refused."""
+        fields = ("text", "entities", "caption", "caption_entities", "reply_markup")
+        check_markup(new.get("reply_markup"))
+        if new == {key: message[key] for key in fields if message.get(key)}:
             raise bad_request(SAME_MESSAGE)
-        for key in ("entities", "reply_markup"):
+        for key in fields:
             message.pop(key, None)
         message |= new | {"edit_date": int(self.world.clock.now())}
-        self.world.edits[chat, message["message_id"]] = self.world.edits.get((chat, message["message_id"]), 0) + 1
+        place = message["chat"]["id"], message["message_id"]
+        self.world.edits[place] = self.world.edits.get(place, 0) + 1
         return message
 
     async def do_deleteMessage(self, parameters: Json, uploads: Mapping[str, bytes]) -> bool:
@@ -237,6 +261,7 @@ class Methods:
         if answered:
             message["reply_to_message"] = {key: answered[key] for key in answered if key != "reply_to_message"}
         if markup := parameters.get("reply_markup"):
+            check_markup(markup)
             message["reply_markup"] = markup
         self.world.messages[chat, message["message_id"]] = message
         self.world.drafts.pop(chat, None)

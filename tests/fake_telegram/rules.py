@@ -99,6 +99,15 @@ def check_nesting(outer: Mapping[str, Any], inner: Mapping[str, Any], inner_end:
         raise bad_request(f"{inner['type']} inside itself")
 
 
+def check_markup(markup: Mapping[str, Any] | None) -> None:
+    """Refuse buttons that carry nothing, too much, or no label."""
+    for button in [button for row in (markup or {}).get("inline_keyboard", ()) for button in row]:
+        if not 1 <= len(button.get("callback_data", "").encode()) <= 64:
+            raise bad_request("BUTTON_DATA_INVALID")
+        if not button["text"].strip():
+            raise bad_request("BUTTON_TEXT_INVALID")
+
+
 def check_commands(commands: Sequence[Mapping[str, Any]]) -> None:
     """Refuse a command menu that Telegram would not take."""
     if len(commands) > MAX_COMMANDS:

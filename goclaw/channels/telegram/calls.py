@@ -105,7 +105,7 @@ async def edit_text(
             reply_markup=keyboard,
         )
     except BadRequest as error:
-        if NOT_MODIFIED not in error.message:
+        if NOT_MODIFIED not in error.message.lower():
             raise
 
 
@@ -118,7 +118,7 @@ async def edit_caption(
             chat, message_id, caption=chunk.text, caption_entities=entities_of(chunk), reply_markup=keyboard
         )
     except BadRequest as error:
-        if NOT_MODIFIED not in error.message:
+        if NOT_MODIFIED not in error.message.lower():
             raise
 
 
@@ -127,7 +127,7 @@ async def edit_keyboard(bot: Bot, chat: int, message_id: int, keyboard: InlineKe
     try:
         await bot.edit_message_reply_markup(chat, message_id, reply_markup=keyboard)
     except BadRequest as error:
-        if NOT_MODIFIED not in error.message:
+        if NOT_MODIFIED not in error.message.lower():
             raise
 
 
@@ -136,7 +136,7 @@ async def delete(bot: Bot, chat: int, message_id: int) -> None:
     try:
         await bot.delete_message(chat, message_id)
     except BadRequest as error:
-        if NOT_THERE not in error.message:
+        if NOT_THERE not in error.message.lower():
             raise
 
 

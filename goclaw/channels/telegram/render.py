@@ -9,7 +9,7 @@ import heapq
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -121,7 +121,7 @@ def convert_markdown(markdown: str) -> tuple[str, list[Span]]:
 
 def loses_words(markdown: str, text: str, entities: Iterable[MessageEntity]) -> bool:
     """Whether a word of `markdown` is neither in the text nor in a link or a real language of a code block."""
-    beside = [entity.url or "" for entity in entities]
+    beside = [entity.url for entity in entities if entity.url and entity.url.startswith(_LINKS)]
     beside += [entity.language for entity in entities if entity.language and re.match(_LANGUAGE, entity.language)]
     shown = "\n".join([text, *beside])
     missing = set(_WORD.findall(html.unescape(markdown))) - set(_WORD.findall(shown))
@@ -174,8 +174,12 @@ def tidy(spans: Iterable[Span]) -> list[Span]:
         active.update(changes[edge])
         allowed = compatible(mark for mark, count in active.items() if count > 0)
         active = +active
-        grown += [Span(since, edge, mark) for mark, since in open_since.items() if mark not in allowed]
-        open_since = {mark: open_since.get(mark, edge) for mark in allowed}
+        # Code holds no quote, so where a quote begins or ends, code does, too.
+        goes_on = (
+            set(allowed) if quotes(allowed) == quotes(open_since) else {m for m in allowed if m.type not in _CODES}
+        )
+        grown += [Span(since, edge, mark) for mark, since in open_since.items() if mark not in goes_on]
+        open_since = {mark: open_since[mark] if mark in goes_on & open_since.keys() else edge for mark in allowed}
     return uncrossed(grown)
 
 
@@ -190,6 +194,11 @@ def compatible(marks: Iterable[Mark]) -> list[Mark]:
     if code:
         return [kept["quote"], code] if "quote" in kept else [code]
     return list(kept.values())
+
+
+def quotes(marks: Iterable[Mark]) -> set[Mark]:
+    """The quotes among them."""
+    return {mark for mark in marks if mark.type in _QUOTES}
 
 
 def uncrossed(spans: Iterable[Span]) -> list[Span]:
@@ -220,7 +229,7 @@ def split(text: str, spans: list[Span], limit: int) -> Iterator[Chunk]:
     """Cut into chunks of at most `limit` units and `MAX_ENTITIES` spans; spans over a cut go on in the next chunk."""
     offset = 0
     following = 0
-    for piece in pieces(text, limit):
+    for piece in pieces(text, limit, list(blocks_of_code(text, spans))):
         end = offset + units(piece)
         # Spans are sorted by start: those before `following` that reach in here are few, the open ones.
         inside = [span for span in spans[:following] if span.end > offset]
@@ -233,13 +242,26 @@ def split(text: str, spans: list[Span], limit: int) -> Iterator[Chunk]:
         offset = end
 
 
-def pieces(text: str, limit: int) -> Iterator[str]:
-    """`text` in pieces of at most `limit` units, cut after a paragraph, a line or a word where one ends late enough."""
+def blocks_of_code(text: str, spans: Iterable[Span]) -> Iterator[range]:
+    """Where the blocks of code stand in `text`, in characters."""
+    at_units, at = 0, 0
+    for span in spans:
+        if span.mark.type == "pre" and span.start >= at_units:
+            start = fitting(text, at, span.start - at_units)
+            at_units, at = span.end, fitting(text, start, span.end - span.start)
+            yield range(start, at)
+
+
+def pieces(text: str, limit: int, code: Sequence[range] = ()) -> Iterator[str]:
+    """`text` in pieces of at most `limit` units, cut between blocks, lines or words where one ends late enough.
+
+    `code` are the places of blocks of code: each of these is one block, whatever blank lines are in it.
+    """
     start = 0
     while start < len(text):
         end = fitting(text, start, limit)
         if end < len(text):
-            end = good_cut(text, start, end)
+            end = good_cut(text, start, end, code)
         yield text[start:end]
         start = end
 
@@ -253,11 +275,30 @@ def fitting(text: str, start: int, limit: int) -> int:
     return end
 
 
-def good_cut(text: str, start: int, end: int) -> int:
-    """The best place to cut: in the last half before `end` after a blank line, else a line, else a word; else `end`."""
+def good_cut(text: str, start: int, end: int, code: Sequence[range] = ()) -> int:
+    """The best place to cut in the last half before `end`: between two blocks, else two lines, else two words."""
     middle = start + (end - start) // 2
+    if (block := last_block(text, middle, end, code)) > start:
+        return block
     for separator in ("\n\n", "\n", " "):
         found = text.rfind(separator, middle, end)
         if found >= 0:
             return found + len(separator)
     return end
+
+
+def last_block(text: str, middle: int, end: int, code: Sequence[range]) -> int:
+    """The last place from `middle` on where a block ends, outside of code; 0 for none."""
+    around = next((block for block in code if block.start < end < block.stop), None)
+    if around is not None:
+        end = around.start
+        if end > middle:
+            return end
+    while (found := text.rfind("\n\n", middle, end)) >= 0:
+        inside = next((block for block in code if block.start < found + 2 < block.stop), None)
+        if inside is None:
+            return found + 2
+        if inside.start > middle:
+            return inside.start
+        end = found
+    return 0

@@ -173,7 +173,7 @@ class Sender:
         try:
             await edit_text(self._bot, chat, message_id, chunk, keyboard)
         except BadRequest as error:
-            if NO_TEXT in error.message:
+            if NO_TEXT in error.message.lower():
                 await edit_caption(self._bot, chat, message_id, chunk, keyboard)
             elif chunk.spans and is_about_formatting(error):
                 log.warning("telegram refused the formatting of an edit, it goes without: %s", error.message)

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span, plain, render, tidy, units
+from goclaw.channels.telegram.render import MAX_UNITS, Mark, Span, plain, render, tidy, units
+from tests.channels.telegram.hostile import entities, faults
 from tests.fake_telegram.rules import check_text
 
 DOCUMENTS = 2500
@@ -71,10 +72,6 @@ def document(chance: random.Random) -> tuple[str, list[str]]:
     return " ".join(parts), words
 
 
-def entities(chunk: Chunk) -> list[dict[str, object]]:
-    return [{"type": s.mark.type, "offset": s.start, "length": s.end - s.start, "url": s.mark.url} for s in chunk.spans]
-
-
 @pytest.mark.promise("P-telegram-text")
 def test_no_markdown_is_refused_and_no_word_is_lost() -> None:
     for seed in range(DOCUMENTS):
@@ -87,6 +84,14 @@ def test_no_markdown_is_refused_and_no_word_is_lost() -> None:
         seen = "".join(chunk.text for chunk in chunks)
         missing = [word for word in words if word not in seen]
         assert not missing, f"seed {seed}: {missing} of {text!r}"
+
+
+@pytest.mark.promise("P-telegram-text")
+@pytest.mark.parametrize(
+    "documents", [range(100_000, 100_400), pytest.param(range(5_000), marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_hostile_documents_are_taken_whole(documents: range) -> None:
+    assert faults(documents) == []
 
 
 def test_noise_is_never_refused() -> None:
@@ -160,6 +165,31 @@ def test_markdown_looks_as_people_expect(markdown: str, shown: str, marks: set[t
 def test_long_answers_are_cut_between_paragraphs_lines_or_words() -> None:
     assert [chunk.text for chunk in plain("aaaa bbbb\n\ncccc dddd eeee", 12)] == ["aaaa bbbb\n\n", "cccc dddd ", "eeee"]
     assert [chunk.text for chunk in plain("x" * 25, 10)] == ["x" * 10, "x" * 10, "x" * 5]
+
+
+def test_a_block_of_code_is_not_cut_where_it_need_not_be() -> None:
+    before, code = "word " * 500, "line of code\n\n" * 150
+    first, second = render(f"{before}\n\n```py\n{code}```\n\nafter")
+    assert first.text.split() == before.split() and first.spans == ()
+    assert second.text.startswith("line of code") and second.text.endswith("after")
+
+
+def test_a_block_of_code_that_is_too_long_goes_on_as_code_of_its_language() -> None:
+    chunks = render("intro 😀\n\n```py\n" + "print('x')\n\n" * 1000 + "```\n\nend")
+    assert len(chunks) > 2
+    assert all(chunk.spans[0].mark == Mark("pre", language="py") for chunk in chunks)
+    assert all(chunk.text.endswith("\n") for chunk in chunks[:-1]), "cut between two lines"
+
+
+def test_a_long_answer_is_cut_between_blocks_rather_than_within_the_last_code() -> None:
+    text = "para\n\n" * 400 + "```\n" + "a\n\n" * 100 + "```\n\n" + "tail " * 600
+    first = render(text)[0]
+    assert first.text.endswith("a\n\n") or first.text.endswith("para\n\n")
+
+
+def test_code_that_a_quote_begins_or_ends_in_is_parted_there() -> None:
+    quote, code = Mark("blockquote"), Mark("pre")
+    assert tidy([Span(0, 9, code), Span(4, 9, quote)]) == [Span(0, 4, code), Span(4, 9, quote), Span(4, 9, code)]
 
 
 def test_a_style_over_a_cut_goes_on_in_the_next_message() -> None:
