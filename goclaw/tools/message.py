@@ -4,6 +4,7 @@ import mimetypes
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
+from unicodedata import category
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
@@ -13,6 +14,13 @@ from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 
 Action = Literal["send", "react", "edit", "delete"]
+
+MAX_TEXT = 100_000
+"""Characters of a message: far more than anybody reads in a chat."""
+MAX_NAME = 200
+"""Characters of an id, a channel's name, an emoji."""
+MAX_FILE = 20 << 20
+"""Bytes of a file that is sent: as many as can be received."""
 
 
 def _required_for(*actions: Action, unless: str = "") -> Callable[[str, ValidationInfo], str]:
@@ -27,13 +35,23 @@ def _required_for(*actions: Action, unless: str = "") -> Callable[[str, Validati
     return check
 
 
+def _on_one_line(value: str) -> str:
+    # Emoji are joined by characters that count as not printable.
+    if any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in value):
+        raise ValueError("expected one line without control characters")
+    return value
+
+
 def _only_to_send(value: str, info: ValidationInfo) -> str:
     if value and info.data.get("action", "send") != "send":
         raise ValueError("only for action send")
     return value
 
 
-def _destination(ctx: ToolContext, channel: str, chat_id: str) -> Address:
+_IN_A_CHAT = {"send": "send to", "react": "react in", "edit": "edit in", "delete": "delete from"}
+
+
+def _destination(ctx: ToolContext, action: Action, channel: str, chat_id: str) -> Address:
     """Where the message goes: the conversation's own chat unless the arguments name another one.
 
     Raises:
@@ -42,7 +60,9 @@ def _destination(ctx: ToolContext, channel: str, chat_id: str) -> Address:
     own = ctx.address
     channel = channel or own.channel
     if channel == LOCAL:
-        raise ToolError("there is no chat to send to: this conversation is in a terminal; name channel and chat_id")
+        raise ToolError(
+            f"there is no chat to {_IN_A_CHAT[action]}: this conversation is in a terminal; name channel and chat_id"
+        )
     if channel == own.channel and chat_id in ("", own.chat):
         return own
     if not chat_id:
@@ -53,9 +73,14 @@ def _destination(ctx: ToolContext, channel: str, chat_id: str) -> Address:
     return Address(channel, chat_id)
 
 
+_Text = Annotated[str, Field(max_length=MAX_TEXT)]
+_Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_on_one_line)]
+
+
 def _risk(arguments: Any, ctx: ToolContext) -> Risk:
     # A chat that may not be written to at all fails here, before anybody is asked for consent.
-    return Risk.LOW if _destination(ctx, arguments.channel, arguments.chat_id) == ctx.address else Risk.HIGH
+    address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
+    return Risk.LOW if address == ctx.address else Risk.HIGH
 
 
 # Idempotent, although it reaches out: a repeated call has the same delivery id, and what was delivered under an id is
@@ -64,27 +89,34 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
 async def message(
     ctx: ToolContext,
     action: Annotated[Action, Field(description="What to do")],
-    channel: Annotated[str, Field(description="Channel name; default: this conversation's")] = "",
-    chat_id: Annotated[str, Field(description="Chat id; default: this conversation's")] = "",
+    channel: Annotated[_Name, Field(description="Channel name; default: this conversation's")] = "",
+    chat_id: Annotated[_Name, Field(description="Chat id; default: this conversation's")] = "",
     message_id: Annotated[
-        str,
+        _Name,
         AfterValidator(_required_for("react", "edit", "delete")),
-        Field(description="Target message, for react, edit and delete", validate_default=True),
+        Field(
+            description="Target message, for react, edit and delete: the message id in a <context> line, or one that "
+            "send returned",
+            validate_default=True,
+        ),
     ] = "",
     emoji: Annotated[
-        str,
+        _Name,
         AfterValidator(_required_for("react")),
         Field(description="Reaction emoji, for react", validate_default=True),
     ] = "",
     media_path: Annotated[
         str,
         AfterValidator(_only_to_send),
-        Field(description="File of the workspace to send along, for send"),
+        Field(description="File of the workspace to send along (up to 20 MB), for send"),
     ] = "",
     text: Annotated[
-        str,
+        _Text,
         AfterValidator(_required_for("send", "edit", unless="media_path")),
-        Field(description="Markdown, for send and edit; with media_path its caption", validate_default=True),
+        Field(
+            description="Markdown, for send and edit; with media_path its caption",
+            validate_default=True,
+        ),
     ] = "",
 ) -> str:
     """Send a message to a chat by yourself, or react to, edit or delete a message there.
@@ -92,7 +124,7 @@ async def message(
     Your answer to the user reaches this conversation anyway: use this for a message besides it, a file, a reaction, or
     another chat.
     """
-    address = _destination(ctx, channel, chat_id)
+    address = _destination(ctx, action, channel, chat_id)
     media = await _stored(ctx, media_path) if media_path else None
     receipt = await ctx.deliver(
         Delivery(
@@ -110,9 +142,19 @@ async def message(
 
 
 async def _stored(ctx: ToolContext, path: str) -> str:
-    """The blob key of a file of the workspace."""
+    """The blob key of a file of the workspace.
+
+    Raises:
+        ToolError: there is no such file, or it cannot be sent.
+    """
+    size = (await ctx.workspace.stat(path)).size
+    if size > MAX_FILE:
+        raise ToolError(f"file too large: {path} has {size / (1 << 20):.1f} MB, at most {MAX_FILE >> 20} can be sent")
+    content = await ctx.workspace.read_bytes(path, MAX_FILE)
+    if not content:
+        raise ToolError(f"file is empty: {path}")
     mime = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return await ctx.blobs.put(await ctx.workspace.read_bytes(path), mime)
+    return await ctx.blobs.put(content, mime)
 
 
 def _outcome(action: Action, address: Address, receipt: Receipt, message_id: str, emoji: str) -> str:

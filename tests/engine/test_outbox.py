@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -337,3 +338,21 @@ async def test_a_channel_that_is_not_there_is_an_error_in_words(post: Post) -> N
     async with post.open() as outbox:
         with pytest.raises(DeliveryError, match="no channel named pigeon"):
             await outbox.send(delivery("hi", channel="pigeon"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"action": "react", "message_id": "1", "emoji": "x"}, "the channel wire cannot react to messages"),
+        ({"action": "edit", "message_id": "1"}, "the channel wire cannot edit messages"),
+        ({"action": "delete", "message_id": "1"}, "the channel wire cannot delete messages"),
+        ({"media": "a" * 64}, "the channel wire cannot send files"),
+    ],
+)
+async def test_what_a_channel_cannot_do_is_refused_in_words_and_never_promised(
+    post: Post, wanted: dict[str, Any], words: str
+) -> None:
+    async with post.open() as outbox:
+        with pytest.raises(DeliveryError, match=f"^{words}$") as caught:
+            await outbox.send(replace(delivery("hi"), **wanted))
+        assert caught.value.permanent and await post.states() == []
