@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from goclaw.access import Access
+from goclaw.audit import Entry
 from goclaw.bus import Bus, Following
 from goclaw.clock import Clock
 from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
@@ -61,6 +62,7 @@ class GatewayPorts:
     """What the gateway stands on; `app` fills it in."""
 
     access: Access
+    audit: Callable[[Entry], None]
     bus: Bus
     clock: Clock
     commands: Mapping[str, Command]
@@ -209,10 +211,16 @@ class Gateway:
     def _may(self, actor: Actor, command: str) -> bool:
         return self._ports.access.authorize(actor, "command.run", command).allowed
 
+    def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
+        decision = self._ports.access.authorize(inbound.actor, "command.run", name)
+        rule = decision.rule if exists else "no such command"
+        self._ports.audit(Entry("command.run", name, inbound.actor, inbound.session, exists and decision.allowed, rule))
+
     async def _command(self, inbound: Inbound, name: str, arguments: str) -> Acceptance:
         if await self._ports.journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         command = self._ports.commands.get(name)
+        self._record_command(inbound, name, exists=command is not None)
         if command is None or not self._may(inbound.actor, name):
             return await self._answer(inbound, self._unknown(inbound.actor, name))
         reply: Reply = await command.run(CommandContext(inbound, arguments, self._ports.command_ports))
@@ -265,6 +273,7 @@ class Gateway:
                 self._logged.clear()
             self._logged[key] = now
             log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
+            self._ports.audit(Entry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))
 
 
 def _storable(text: str) -> str:

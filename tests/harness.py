@@ -20,6 +20,7 @@ from typing import Any
 from goclaw import catalog
 from goclaw.access import Access
 from goclaw.agent.prompt import Prompt
+from goclaw.audit import Entry
 from goclaw.blobs import open_blobs
 from goclaw.bus import Bus
 from goclaw.channels.memory import HERE, MemoryChannel, Room
@@ -136,6 +137,7 @@ class World:
         self.tools = Tools(tools)
         self.users = Users(users)
         self.room = Room()
+        self.audited: list[Entry] = []
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
         self.is_alone: Callable[[Actor], bool] = lambda actor: True
         """Whether nobody else works in an actor's workspace."""
@@ -155,7 +157,7 @@ class World:
             )
             blobs = await stack.enter_async_context(open_blobs(self.folder / "blobs", self.clock))
             workspace = await stack.enter_async_context(Workspace(self.root))
-            environment = Environment(self.config, self.clock, blobs, workspace)
+            environment = Environment(self.config, self.clock, blobs, workspace, audited=self.audited)
             channel = MemoryChannel(self.room, self.clock)
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
@@ -233,6 +235,7 @@ def gateway_of(
     gateway = Gateway(
         GatewayPorts(
             access=access,
+            audit=world.audited.append,
             bus=bus,
             clock=world.clock,
             commands={name: load(path, Command) for name, path in catalog.COMMANDS.items()},

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from goclaw.audit import Entry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
@@ -125,6 +126,10 @@ class Environment:
     the_workspace: Workspace
     sandbox: Sandbox = field(default_factory=NoSandbox)
     memory: MemoryPort = field(default_factory=NoMemory)
+    audited: list[Entry] = field(default_factory=list)
+
+    def audit(self, entry: Entry) -> None:
+        self.audited.append(entry)
 
     async def workspace(self, actor: Actor) -> Workspace:
         return self.the_workspace

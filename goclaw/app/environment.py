@@ -1,12 +1,13 @@
 """What tools stand on: enough for `goclaw tool run`, and a part of the daemon."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from goclaw.agent.prompt import write_templates
+from goclaw.audit import Entry, open_audit
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import Clock
 from goclaw.config.files import lies_inside
@@ -32,6 +33,7 @@ class Environment:
     blobs: Blobs
     memory: MemoryPort
     sandbox: Sandbox
+    audit: Callable[[Entry], None]
     stack: AsyncExitStack
     _opened: dict[Path, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -62,6 +64,7 @@ class Environment:
 async def open_environment(config: Config, users: Users, clock: Clock) -> AsyncIterator[Environment]:
     """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon."""
     async with AsyncExitStack() as stack:
+        audit = await stack.enter_async_context(open_audit(config, clock))
         environment = Environment(
             config=config,
             clock=clock,
@@ -69,6 +72,7 @@ async def open_environment(config: Config, users: Users, clock: Clock) -> AsyncI
             blobs=await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock)),
             memory=await stack.enter_async_context(open_memory(config.state_dir / "memory.db", config.memory)),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
+            audit=audit.record,
             stack=stack,
         )
         yield environment

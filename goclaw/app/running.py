@@ -103,6 +103,7 @@ def _gateway(app: App) -> Gateway:
     gateway = Gateway(
         GatewayPorts(
             access=app.ground.access,
+            audit=app.ground.environment.audit,
             bus=app.ground.bus,
             clock=app.ground.clock,
             commands={

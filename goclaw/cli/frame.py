@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "stop": ("goclaw.cli.stop:app", "End the daemon; what is unfinished goes on at the next start."),
     "restart": ("goclaw.cli.restart:app", "End the daemon and start it anew."),
     "logs": ("goclaw.cli.logs:app", "Show the daemon's log."),
+    "audit": ("goclaw.cli.audit:app", "Show who did what, and by which rule it was allowed."),
     "service": ("goclaw.cli.service:app", "Let systemd start the daemon and keep it running."),
     "setup": ("goclaw.cli.setup:app", "Connect a model, Telegram and yourself by a few questions."),
     "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),

@@ -276,6 +276,14 @@ class PolicySettings(Section):
     other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
 
 
+class AuditSettings(Section):
+    """The audit log: who did what, and by which rule it was allowed. `goclaw audit` shows it."""
+
+    enabled: bool = Field(True, description="Whether it is written.")
+    file_mb: int = Field(10, ge=1, le=1_000, description="Size at which a new file is begun.")
+    files: int = Field(10, ge=1, le=1_000, description="Files that are kept besides the newest.")
+
+
 class RoleSettings(Section):
     """What a role in users.json allows; `allowedTools` of an entry narrows it further."""
 
@@ -345,6 +353,7 @@ class Config(Section):
         description="Roles for users.json, by name. `admin` is built in and may do everything; `user` (also of whoever "
         "has no role) has the defaults below unless it is defined here.",
     )
+    audit: AuditSettings = Field(default_factory=AuditSettings, description="The audit log.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
     alerts: AlertSettings = Field(default_factory=AlertSettings, description="Faults that need the operator.")
     queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")

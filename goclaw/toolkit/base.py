@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Protocol, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from goclaw.audit import Entry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
@@ -43,6 +44,11 @@ class ToolEnvironment(Protocol):
 
     @property
     def memory(self) -> MemoryPort: ...
+
+    @property
+    def audit(self) -> Callable[[Entry], None]:
+        """Takes what was decided and done down into the audit log."""
+        ...
 
     async def workspace(self, actor: Actor) -> Workspace:
         """The workspace that `actor` works in."""

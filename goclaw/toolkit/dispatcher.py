@@ -6,15 +6,16 @@ Whatever happens, a call gets exactly one `ToolResult`; only a crash of the proc
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
-from typing import TypeVar
+from itertools import count, islice
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access, consent
+from goclaw.audit import Entry
 from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, ToolError, UnknownTool
 from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, ToolFinished, ToolStarted, TurnEvent
 from goclaw.health.strays import Strays
@@ -32,6 +33,9 @@ ValueT = TypeVar("ValueT")
 
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
+
+MOST_OF_A_VALUE = 1_000
+"""Characters of an argument that are looked at for the audit log, which keeps fewer."""
 
 Approve = Callable[[ToolCall, str, str], Awaitable[bool]]
 """Ask a person: from the call, the reason for asking and the call's step to yes or no.
@@ -120,20 +124,47 @@ class Dispatcher:
             content, failed = error_text(str(error)), True
         except GoclawError as error:
             content, failed = error_text(_text(str(error))[:RESULT_LIMIT]), True
+        except asyncio.CancelledError:
+            self._record(call, scope, watch, "stopped")
+            raise
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
+        self._record(call, scope, watch, content if failed else "")
         seconds = clock.monotonic() - watch.began
         scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
         log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
         return ToolResult(call.id, call.name, content, failed)
 
+    def _record(self, call: ToolCall, scope: CallScope, watch: "_Watch", error: str) -> None:
+        decision = self._access.authorize(scope.actor, "tool.use", call.name)
+        known = call.name in self.registry.names()
+        ran = "ok" if not error else "failed"
+        self._environment.audit(
+            Entry(
+                "tool.use",
+                call.name,
+                scope.actor,
+                scope.session,
+                decision.allowed and known,
+                decision.rule if known else "no such tool",
+                ran if watch.began_to_act else f"not run: {error}",
+                _brief(call.input),
+                scope.turn,
+            )
+        )
+
     async def _bounded(self, content: str, scope: CallScope) -> str:
         """What the model reads of a result; of a longer one the beginning, and where the whole is."""
         if len(content) <= RESULT_LIMIT:
             return content
-        async with self._environment.blobs.open_spill(scope.actor.key) as spill:
-            await spill.write(content.encode())
+        try:
+            async with self._environment.blobs.open_spill(scope.actor.key) as spill:
+                await spill.write(content.encode())
+        except DiskError as error:
+            log.warning("the whole of a long result is not kept: %s", error)
+            more = len(content) - RESULT_LIMIT
+            return f"{content[:RESULT_LIMIT]}\n[cut: {more:,} more characters; there is no room to keep them]"
         part = f"the first {spill.kept:,} bytes are" if spill.truncated else "the whole is"
         return (
             f"{content[:RESULT_LIMIT]}\n[cut: {len(content) - RESULT_LIMIT:,} more characters; {part} kept as "
@@ -205,6 +236,11 @@ class Dispatcher:
             rule = "the session is in plan mode" if mode == "plan" else "policy.stricter forbids that"
             raise ToolError(f"refused: {call.name} has {risk} risk, and {rule}")
         return answer == "ask"
+
+
+def _brief(arguments: Mapping[str, Any]) -> str:
+    """The beginning of a call's arguments, however long they are."""
+    return " ".join(f"{name}={str(value)[:MOST_OF_A_VALUE]}" for name, value in islice(arguments.items(), 20))
 
 
 def error_text(message: str) -> str:
