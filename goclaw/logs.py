@@ -26,7 +26,7 @@ from structlog.contextvars import get_contextvars
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.redact import mask, printable
-from goclaw.state import make_private
+from goclaw.state import make_private, unusable
 
 FILE_BYTES = 10_000_000
 FILES_KEPT = 5
@@ -59,7 +59,7 @@ def open_logs(config: Config, terminal: TextIO | None) -> Iterator[None]:
     try:
         file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
     except OSError as error:
-        raise StateError(f"{path}: cannot be written: {error.strerror}") from None
+        raise StateError(f"{path}: cannot be written: {unusable(config.state_dir, error)}") from None
     file.setFormatter(_formatter(structlog.processors.JSONRenderer(serializer=_json)))
     queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
     listener = _Writer(queue, file, *_to_people(terminal))
