@@ -45,7 +45,7 @@ BROKEN_FILES = [
     ("telegram:\n  baseUrl: http://x\n", "2:3", ["telegram.baseUrl", "`base_url`"]),
     ("token: x\n", "1:1", ["token", "`telegram.token`"]),
     ("http:\n  prt: 1\n", "2:3", ["http.prt", "`port`"]),
-    ("http:\n  xyzzy: 1\n", "2:3", ["http.xyzzy", "known here: enabled, host, hosts, origins, port"]),
+    ("http:\n  xyzzy: 1\n", "2:3", ["http.xyzzy", "known here: enabled, host, port, hosts, origins"]),
     ("http:\n  port: 70000\n", "2:3", ["http.port", "at most 65535", "70000"]),
     ("http:\n  port: -1\n", "2:3", ["http.port", "at least 0"]),
     ("http:\n  port: eighty\n", "2:3", ["http.port", "whole number"]),
@@ -224,7 +224,7 @@ def test_later_sources_win_key_by_key(load: Load, tmp_path: Path) -> None:
     secrets.mkdir(parents=True)
     (secrets / "http__host").write_text("secret.example\n")
     (secrets / "limits__tool_calls").write_text("2")
-    text = "http: {host: file.example, port: 1}\nlimits: {tool_calls: 1, failed_calls: 1, repeated_calls: 1}\n"
+    text = "http: {enabled: false, host: file.example, port: 1}\nlimits: {tool_calls: 1, failed_calls: 1, repeated_calls: 1}\n"
     env = {"GOCLAW_LIMITS__TOOL_CALLS": "3", "GOCLAW_LIMITS__FAILED_CALLS": "3"}
     loaded = load(text, env, **{"limits.failed_calls": "4"})
     assert (loaded.config.http.host, loaded.config.http.port) == ("secret.example", 1)

@@ -1,0 +1,101 @@
+"""What the listener and the webhook may be configured to: whatever strangers could reach needs a credential."""
+
+import pytest
+
+from goclaw.config.listening import contradictions, hosts, is_loopback, listens, webhook_path
+from goclaw.config.schema import Config
+
+URL = "https://claw.example.org/telegram"
+
+
+def config(http: dict[str, object] | None = None, **telegram: object) -> Config:
+    """A configuration with a token, unless `token` is None."""
+    given = {"token": "42:AAx", **telegram}
+    return Config.model_validate({"http": http or {}, "telegram": given})
+
+
+def faults(found: Config) -> list[str]:
+    """The keys at fault."""
+    return [".".join(map(str, loc)) for loc, _ in contradictions(found)]
+
+
+def webhook(url: str | None = URL, http: dict[str, object] | None = None, **more: object) -> Config:
+    return config(http, mode="webhook", webhook={"url": url} | more if url else more)
+
+
+def test_nothing_listens_unless_something_needs_it() -> None:
+    assert not listens(config())
+    assert listens(config({"enabled": True}))
+    assert listens(webhook())
+    assert not listens(config(mode="webhook", webhook={"url": URL}, token=None)), "Telegram is off"
+    assert not listens(config(mode="webhook", webhook={"url": URL}, enabled=False))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "claw.lan", "0", "127.1", "localhost.example"])  # noqa: S104
+def test_beyond_this_machine_it_listens_only_with_a_credential(host: str) -> None:
+    assert faults(config({"host": host})) == ["http.host"]
+    assert faults(config({"host": host, "enabled": True})) == ["http.host"]
+    assert faults(config({"host": host, "enabled": False})) == [], "nothing listens"
+    assert faults(webhook(http={"host": host})) == [], "the webhook has its secret"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_this_machine_needs_no_credential(host: str) -> None:
+    assert is_loopback(host)
+    assert faults(config({"host": host, "enabled": True})) == []
+
+
+@pytest.mark.parametrize("host", ["", " ", "*", "a b", "[::1]", "http://x", "-x", "x/y"])
+def test_an_address_is_an_address(host: str) -> None:
+    """An empty one would mean every address of the machine."""
+    with pytest.raises(ValueError, match="name or the address of this machine"):
+        config({"host": host})
+
+
+def test_a_webhook_needs_an_address_and_the_listener() -> None:
+    assert faults(webhook(None)) == ["telegram.mode"]
+    assert faults(webhook(http={"enabled": False})) == ["http.enabled"]
+    assert faults(webhook()) == []
+
+
+@pytest.mark.parametrize("url", ["http://claw.example.org/x", "https://claw.example.org:8080/x"])
+def test_telegram_calls_only_https_on_its_ports(url: str) -> None:
+    assert faults(webhook(url)) == ["telegram.webhook.url"]
+    own = config(mode="webhook", webhook={"url": url}, base_url="http://127.0.0.1:8081")
+    assert faults(own) == [], "a Bot API server of one's own calls anything"
+
+
+@pytest.mark.parametrize("port", [443, 80, 88, 8443])
+def test_each_of_telegrams_ports_will_do(port: int) -> None:
+    assert faults(webhook(f"https://claw.example.org:{port}/x")) == []
+
+
+def test_the_path_is_that_of_the_address_unless_it_is_given() -> None:
+    assert webhook_path(webhook().telegram) == "/telegram"
+    assert webhook_path(webhook("https://claw.example.org").telegram) == "/"
+    assert webhook_path(webhook(path="/hook").telegram) == "/hook"
+    assert faults(webhook(path="/healthz")) == ["telegram.webhook.path"]
+    with pytest.raises(ValueError, match="should be the path"):
+        webhook(path="hook/{x}")
+
+
+def test_names_are_those_configured_and_that_of_the_webhook() -> None:
+    assert hosts(webhook(http={"hosts": "Claw.lan,other"})) == {"claw.lan", "other", "claw.example.org"}
+    assert hosts(config()) == frozenset()
+
+
+@pytest.mark.parametrize("secret", ["short", "x" * 257, "with space in it yes", "umlaut-in-it-ä-yes"])
+def test_a_secret_that_telegram_refuses_or_anybody_guesses_is_none(secret: str) -> None:
+    with pytest.raises(ValueError, match="should be"):
+        webhook(secret=secret)
+
+
+@pytest.mark.parametrize("to", ["5", "telegram:ann", "telegram:", "telegram:0", "tui:me", "telegram:5:x"])
+def test_alerts_go_to_a_chat_by_its_number(to: str) -> None:
+    with pytest.raises(ValueError, match="telegram:<chat id>"):
+        Config.model_validate({"alerts": {"to": to}})
+
+
+@pytest.mark.parametrize("to", ["telegram:5", "telegram:-1001234", "telegram:-1001234:9"])
+def test_people_groups_and_topics_are_chats(to: str) -> None:
+    assert Config.model_validate({"alerts": {"to": to}}).alerts.to == to
