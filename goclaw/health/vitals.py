@@ -1,4 +1,4 @@
-"""The daemon's vital signs, for as long as it runs: heartbeat, watchdog, and a dump of all tasks on SIGUSR2."""
+"""The daemon's vital signs while it runs: heartbeat, watchdog, unhandled errors, a dump of all tasks on SIGUSR2."""
 
 import asyncio
 import logging
@@ -11,6 +11,7 @@ from goclaw.clock import Clock
 from goclaw.health.heartbeat import RECENT_SECONDS, Heartbeat, listening
 from goclaw.health.stacks import task_stacks
 from goclaw.health.systemd import Notifier
+from goclaw.health.unhandled import Unhandled, catching
 from goclaw.supervise import background
 
 log = logging.getLogger(__name__)
@@ -19,8 +20,9 @@ log = logging.getLogger(__name__)
 class Vitals:
     """Made by `open_vitals`."""
 
-    def __init__(self, heartbeat: Heartbeat, notifier: Notifier) -> None:
+    def __init__(self, heartbeat: Heartbeat, unhandled: Unhandled, notifier: Notifier) -> None:
         self._heartbeat = heartbeat
+        self._unhandled = unhandled
         self._notifier = notifier
         self._phase = "Starting"
 
@@ -40,7 +42,10 @@ class Vitals:
 
     def lines(self) -> Mapping[str, str]:
         """For `/status` and `goclaw status`: name and text."""
-        return {"Event loop": self._delay()}
+        lines = {"Event loop": self._delay()}
+        if count := self._unhandled.count:
+            lines["Unhandled errors"] = f"{count} since the start; the log has them"
+        return lines
 
     def _delay(self) -> str:
         return f"late by {1000 * self._heartbeat.worst():,.0f} ms at worst in the last {RECENT_SECONDS / 60:g} min"
@@ -50,8 +55,8 @@ class Vitals:
 async def open_vitals(clock: Clock, environ: MutableMapping[str, str] = os.environ) -> AsyncIterator[Vitals]:
     """Watch the running loop while the block runs. `environ` tells of a service manager; it loses those variables."""
     heartbeat, notifier = Heartbeat(clock), Notifier.of(environ, clock)
-    vitals = Vitals(heartbeat, notifier)
-    with listening(heartbeat), _dump_on_signal():
+    with listening(heartbeat), _dump_on_signal(), catching() as unhandled:
+        vitals = Vitals(heartbeat, unhandled, notifier)
         async with (
             background(heartbeat.beat(), "heartbeat"),
             background(notifier.feed_watchdog(vitals.status), "watchdog of the service manager"),
