@@ -39,6 +39,8 @@ class Sent:
     file: bytes | None = None
     reactions: tuple[str, ...] = ()
     edits: int = 0
+    keyboard: tuple[tuple[Json, ...], ...] = ()
+    """Rows of inline buttons."""
 
 
 @dataclass
@@ -72,6 +74,7 @@ class World:
     update_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
     message_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     file_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    album_ids: Iterator[int] = field(default_factory=lambda: itertools.count(13_000))
 
     async def say(
         self,
@@ -108,6 +111,51 @@ class World:
         message = {key: value for key, value in (message | raw).items() if value is not None}
         self.messages[place, message["message_id"]] = message
         return await self.update("message", message)
+
+    async def album(
+        self, *photos: bytes, text: str = "", user: int = 5, chat: int | None = None, **raw: Any
+    ) -> list[Json]:
+        """A person sends several pictures as one album; the caption belongs to the first. Returns the updates."""
+        group = str(next(self.album_ids))
+        return [
+            await self.say("" if number else text, user=user, chat=chat, photo=photo, media_group_id=group, **raw)
+            for number, photo in enumerate(photos)
+        ]
+
+    async def edit(self, chat: int, message_id: int, text: str) -> Json:
+        """A person changes what they wrote."""
+        message = self.find(chat, message_id, "to edit")
+        body = "caption" if "photo" in message or "document" in message else "text"
+        marks = "caption_entities" if body == "caption" else "entities"
+        # The update that brought the first version stays as it was.
+        message = message | {body: text, marks: found_entities(text), "edit_date": int(self.clock.now())}
+        self.messages[chat, message_id] = message
+        return await self.update("edited_message", message)
+
+    async def stop_draft(self, user: int) -> Json:
+        """A person presses the Stop button below the draft that they see."""
+        stopped = {"chat": chat_of(user), "draft_id": self.drafts.get(user, {}).get("draft_id", 1)}
+        return await self.update("stopped_message_generation", stopped)
+
+    async def place(self, status: str, *, user: int = 5, chat: int | None = None, **more: Any) -> Json:
+        """A person blocks the bot or lets it back in (private), takes it out of a group or adds it."""
+        where = chat_of(user if chat is None else chat)
+        self.meet(where["id"])
+        (self.blocked_by.add if status in ("kicked", "left") else self.blocked_by.discard)(where["id"])
+        changed = {"chat": where, "from": person(user, "Ann"), "date": int(self.clock.now())}
+        before, after = {"status": "member", "user": BOT}, {"status": status, "user": BOT, **more}
+        if status == "kicked":
+            after["until_date"] = 0
+        return await self.update("my_chat_member", changed | {"old_chat_member": before, "new_chat_member": after})
+
+    async def migrate(self, old: int, new: int, *, user: int = 5) -> list[Json]:
+        """A group becomes a supergroup with another id; both get a service message."""
+        self.known_chats.discard(old)
+        there = self.new_message(new, person(user, "Ann")) | {"migrate_from_chat_id": old}
+        here = self.new_message(old, person(user, "Ann")) | {"migrate_to_chat_id": new}
+        here["chat"] = {"id": old, "type": "group", "title": f"Group {old}"}
+        self.known_chats.discard(old)
+        return [await self.update("message", here), await self.update("message", there)]
 
     async def press(self, chat: int, message_id: int, data: str, *, user: int = 5) -> Json:
         """A person presses an inline button."""
@@ -198,6 +246,7 @@ class World:
             file=self.files.get(file_id),
             reactions=self.reactions.get((chat, number), ()),
             edits=self.edits.get((chat, number), 0),
+            keyboard=tuple(tuple(row) for row in message.get("reply_markup", {}).get("inline_keyboard", ())),
         )
 
 
