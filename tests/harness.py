@@ -199,6 +199,7 @@ class World:
             stack.callback(database.buried.set)
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
+            sessions.questions.restore(await journal.parked())
             await outbox.resume()
             await engine.resume({channel.name, LOCAL})
             await stack.enter_async_context(background(channel.run(gateway), "room"))

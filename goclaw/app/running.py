@@ -45,6 +45,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     for warning in warnings(ground.config, ground.users.all(), tools, commands):
         log.warning("%s", warning)
     await app.sessions.restore()
+    app.sessions.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up %d turns and %d deliveries from before", turns, deliveries)

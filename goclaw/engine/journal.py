@@ -47,6 +47,12 @@ _FORGET_INTENT = Statement(delete(steps).where(steps.c.turn == bindparam("turn")
 _PARK = insert_into(steps, "turn", "name", "state", "output")
 _DONE = insert_into(steps, "turn", "name", "state", "output")
 _STEPS = Statement(select(steps).where(steps.c.turn == bindparam("turn")))
+_PARKED = Statement(
+    select(steps.c.turn, steps.c.name, steps.c.output, inbox.c.session)
+    .join(inbox, inbox.c.id == steps.c.turn)
+    .where(steps.c.state == "parked", or_(inbox.c.state == "new", inbox.c.state == "next"))
+    .order_by(inbox.c.seq)
+)
 _FORGET_STEPS = Statement(delete(steps).where(steps.c.turn == bindparam("turn")))
 _ANSWERED = Statement(
     update(steps)
@@ -62,6 +68,16 @@ def no_rows(_: object) -> Sequence[Bound]:
 
 def nobody(_: object) -> None:
     """Nobody needs to be told of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A turn that waits for an answer."""
+
+    turn: str
+    session: str
+    step: str
+    question: str
 
 
 @dataclass(slots=True, eq=False)
@@ -267,6 +283,11 @@ class Journal:
             for row in await self._database.read(_OPEN())
         ]
         return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))
+
+    async def parked(self) -> list[Parked]:
+        """The questions that turns waited for when the daemon last ended."""
+        rows = await self._database.read(_PARKED())
+        return [Parked(row["turn"], row["session"], row["name"], row["output"]) for row in rows]
 
     def new_turn(self, inbound: Inbound, kind: TurnKind, *, interrupts: bool = False) -> JournaledTurn:
         """The turn of a message that was just submitted: nothing is recorded yet."""

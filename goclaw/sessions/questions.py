@@ -8,7 +8,7 @@ person in the same session.
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -19,6 +19,7 @@ from goclaw.access import Access
 from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
+from goclaw.engine.journal import Parked
 from goclaw.errors import ToolError
 from goclaw.events import (
     ALLOW,
@@ -98,6 +99,17 @@ class Questions:
     def __init__(self, ports: QuestionPorts) -> None:
         self._ports = ports
         self._open: dict[str, _Open] = {}
+
+    def restore(self, parked: Sequence[Parked]) -> None:
+        """Know the questions of an earlier run before anybody can answer them: their turns come to them later."""
+        for item in parked:
+            question = _QUESTION.from_json(item.question)
+            self._note(item.turn, item.session, item.step, question, self._left(question))
+
+    def turn_ended(self, turn: str) -> None:
+        """Forget what a turn was asked before a restart and did not come to again: its rights were taken away, say."""
+        for item in [item for item in self._open.values() if item.turn == turn]:
+            del self._open[item.question.id]
 
     def of(self, session: str) -> tuple[Question, ...]:
         """The open questions of a session, oldest first."""
@@ -187,6 +199,10 @@ class Questions:
             return None
         return min(APPROVAL_SECONDS, max(0.0, question.expires_at - self._ports.clock.now()))
 
+    def _note(self, turn: str, session: str, step: str, question: Question, left: float | None) -> None:
+        until = None if left is None else self._ports.clock.awake_or_not() + left
+        self._open[question.id] = _Open(turn, session, step, question, until)
+
     def _may(self, actor: Actor, item: _Open) -> bool:
         authorize, question = self._ports.access.authorize, item.question
         rights = [("question.answer", question.asker), ("session.write", item.session)]
@@ -203,8 +219,7 @@ class Questions:
             asked = _QUESTION.from_json(kept)
             left = self._left(asked)
             shown.set_result(left)
-            until = None if left is None else self._ports.clock.awake_or_not() + left
-            self._open[asked.id] = _Open(turn.id, session, step, asked, until)
+            self._note(turn.id, session, step, asked, left)
             self._ports.publish(QuestionAsked(turn.id, session, asked))
             if turn.inbound.address.channel != LOCAL:
                 text = in_words(asked)

@@ -158,6 +158,7 @@ class Sessions:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.contexts.forget(session.key)
                 raise
+        self.questions.turn_ended(turn.id)
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
         if entries := session.window.entries:
             self.aside.turn_ended(inbound.session, inbound.actor, entries[-1].row)

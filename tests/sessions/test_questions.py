@@ -190,6 +190,23 @@ async def test_the_next_message_answers_a_question_and_not_the_queue(tmp_path: P
     )
 
 
+async def test_an_answer_that_comes_before_its_turn_has_got_to_the_question_again_is_no_new_message(
+    tmp_path: Path,
+) -> None:
+    """Right after a restart: what Telegram redelivers may be quicker than the turn."""
+    answers = asking(question="Which branch?", options=["main", "release"])
+    world = World(tmp_path, answers, tools=[ask_user], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("go")
+        await asked(core)
+    async with world.running() as core:
+        assert not [event for event in core.seen if isinstance(event, QuestionAsked)]
+        assert (await core.say("2")).kind is AcceptKind.ANSWER
+        await core.settled()
+        assert await results(core) == ["Which branch?\nrelease"]
+        assert core.sessions.questions.of("memory:anna") == ()
+
+
 async def test_what_is_no_option_is_asked_for_again(tmp_path: Path) -> None:
     answers = asking(question="Which?", options=["main", "release"], allow_free_text=False)
     world = World(tmp_path, answers, tools=[ask_user], users=[User("memory:anna")])
