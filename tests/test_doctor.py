@@ -11,7 +11,9 @@ from goclaw.doctor import Finding, examine
 from goclaw.health.disk import DiskUse
 from goclaw.store.backup import NEWEST
 from goclaw.store.migrations import migrate
+from goclaw.store.recovery import make_ready, mark_damaged
 from tests.fake_telegram.server import FakeTelegram
+from tests.small_disk import small_disk
 
 
 def loaded(tmp_path: Path, **settings: str) -> Loaded:
@@ -42,6 +44,38 @@ async def test_a_damaged_database_is_a_problem_with_a_remedy(tmp_path: Path) -> 
     assert "restore" in finding.remedy
 
 
+async def test_what_was_set_aside_or_rescued_is_named_with_the_way_to_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "goclaw.db"
+    path.parent.mkdir()
+    path.write_bytes(b"damaged" * 1000)
+    make_ready(path)
+    path.with_name("goclaw.db.rescued-1").touch()
+    sound, aside, rescued = await found(tmp_path, "database")
+    assert sound.verdict == "ok"
+    assert aside.verdict == rescued.verdict == "warning"
+    assert "goclaw.db.damaged-" in aside.text and "file is not a database" in aside.text
+    assert "goclaw restore" in aside.remedy and "rm " in aside.remedy
+    assert f"mv {path}.rescued-1 {path}" in rescued.remedy
+
+
+async def test_damage_that_was_met_while_it_ran_is_a_problem_until_the_restart(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "goclaw.db"
+    path.parent.mkdir()
+    migrate(path)
+    mark_damaged(path, "database disk image is malformed")
+    (finding,) = await found(tmp_path, "database")
+    assert finding.verdict == "problem"
+    assert "goclaw restart" in finding.remedy
+
+
+async def test_a_state_folder_that_takes_no_file_is_a_problem(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "state", megabytes=1) as disk:
+        disk.fill()
+        (finding,) = await found(tmp_path, "state")
+    assert finding.verdict == "problem"
+    assert "make room" in finding.text
+
+
 async def test_a_database_of_a_newer_version_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     path = tmp_path / "state" / "goclaw.db"
@@ -55,7 +89,9 @@ async def test_little_room_on_the_disk_is_a_warning_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await found(tmp_path, "disk"))[0].verdict == "ok"
-    monkeypatch.setattr("goclaw.doctor.measure", lambda config: DiskUse(database=1, media=1, logs=1, free=1_000_000))
+    monkeypatch.setattr(
+        "goclaw.doctor.state.measure", lambda config: DiskUse(database=1, media=1, logs=1, free=1_000_000)
+    )
     finding = (await found(tmp_path, "disk"))[0]
     assert finding.verdict == "warning"
     assert "1.0 MB free: little is free" in finding.text

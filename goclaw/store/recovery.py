@@ -84,6 +84,17 @@ def set_aside(path: Path) -> list[Salvage]:
     return [_report(found) for found in sorted(path.parent.glob(f"{path.name}.damaged-*.json"))]
 
 
+def rescued(path: Path) -> list[Path]:
+    """What was kept of a database that was deleted or replaced while it was in use, oldest first."""
+    return sorted(path.parent.glob(f"{path.name}.rescued-*"))
+
+
+def marked(path: Path) -> str:
+    """Which damage the last run met; empty if none."""
+    mark = _beside(path, _MARK)
+    return mark.read_text("utf-8") if mark.exists() else ""
+
+
 def mark_damaged(path: Path, why: str) -> None:
     """Have the next start look at all of the file."""
     _beside(path, _MARK).write_text(why, "utf-8")
@@ -123,13 +134,13 @@ def _damage(path: Path) -> str:
     if path.stat().st_size == 0:
         return "it is empty"
     mark = _beside(path, _MARK)
-    found = examine(path, None if mark.exists() else CHECK_SECONDS)
+    found = examine_file(path, None if mark.exists() else CHECK_SECONDS)
     if not found:
         mark.unlink(missing_ok=True)
     return found or ""
 
 
-def examine(path: Path, seconds: float | None) -> str | None:
+def examine_file(path: Path, seconds: float | None) -> str | None:
     """Look for damage in the file, without a change to it, for so long at most (None: to the end).
 
     Returns SQLite's words for it, the empty text for a sound file, and None when the time was over before.

@@ -1,48 +1,26 @@
 """Checks by doing: each tries the thing itself and says what it found and what helps."""
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable
-from contextlib import closing
-from dataclasses import dataclass
-from typing import Literal
 
 import aiohttp
 
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
-from goclaw.config.schema import Config
+from goclaw.doctor.base import Finding, Verdict
+from goclaw.doctor.state import check_database, check_disk, check_state
 from goclaw.errors import GoclawError
-from goclaw.health.disk import REMEDY, measure
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import ollama_finder, open_chain, pick_default
 from goclaw.net import open_client
 from goclaw.redact import mask
 from goclaw.sandbox.select import TierReport, probe
-from goclaw.state import check_apart, running_pid
-from goclaw.store.migrations import STEPS
 from goclaw.users import Users
+
+__all__ = ["Finding", "Verdict", "examine"]
 
 CHECK_SECONDS = 20.0
 """How long one check may take before that is its result."""
-
-Verdict = Literal["ok", "warning", "problem"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found."""
-
-    check: str
-    verdict: Verdict
-    text: str
-    remedy: str = ""
-
-    def line(self) -> str:
-        """For people."""
-        mark = {"ok": "✓", "warning": "!", "problem": "✗"}[self.verdict]
-        remedy = f"\n    → {self.remedy}" if self.remedy else ""
-        return f"{mark} {self.check}: {self.text}{remedy}"
 
 
 async def examine(loaded: Loaded) -> list[Finding]:
@@ -80,11 +58,7 @@ async def _config(loaded: Loaded) -> list[Finding]:
 
 
 async def _state(loaded: Loaded) -> list[Finding]:
-    config = loaded.config
-    check_apart(config.state_dir, config.workspace_path)
-    pid = running_pid(config)
-    running = f"a daemon runs (pid {pid})" if pid else "no daemon runs"
-    return [Finding("state", "ok", f"{config.state_dir}; {running}")]
+    return await asyncio.to_thread(check_state, loaded.config)
 
 
 async def _users(loaded: Loaded) -> list[Finding]:
@@ -99,31 +73,11 @@ async def _users(loaded: Loaded) -> list[Finding]:
 
 
 async def _database(loaded: Loaded) -> list[Finding]:
-    return [await asyncio.to_thread(_check_database, loaded.config)]
-
-
-def _check_database(config: Config) -> Finding:
-    path = config.database_path
-    if not path.exists():
-        return Finding("database", "ok", f"{path} will be made at the first start")
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        return Finding("database", "problem", f"{path}: {error}", "move it away, or `goclaw restore` a backup")
-    if version > 1 + len(STEPS):
-        return Finding("database", "problem", f"{path} is of a newer GoClaw", "install that version")
-    if answer != "ok":
-        return Finding("database", "problem", f"{path}: {answer}", "move it away, or `goclaw restore` a backup")
-    return Finding("database", "ok", f"{path}: sound, schema {version}")
+    return await asyncio.to_thread(check_database, loaded.config)
 
 
 async def _disk(loaded: Loaded) -> list[Finding]:
-    use = await asyncio.to_thread(measure, loaded.config)
-    if use.warning:
-        return [Finding("disk", "warning", f"{use.summary}: {use.warning}", REMEDY)]
-    return [Finding("disk", "ok", use.summary)]
+    return await asyncio.to_thread(check_disk, loaded.config)
 
 
 async def _exec(loaded: Loaded) -> list[Finding]:

@@ -1,0 +1,22 @@
+"""What a check of the doctor says."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found."""
+
+    check: str
+    verdict: Verdict
+    text: str
+    remedy: str = ""
+
+    def line(self) -> str:
+        """For people."""
+        mark = {"ok": "✓", "warning": "!", "problem": "✗"}[self.verdict]
+        remedy = f"\n    → {self.remedy}" if self.remedy else ""
+        return f"{mark} {self.check}: {self.text}{remedy}"
