@@ -1,6 +1,7 @@
 """The live view shows what is being written, and never stands in the answer's way."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from goclaw.errors import DeliveryError
 from goclaw.events import (
     Address,
     Outcome,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
     StreamRestarted,
     TextStreamed,
     ToolFinished,
@@ -39,6 +43,14 @@ class Play:
         self.stage.telegram.world.meet(self.chat)
         await self.stage.gateway.publish(TurnStarted("t1", "s", self.address))
         await self.stage.telegram.wait_called("sendChatAction")
+
+    async def shown(self, *texts: str) -> None:
+        """Wait until the drafts were these."""
+        await wait_calls(self.stage, "sendMessageDraft", list(texts))
+
+    async def grown(self, text: str) -> None:
+        """Wait until the one message in the chat says this."""
+        await self.stage.telegram.wait_for(lambda: self.stage.texts(self.chat) == [text] or None)
 
     async def stream(self, text: str) -> None:
         await self.stage.gateway.publish(TextStreamed("t1", "s", text))
@@ -335,3 +347,257 @@ async def test_a_delivery_that_fails_after_the_claim_still_ends_in_one_message()
             await play.answer("end")
         await stage.deliver("end", chat=-100, number="final", turn="t1")
         assert stage.texts(-100) == ["end"]
+
+
+@pytest.mark.promise("P-telegram-live")
+async def test_in_private_a_running_tool_is_one_line_in_the_draft_and_nothing_of_it_stays() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        await play.stream("Let me look.")
+        await play.use("exec", {"command": "ls -la\n  /tmp"})
+        await play.past_the_quick_answers()
+        await play.shown("Let me look.\n\n⚙ exec: ls -la /tmp")
+        await play.used()
+        await play.later(0.3)
+        await play.shown("Let me look.\n\n⚙ exec: ls -la /tmp", "Let me look.")
+        await play.finish("Done")
+        await play.answer("Done")
+        assert stage.texts() == ["Done"] and stage.telegram.world.drafts == {}
+
+
+@pytest.mark.promise("P-telegram-live")
+async def test_in_groups_the_line_stands_in_the_message_that_grows_into_the_answer() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        await play.use("exec", {"command": "make"})
+        await play.past_the_quick_answers()
+        await play.grown("⚙ exec: make")
+        await play.use("read", {"path": "a.txt"}, "c2")
+        await play.later(GROUP_SECONDS)
+        await play.grown("⚙ read: a.txt")
+        await play.used()
+        await play.used("c2")
+        await play.later(GROUP_SECONDS)
+        await play.grown("…")
+        await play.answer("Done")
+        assert stage.texts(-100) == ["Done"]
+
+
+@pytest.mark.parametrize(("text", "left"), [("So far", ["So far"]), ("", [])])
+async def test_a_stopped_turn_leaves_what_was_said_and_no_line(text: str, left: list[str]) -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        if text:
+            await play.stream(text)
+        await play.use("exec", {"command": "make"})
+        await play.past_the_quick_answers()
+        await stage.telegram.wait_sent(-100)
+        await play.finish("", Outcome.STOPPED)
+        await stage.telegram.wait_for(lambda: stage.texts(-100) == left or None)
+
+
+async def test_a_draft_is_kept_alive() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        await play.stream("thinking aloud")
+        await play.past_the_quick_answers()
+        await play.shown("thinking aloud")
+        await play.later(0.3)
+        for _ in range(60):
+            await play.later(0.45)
+            await asyncio.sleep(0)
+        await play.shown("thinking aloud", "thinking aloud")
+
+
+async def test_drafts_have_a_stop_button_where_the_server_knows_one() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        await play.stream("one")
+        await play.past_the_quick_answers()
+        await play.shown("one")
+        stage.telegram.fail("sendMessageDraft", status=400, description="Bad Request: unknown parameter can_stop")
+        await play.stream(" two")
+        await play.later(0.3)
+        await play.shown("one", "one two", "one two")
+        await play.stream(" three")
+        await play.later(0.3)
+        await play.shown("one", "one two", "one two", "one two three")
+        buttons = [call.get("can_stop") for call in stage.telegram.called("sendMessageDraft")]
+        assert buttons == [True, True, None, None], "refused once, not offered again for an hour"
+
+
+@pytest.mark.promise("P-telegram-live")
+async def test_where_the_server_knows_no_drafts_private_chats_get_a_message_that_grows() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        stage.telegram.fail("sendMessageDraft", status=404, description="Not Found: method not found", times=99)
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        await play.stream("one")
+        await play.past_the_quick_answers()
+        await stage.telegram.wait_called("sendMessageDraft")
+        await play.later(1)
+        await play.grown("one")
+        await play.stream(" two")
+        await play.later(1)
+        await play.grown("one two")
+        await play.answer("one two three")
+        assert stage.texts() == ["one two three"]
+        assert len(stage.telegram.called("sendMessageDraft")) == 1
+        stage.telegram.faults.waiting.clear()
+        clock.advance(3600)
+        await stage.gateway.publish(TurnStarted("t2", "s", PRIVATE), TextStreamed("t2", "s", "again"))
+        await play.past_the_quick_answers()
+        await stage.telegram.wait_called("sendMessageDraft", 2)
+
+
+@pytest.mark.promise("P-telegram-live")
+async def test_previews_that_fail_pause_for_a_minute_and_are_tried_again() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        stage.telegram.fail("sendMessageDraft", status=500, description="Internal Server Error", times=FAILURES)
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        await play.stream("text")
+        await play.past_the_quick_answers()
+        for count in range(1, FAILURES + 1):
+            await stage.telegram.wait_called("sendMessageDraft", count)
+            await play.later(0.3)
+        await meanwhile(stage, "pause")
+        assert len(stage.telegram.called("sendMessageDraft")) == FAILURES
+        for _ in range(130):
+            await play.later(0.5)
+            await asyncio.sleep(0)
+        assert len(await stage.telegram.wait_called("sendMessageDraft", FAILURES + 1)) == FAILURES + 1
+
+
+async def test_a_first_preview_that_may_have_arrived_is_the_only_one() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        stage.telegram.fail("sendMessage", cut="after", chat=-100)
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        await play.stream("start")
+        await play.past_the_quick_answers()
+        await stage.telegram.wait_sent(-100)
+        for count in range(4):
+            await play.stream(" more")
+            await play.later(GROUP_SECONDS)
+            await meanwhile(stage, str(count))
+        assert stage.texts(-100) == ["start"]
+        await play.answer("end")
+        assert stage.texts(-100) == ["start", "end"], "what was lost cannot be found again"
+
+
+async def test_after_a_restart_no_second_preview_is_sent_where_one_may_stand(tmp_path: Path) -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock, state_dir=tmp_path) as stage:
+        stage.telegram.fail("sendMessage", gate=asyncio.Event(), chat=-100)
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        await play.stream("start")
+        await play.past_the_quick_answers()
+        await stage.telegram.wait_called("sendMessage")
+    clock = SteppedClock()
+    async with open_stage(clock=clock, state_dir=tmp_path) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        await play.stream("start")
+        await play.past_the_quick_answers()
+        await meanwhile(stage, "x")
+        assert stage.texts(-100) == []
+        await play.answer("end")
+        assert stage.texts(-100) == ["end"]
+
+
+async def test_an_answer_that_stands_there_already_is_not_edited_in_again() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        await play.stream("**Done**")
+        await play.past_the_quick_answers()
+        await play.grown("Done")
+        await eventually(lambda: clock.sleepers >= 2)
+        await play.answer("**Done**")
+        assert stage.texts(-100) == ["Done"] and stage.telegram.called("editMessageText") == []
+
+
+async def test_an_answer_that_cannot_be_edited_in_is_sent_once_and_its_preview_goes() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        await play.stream("start")
+        await play.past_the_quick_answers()
+        await play.grown("start")
+        stage.telegram.fail("editMessageText", status=400, description="Bad Request: message can't be edited", times=9)
+        await play.answer("end")
+        assert stage.texts(-100) == ["end"]
+
+
+async def test_a_message_that_waits_shows_typing_until_its_turn_came() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        await stage.gateway.publish(TurnStarted("other", "telegram:5", Address("local", "tui")))
+        await stage.telegram.world.say("hello", user=5)
+        await stage.telegram.wait_called("sendChatAction")
+        for count in (2, 3):
+            await meanwhile(stage, f"waits.{count}")
+            clock.advance(TYPING_SECONDS)
+            await stage.telegram.wait_called("sendChatAction", count)
+        await stage.gateway.publish(TurnFinished("other", "telegram:5", Outcome.ANSWERED, "x"))
+        await meanwhile(stage, "x")
+        for number in range(4):
+            clock.advance(TYPING_SECONDS)
+            await meanwhile(stage, str(number))
+        count = len(stage.telegram.called("sendChatAction"))
+        assert count <= 5, "whatever became of it, nothing of its session runs any more"
+        clock.advance(60)
+        await meanwhile(stage, "later")
+        assert len(stage.telegram.called("sendChatAction")) == count
+
+
+async def test_a_turn_that_waits_for_a_person_is_not_typing() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        question = Question("q1", "approval", "telegram:5", "May it?", "text")
+        await stage.gateway.publish(QuestionAsked("t1", "s", question))
+        await meanwhile(stage, "asked")
+        for number in range(3):
+            clock.advance(TYPING_SECONDS)
+            await meanwhile(stage, str(number))
+        assert len(stage.telegram.called("sendChatAction")) == 1
+        await stage.gateway.publish(QuestionAnswered("t1", "s", "q1", "allow"))
+        await meanwhile(stage, "answered")
+        clock.advance(TYPING_SECONDS)
+        await stage.telegram.wait_called("sendChatAction", 2)
+
+
+async def test_a_flooded_typing_sign_is_left_out_in_its_chat_only() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        stage.telegram.fail("sendChatAction", status=429, retry_after=30)
+        play = Play(stage, clock, PRIVATE)
+        await play.begin()
+        await stage.gateway.publish(TurnStarted("t2", "s2", GROUP))
+        await stage.telegram.wait_called("sendChatAction", 2)
+        for number in range(4):
+            clock.advance(TYPING_SECONDS)
+            await meanwhile(stage, str(number))
+        chats = [call["chat_id"] for call in stage.telegram.called("sendChatAction")]
+        assert chats.count(5) == 1 and chats.count(-100) > 1
+        await play.answer("not held up")
+        assert stage.texts() == ["not held up"]

@@ -87,3 +87,37 @@ async def test_chats_that_went_quiet_are_forgotten() -> None:
     clock.advance(100)
     await outlet.pace(2_000)
     assert len(outlet._chats) == 1, "the only way to see what is remembered"
+
+
+async def test_the_burst_is_configured() -> None:
+    clock = SteppedClock()
+    settings = TelegramSettings(burst=5, chat_messages_per_second=2)
+    assert await fill(Outlet(settings, clock), clock, 5, 7) == [0, 0, 0, 0, 0, 2.5, 2.5]
+
+
+async def test_a_wish_to_something_for_show_never_holds_an_answer() -> None:
+    clock = SteppedClock()
+    outlet = Outlet(TelegramSettings(), clock)
+    outlet.hold_shows(5, 200)
+    assert not outlet.may_show(5) and not outlet.spare(5) and outlet.may_show(6)
+    assert await fill(outlet, clock, 5, 1) == [0]
+    clock.advance(200)
+    assert outlet.may_show(5)
+
+
+async def test_what_counts_as_no_message_waits_for_a_wish_only() -> None:
+    clock = SteppedClock()
+    outlet = Outlet(TelegramSettings(), clock)
+    for _ in range(3):
+        await outlet.pace(5)
+    async with asyncio.timeout(10):
+        await outlet.cool(5)
+        outlet.hold(5, 40)
+        outlet.hold(5, 10)
+        cooling = asyncio.create_task(outlet.cool(5))
+        await asyncio.sleep(0)
+        clock.advance(39)
+        await asyncio.sleep(0)
+        assert not cooling.done(), "a shorter wish does not cut a longer one"
+        clock.advance(1)
+        await cooling

@@ -1,0 +1,39 @@
+"""What is seen of a turn: its text, and one line about its tools without anything raw."""
+
+from typing import Any
+
+import pytest
+
+from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
+from goclaw.channels.telegram.views import LONGEST_LINE, tool_line, with_line
+from goclaw.redact import MASK
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("exec", {"command": "ls -la"}, "⚙ exec: ls -la"),
+        ("exec", {"command": "cd /tmp\n\n  && make\tall"}, "⚙ exec: cd /tmp && make all"),
+        ("read", {"limit": 5, "path": "a.txt"}, "⚙ read: a.txt"),
+        ("todo_write", {"todos": [{"content": "x"}]}, "⚙ todo_write"),
+        ("odd", {"body": ' {"raw": "json"}'}, "⚙ odd"),
+        ("exec", {"command": "\u202ecurl\x1b[31m"}, "⚙ exec: curl"),
+        ("exec", {"command": "curl -H 'Bearer abcdefghijklmnop'"}, f"⚙ exec: curl -H '{MASK}'"),
+        ("exec", {}, "⚙ exec"),
+    ],
+)
+def test_a_call_is_one_line_for_people(name: str, arguments: dict[str, Any], line: str) -> None:
+    assert tool_line(name, arguments) == line
+
+
+def test_a_long_call_is_shortened_after_its_secrets_are_masked() -> None:
+    line = tool_line("exec", {"command": "x" * 60 + " sk-" + "secret" * 1000})
+    assert len(line) <= LONGEST_LINE and "secretsecret" not in line
+
+
+def test_a_line_stands_below_the_text_where_there_is_room() -> None:
+    bold = (Span(0, 2, Mark("bold")),)
+    assert with_line(Chunk("hi", bold), "⚙ x") == Chunk("hi\n\n⚙ x", bold)
+    assert with_line(Chunk(""), "⚙ x") == Chunk("⚙ x")
+    full = Chunk("x" * MAX_UNITS)
+    assert with_line(full, "⚙ x") == full
