@@ -7,7 +7,7 @@ POST /sim/fail     {"method": "sendMessage", "status": 429, "retry_after": 2, "t
 GET  /sim/sent?chat=5        the bot's messages as they stand now (files as their size)
 GET  /sim/calls?method=…     every call, with its time
 GET  /sim/pending            ids of the updates that the bot has not confirmed
-GET  /sim/counts             {"calls": {method: count}, "sent": count, "pending": count, "confirmed": count}
+GET  /sim/counts             {"calls": {method: count}, "sent": …, "repeated": …, "pending": …, "confirmed": …}
 """
 
 from collections import Counter
@@ -64,6 +64,7 @@ class ControlledTelegram(FakeTelegram):
         counts = {
             "calls": Counter(call.method for call in self.calls),
             "sent": len(self.sent()),
+            "repeated": len(self.repeated()),
             "pending": len(self.world.updates),
             "confirmed": len(self.world.confirmed),
         }

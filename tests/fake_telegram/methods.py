@@ -59,6 +59,8 @@ class Methods:
         mine = self.poller = asyncio.get_running_loop().create_future()
         if (offset := parameters.get("offset") or 0) > 0:
             self.world.confirm(offset)
+        elif offset < 0 and len(self.world.updates) > -offset:
+            self.world.confirm(self.world.updates[offset]["update_id"])  # counted from the end of the queue
         # Telegram does not even queue what the bot did not ask for.
         if allowed := parameters.get("allowed_updates"):
             self.world.updates = [update for update in self.world.updates if update.keys() & set(allowed)]

@@ -95,6 +95,11 @@ class FakeTelegram(AbstractAsyncContextManager["FakeTelegram"]):
         """The bot's messages as they stand now."""
         return self.world.sent(chat)
 
+    def repeated(self, chat: int | None = None) -> list[Sent]:
+        """The bot's messages whose words (or file) stand higher up in the same chat already: what was sent twice."""
+        contents = [(sent.chat, sent.thread, sent.text, sent.file) for sent in self.sent(chat)]
+        return [sent for place, sent in enumerate(self.sent(chat)) if contents[place] in contents[:place]]
+
     def called(self, method: str) -> list[Json]:
         """The parameters of every call of `method`, oldest first."""
         return [call.parameters for call in self.calls if call.method == method]

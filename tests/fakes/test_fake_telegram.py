@@ -58,6 +58,33 @@ async def test_updates_stay_until_a_higher_offset_confirms_them(telegram: FakeTe
     assert telegram.world.confirmed == [first["update_id"]]
 
 
+async def test_a_poll_that_is_cut_gives_its_updates_out_again(telegram: FakeTelegram, client: Client) -> None:
+    await telegram.world.say("one")
+    telegram.fail("getUpdates", cut="after")
+    with pytest.raises(aiohttp.ClientError):
+        await client.call("getUpdates")
+    assert [update["message"]["text"] for update in (await client.call("getUpdates"))["result"]] == ["one"]
+
+
+async def test_a_negative_offset_forgets_all_but_the_last(telegram: FakeTelegram, client: Client) -> None:
+    for text in ("one", "two", "three"):
+        await telegram.world.say(text)
+    assert [update["message"]["text"] for update in (await client.call("getUpdates", offset=-2))["result"]] == [
+        "two",
+        "three",
+    ]
+    assert len(telegram.world.confirmed) == 1
+
+
+async def test_what_was_sent_twice_is_counted(telegram: FakeTelegram, client: Client) -> None:
+    for chat in (5, 6):
+        telegram.world.meet(chat)
+        await client.call("sendMessage", chat_id=chat, text="hello")
+    assert telegram.repeated() == []
+    await client.call("sendMessage", chat_id=5, text="hello")
+    assert [sent.chat for sent in telegram.repeated()] == [5]
+
+
 async def test_a_long_poll_ends_as_soon_as_somebody_writes(telegram: FakeTelegram, client: Client) -> None:
     polling = asyncio.create_task(client.call("getUpdates", timeout=50))
     await telegram.wait_called("getUpdates")
@@ -217,6 +244,12 @@ async def test_it_runs_as_a_program_of_its_own() -> None:
             async with session.get("/sim/sent", params={"chat": "7"}) as response:
                 assert [sent["text"] for sent in await response.json()] == ["hi"]
             async with session.get("/sim/counts") as response:
-                assert await response.json() == {"calls": {"sendMessage": 1}, "sent": 1, "pending": 1, "confirmed": 0}
+                assert await response.json() == {
+                    "calls": {"sendMessage": 1},
+                    "sent": 1,
+                    "repeated": 0,
+                    "pending": 1,
+                    "confirmed": 0,
+                }
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
