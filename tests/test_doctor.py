@@ -1,5 +1,6 @@
 """The doctor finds what is broken and says what helps."""
 
+import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -114,6 +115,32 @@ async def test_a_telegram_token_is_tried_against_the_server(tmp_path: Path) -> N
         bad = (await found(tmp_path, "telegram", **settings))[0]
     assert (good.verdict, bad.verdict) == ("ok", "problem")
     assert "wrong" not in bad.line()
+
+
+async def test_a_taken_port_is_a_problem_before_the_daemon_starts(tmp_path: Path) -> None:
+    assert (await found(tmp_path, "http"))[0].text == "the listener is off: nothing needs it"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        settings = {"http.enabled": "true", "http.port": str(other.getsockname()[1])}
+        taken = (await found(tmp_path, "http", **settings))[0]
+    assert taken.verdict == "problem" and "http.port" in taken.remedy
+    assert (await found(tmp_path, "http", **settings))[0].verdict == "ok"
+
+
+async def test_what_telegram_says_of_the_webhook_is_passed_on(tmp_path: Path) -> None:
+    async with FakeTelegram() as telegram:
+        url = "https://claw.example.org/hook"
+        settings = {"telegram.base_url": telegram.base_url, "telegram.token": telegram.token}
+        assert await found(tmp_path, "webhook", **settings) == []
+        telegram.world.webhook = url
+        assert "polling" in (await found(tmp_path, "webhook", **settings))[0].text
+        settings |= {"telegram.mode": "webhook", "telegram.webhook.url": url}
+        assert (await found(tmp_path, "webhook", **settings))[0].verdict == "ok"
+        await telegram.world.say("hello")
+        await telegram.wait_for(lambda: telegram.world.webhook_error or None)
+        finding = (await found(tmp_path, "webhook", **settings))[0]
+        assert finding.verdict == "warning" and "Connection refused" in finding.text
+        telegram.world.webhook = ""
+        assert "when the daemon starts" in (await found(tmp_path, "webhook", **settings))[0].text
 
 
 @pytest.mark.parametrize("sandbox", ["off"])

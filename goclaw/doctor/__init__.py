@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import aiohttp
-
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding, Verdict
+from goclaw.doctor.listener import check_listener
 from goclaw.doctor.state import check_database, check_disk, check_state
+from goclaw.doctor.telegram import check_telegram
 from goclaw.errors import GoclawError
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import ollama_finder, open_chain, pick_default
 from goclaw.net import open_client
-from goclaw.redact import mask
 from goclaw.sandbox.select import TierReport, probe
 from goclaw.users import Users
 
@@ -34,6 +33,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "exec": _exec,
         "model": _model,
         "telegram": _telegram,
+        "http": _http,
     }
     findings = await asyncio.gather(*(_bounded(name, check(loaded)) for name, check in checks.items()))
     return [finding for found in findings for finding in found]
@@ -110,16 +110,8 @@ async def _no_image(key: str) -> bytes:
 
 
 async def _telegram(loaded: Loaded) -> list[Finding]:
-    settings = loaded.config.telegram
-    if settings.token is None or settings.enabled is False:
-        return [Finding("telegram", "ok", "off", "set `telegram.token` or TELEGRAM_BOT_TOKEN to turn it on")]
-    url = f"{settings.base_url.rstrip('/')}/bot{settings.token.get_secret_value()}/getMe"
-    try:
-        async with open_client() as http, http.get(url, proxy=settings.proxy) as response:
-            answer = await response.json(content_type=None)
-    except (aiohttp.ClientError, ValueError, OSError) as error:
-        return [Finding("telegram", "problem", f"{settings.base_url} does not answer: {mask(str(error))}")]
-    if not answer.get("ok"):
-        remedy = "ask @BotFather for a token, set `telegram.token`"
-        return [Finding("telegram", "problem", f"the token was refused: {answer.get('description')}", remedy)]
-    return [Finding("telegram", "ok", f"@{answer['result'].get('username')} answers")]
+    return await check_telegram(loaded.config)
+
+
+async def _http(loaded: Loaded) -> list[Finding]:
+    return await check_listener(loaded.config)

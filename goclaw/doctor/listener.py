@@ -1,0 +1,50 @@
+"""Whether the HTTP listener answers, or could have its port."""
+
+import asyncio
+import socket
+from http import HTTPStatus
+
+import aiohttp
+
+from goclaw.config.listening import listens
+from goclaw.config.schema import Config
+from goclaw.doctor.base import Finding
+from goclaw.net import open_client
+from goclaw.state import running_pid
+
+
+async def check_listener(config: Config) -> list[Finding]:
+    """Asks the daemon that runs; without one the port is tried."""
+    host, port = config.http.host, config.http.port
+    if not listens(config):
+        return [Finding("http", "ok", "the listener is off: nothing needs it")]
+    if port == 0:
+        return [Finding("http", "ok", f"{host}, a free port; the log names it")]
+    if running_pid(config) is None:
+        return [await asyncio.to_thread(_try_port, host, port)]
+    try:
+        async with open_client() as http, http.get(f"http://{_reachable(host)}:{port}/readyz") as response:
+            state = await response.json(content_type=None)
+    except (aiohttp.ClientError, ValueError, OSError) as error:
+        return [Finding("http", "problem", f"{host} port {port} does not answer: {error}", "`goclaw restart`")]
+    if response.status == HTTPStatus.OK:
+        return [Finding("http", "ok", f"{host} port {port}: ready")]
+    reasons = "; ".join(map(str, state.get("problems", ()))) if isinstance(state, dict) else ""
+    return [Finding("http", "warning", f"{host} port {port}: not ready: {reasons or response.status}")]
+
+
+def _try_port(host: str, port: int) -> Finding:
+    """Whether the daemon could listen there."""
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            return Finding("http", "ok", f"{host} port {port} is free for the listener")
+    except OSError as error:
+        remedy = "choose another `http.port`, or end the program that has it"
+        return Finding("http", "problem", f"the listener cannot have {host} port {port}: {error.strerror}", remedy)
+
+
+def _reachable(host: str) -> str:
+    """The address under which this machine itself reaches a listener."""
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
+    host = everywhere.get(host, host)
+    return f"[{host}]" if ":" in host else host
