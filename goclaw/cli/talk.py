@@ -1,5 +1,6 @@
 """`goclaw tui` and `goclaw send`: talking to the daemon, or to one of our own for as long as it takes."""
 
+import asyncio
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,20 +12,27 @@ from goclaw.cli.process import listens
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import (
-    GONE,
-    Acceptance,
-    AcceptKind,
-    MessageStored,
     Outcome,
     Question,
     QuestionAsked,
+    StreamRestarted,
+    TextStreamed,
+    ThinkingStreamed,
     TurnEvent,
     TurnFinished,
 )
-from goclaw.tui.client import Client, attach
+from goclaw.tui.client import Received
+from goclaw.tui.link import Link
+from goclaw.tui.outstanding import RETURN_SECONDS, Ended, Outstanding
 from goclaw.tui.questions import text_of, title_of
 from goclaw.tui.text import one_line
-from goclaw.wire import happened
+from goclaw.wire import Accepted, Attached, Files, Older, Refused, Sessions, Status, happened
+
+LOST = (
+    "the daemon ended before the answer was there. The message is not lost: it is answered at the next start, "
+    "in session {session}."
+)
+"""Where the daemon does not come back."""
 
 
 async def send(config: Config, text: str, session: str, *, as_json: bool = False) -> tuple[str, bool]:
@@ -33,15 +41,26 @@ async def send(config: Config, text: str, session: str, *, as_json: bool = False
     With `as_json`, every event of the turn is printed as a line of JSON as it comes. Without, what a turn waits for is
     said on standard error, with the command that answers it.
 
+    The daemon may be restarted meanwhile, and the connection may break: the answer is the same, and printed once.
+
     Returns:
         What to print, and whether it went well.
+
+    Raises:
+        StateError: no daemon answers, the session is not open to the person, or the daemon does not come back.
     """
-    async with _daemon(config), attach(config.socket_path, session, limit=1) as client:
-        acceptance = await client.send(text)
-        if acceptance.kind is not AcceptKind.TURN:
-            went_well = acceptance.kind in (AcceptKind.REPLY, AcceptKind.ANSWER) and acceptance.text != GONE
-            return acceptance.text or str(acceptance.kind), went_well
-        return await _follow(client, acceptance, _Reporter(session, as_json=as_json))
+    link = Link(config.socket_path, session, limit=1)
+    sending = _Sending(link, text, _Reporter(session, as_json=as_json))
+    async with _daemon(config):
+        running = asyncio.create_task(link.run(sending), name="waiting for the answer")
+        try:
+            running.add_done_callback(sending.gave_up)
+            ended = await sending.ended
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    is_told = as_json and sending.is_turn
+    return "" if is_told else ended.text, ended.went_well
 
 
 class _Reporter:
@@ -79,24 +98,110 @@ class _Reporter:
         say(f"answer with: {send} ANSWER (or '/deny {question.id}')")
 
 
-async def _follow(client: Client, acceptance: Acceptance, report: _Reporter) -> tuple[str, bool]:
-    now, turn = client.attached.now, acceptance.turn
-    for question in now.questions:
-        report.held_up(QuestionAsked(now.turn, client.attached.session, question))
-    async for event in client.frames():
-        if isinstance(event, MessageStored) and event.joined == acceptance.turn:
-            turn = event.turn  # that turn's answer is the answer to this message, too
-        if isinstance(event, QuestionAsked) and event.turn != turn:
-            report.held_up(event)
-        if isinstance(event, Acceptance) or event.turn != turn:
-            continue
-        report.event(event)
-        if isinstance(event, TurnFinished):
-            return "" if report.as_json else event.text, event.outcome in (Outcome.ANSWERED, Outcome.LIMITED)
-    raise StateError(
-        "the daemon ended before the answer was there. The message is not lost: it is answered at the next start, "
-        f"in session {client.attached.session}."
-    )
+class _Sending:
+    """Implements `link.Watcher`: waits for the end of one message, through breaks and restarts of the daemon."""
+
+    def __init__(self, link: Link, text: str, report: _Reporter) -> None:
+        self._link = link
+        self._report = report
+        self._outstanding = Outstanding()
+        self._outstanding.sent(link.submit(text))
+        self._is_new = True
+        self._asked: list[QuestionAsked] = []
+        """What an earlier turn waits for: told once it is known that a turn must wait for that one."""
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._began = False
+        """Whether something of the answer was told that may be void after a restart."""
+        self.is_turn = True
+        """Whether it was a turn's answer, which was told as events."""
+        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+        """At first, and after the daemon was restarted."""
+        now = attached.now
+        if self._is_new:
+            self._is_new = False
+            self._asked = [QuestionAsked(now.turn, attached.session, question) for question in now.questions]
+            return
+        self._wait_for(attached.session)
+        if self._began and now.turn in self._outstanding:
+            self._began = False
+            self._report.event(StreamRestarted(now.turn, attached.session, "the daemon was restarted"))
+        for row in attached.history:
+            if row.turn in self._outstanding:
+                self._report.event(row)
+        for ended in self._outstanding.caught_up(attached.history, now):
+            outcome = Outcome.ANSWERED if ended.went_well else Outcome.FAILED
+            self._report.event(TurnFinished(ended.turn, attached.session, outcome, ended.text))
+            self._end(ended)
+
+    async def went_on(self, attached: Attached) -> None:
+        """Nothing was missed."""
+        self._stop_waiting()
+
+    async def received(self, received: Received) -> None:
+        """Something came."""
+        match received:
+            case Accepted():
+                if ended := self._outstanding.accepted(received):
+                    self._end(ended, of_turn=False)
+                while self._outstanding and self._asked:
+                    self._report.held_up(self._asked.pop(0))
+            case Refused():
+                self._fail(StateError(f"the daemon refused: {received.reason}"))
+            case Status() | Older() | Sessions() | Files():
+                pass
+            case _:
+                self._happened(received)
+
+    async def lost(self, reason: str) -> None:
+        """The daemon may come back; one that never was there does not."""
+        if self._is_new:
+            self._fail(StateError(reason))
+        else:
+            self._wait_for(self._link.session)
+
+    async def refused(self, reason: str) -> None:
+        """The session is not open to the person."""
+        self._fail(StateError(reason))
+
+    def gave_up(self, running: asyncio.Task[None]) -> None:
+        """The link does not run any more."""
+        if not running.cancelled() and not self.ended.done():
+            self.ended.set_exception(running.exception() or StateError("the connection to the daemon ended"))
+
+    def _happened(self, event: TurnEvent) -> None:
+        self._stop_waiting()
+        was_ours = event.turn in self._outstanding
+        ended = self._outstanding.happened(event)
+        if was_ours or event.turn in self._outstanding:
+            self._began = isinstance(event, TextStreamed | ThinkingStreamed)
+            self._report.event(event)
+        elif isinstance(event, QuestionAsked):
+            self._report.held_up(event)
+        if ended:
+            self._end(ended)
+
+    def _wait_for(self, session: str) -> None:
+        if self._giving_up is None:
+            loop = asyncio.get_running_loop()
+            self._giving_up = loop.call_later(RETURN_SECONDS, self._fail, StateError(LOST.format(session=session)))
+
+    def _stop_waiting(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _end(self, ended: Ended, *, of_turn: bool = True) -> None:
+        self.is_turn = of_turn
+        self._stop_waiting()
+        if not self.ended.done():
+            self.ended.set_result(ended)
+
+    def _fail(self, error: StateError) -> None:
+        self._stop_waiting()
+        if not self.ended.done():
+            self.ended.set_exception(error)
 
 
 @asynccontextmanager

@@ -225,8 +225,8 @@ class Incoming:
                 await conversation.withdraw(turn)
             case AcceptKind.IGNORED:
                 await conversation.settle(turn, Note("You may not write to this session.", "error"))
-            case AcceptKind.DUPLICATE if acceptance.turn != turn:
-                await conversation.settle(turn, Note("Done; the answer was lost in the break."))
+            case AcceptKind.DUPLICATE if acceptance.turn != turn or self._link.taken.startswith("/"):
+                await conversation.settle(turn, Note("This was taken before the break; its answer was lost."))
             case _:
                 pass  # it becomes a row
         self._stops.discard(turn)

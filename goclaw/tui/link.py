@@ -66,6 +66,7 @@ class Link:
         self._limit = limit
         self._name = uuid.uuid4().hex
         self._last_row = 0
+        self._was_attached = False
         self._position = NOWHERE
         """After the last event that the watcher was told of."""
         self._shown = asyncio.Event()
@@ -75,6 +76,8 @@ class Link:
         self._outgoing: _Outgoing = asyncio.Queue()
         """Ids of messages to send, and frames that are sent once or not at all."""
         self.connected = False
+        self.taken = ""
+        """The message that the `Accepted` which the watcher is being told is about."""
         self.at = 0.0
         """When the event happened that the watcher is being told, on the daemon's clock; 0: not known."""
 
@@ -92,7 +95,7 @@ class Link:
         left, self._waiting = self._waiting, dict(waiting)
         self._session, self._last_row, self._position = session, 0, NOWHERE
         self._outgoing = asyncio.Queue()
-        self.connected = False
+        self.connected = self._was_attached = False
         return left
 
     def submit(self, text: str) -> str:
@@ -146,7 +149,7 @@ class Link:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _attend(self, watcher: Watcher) -> None:
-        limit = MISSED_ROWS if self._last_row else self._limit
+        limit = MISSED_ROWS if self._was_attached else self._limit
         async with attach(
             self._socket, self._session, after=self._last_row, limit=limit, name=self._name, position=self._position
         ) as client:
@@ -158,10 +161,11 @@ class Link:
             if attached.goes_on:
                 await watcher.went_on(attached)
             else:
-                resumed = self._last_row > 0 and len(attached.history) < limit and not attached.anew
+                resumed = self._was_attached and len(attached.history) < limit and not attached.anew
                 self._saw(attached.history)
                 await watcher.attached(attached, resumed=resumed)
                 self._position = Position(attached.epoch, attached.seen)
+                self._was_attached = True
             async with (
                 background(_send(client, self._outgoing, self._waiting), "sending"),
                 background(self._acknowledge(self._outgoing), "acknowledging"),
@@ -170,7 +174,7 @@ class Link:
                     if isinstance(received, MessageStored):
                         self._saw([received])
                     elif isinstance(received, Accepted):
-                        self._waiting.pop(received.id, None)
+                        self.taken = self._waiting.pop(received.id, "")
                     self.at = client.at
                     await watcher.received(received)
                     self._went_on_to(client.seen)

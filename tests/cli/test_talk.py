@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 
 from goclaw.cli import talk
+from goclaw.errors import StateError
 from goclaw.events import GONE, Question, QuestionAsked, TurnEvent
 from goclaw.messages import ToolCall
+from goclaw.servers import gathering
 from goclaw.servers.socket import open_socket
 from goclaw.specs import Risk, SideEffect
 from goclaw.state import open_state
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
+from goclaw.tui import link as link_module
 from tests.harness import PATIENCE, Answer, Core, World
+from tests.tui.bad_line import BadLine, open_bad_line
 
 SESSION = "tui:me"
 
@@ -135,3 +139,99 @@ async def test_a_message_may_be_the_answer_and_one_that_is_too_late_fails(
         assert await sending == ("Done.", True)
         assert await talk.send(world.config, f"/deny {question.id}", SESSION) == (GONE, False)
     assert "2. blue" in capsys.readouterr().err
+
+
+@asynccontextmanager
+async def on_a_bad_line(world: World) -> AsyncIterator[BadLine]:
+    """A line at the daemon's place, to a daemon elsewhere."""
+    with open_state(world.config):
+        async with asyncio.timeout(PATIENCE), open_bad_line(world.config.socket_path, world.folder / "d") as line:
+            yield line
+
+
+@asynccontextmanager
+async def behind_it(world: World) -> AsyncIterator[Core]:
+    async with world.running() as core:
+        async with open_socket(world.folder / "d", core.gateway, world.clock, lambda: ""):
+            yield core
+            core.database.buried.set()
+
+
+def painting(folder: Path) -> World:
+    return World(folder, [Answer("It is blue, all of it.", deltas=4, when="paint")])
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event is a frame of its own, and a client comes back at once."""
+    monkeypatch.setattr(link_module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(gathering, "MOMENT_SECONDS", 0.0)
+
+
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.parametrize("frames", range(8))
+@pytest.mark.usefixtures("at_once")
+async def test_a_break_anywhere_ends_in_one_answer(tmp_path: Path, frames: int) -> None:
+    world = painting(tmp_path)
+    async with behind_it(world) as core, on_a_bad_line(world) as line:
+        line.break_after = frames
+        assert await talk.send(world.config, "paint it", SESSION) == ("It is blue, all of it.", True)
+        assert line.breaks == 1 and len(await core.messages(SESSION)) == 2
+
+
+@pytest.mark.parametrize("way", ["lose", "deafen"])
+@pytest.mark.parametrize(("text", "answer"), [("paint it", "It is blue, all of it."), ("/stop", "Nothing is running.")])
+@pytest.mark.usefixtures("at_once")
+async def test_so_does_one_before_or_after_the_message_arrived(
+    tmp_path: Path, way: str, text: str, answer: str
+) -> None:
+    world = painting(tmp_path)
+    async with behind_it(world), on_a_bad_line(world) as line:
+        setattr(line, way, lambda frame: frame["type"] == "send")
+        assert await talk.send(world.config, text, SESSION) == (answer, True)
+        assert line.breaks == 1
+
+
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.usefixtures("at_once")
+async def test_a_daemon_that_is_restarted_meanwhile_ends_in_one_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool, is_answered: bool
+) -> None:
+    world = painting(tmp_path)
+    world.script.gate = asyncio.Event()
+    async with on_a_bad_line(world) as line:
+        async with behind_it(world) as core:
+            sending = asyncio.create_task(talk.send(world.config, "paint it", SESSION, as_json=as_json))
+            await line.until("TextStreamed")
+            line.hang_up()
+            if is_answered:
+                world.script.gate.set()
+                await core.settled()
+        world.script.gate.set()
+        async with behind_it(world) as core:
+            await core.settled()
+            line.up.set()
+            assert await sending == ("" if as_json else "It is blue, all of it.", True)
+            assert len(await core.messages(SESSION)) == 2
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    if as_json:
+        names = [event["name"] for event in told]
+        assert names.count("MessageStored") == 2 and names.count("TurnFinished") == 1
+        assert (names[-1], told[-1]["text"]) == ("TurnFinished", "It is blue, all of it.")
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talk, "RETURN_SECONDS", 0.05)
+    world = painting(tmp_path)
+    world.script.gate = asyncio.Event()
+    async with on_a_bad_line(world) as line, behind_it(world):
+        sending = asyncio.create_task(talk.send(world.config, "paint it", SESSION))
+        await line.until("TextStreamed")
+        line.hang_up()
+        with pytest.raises(StateError, match="it is answered at the next start, in session tui:me"):
+            await sending

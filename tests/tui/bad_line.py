@@ -37,6 +37,7 @@ class BadLine:
         self.flows = asyncio.Event()
         """Cleared: what the daemon sends stays under way."""
         self.flows.set()
+        self._grown = asyncio.Event()
         self._bytes = 0
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -46,6 +47,12 @@ class BadLine:
         self.breaks += 1
         for writer in self._writers:
             writer.transport.abort()
+
+    async def until(self, event: str) -> None:
+        """Wait until an event of that kind has come."""
+        while all(frame.get("name") != event for frame in self.came):
+            self._grown.clear()
+            await self._grown.wait()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
@@ -90,6 +97,7 @@ class BadLine:
                 await writer.drain()
                 if frame is not None:
                     self.came.append(frame)
+                    self._grown.set()
                 if self.break_after is not None and len(self.came) >= self.break_after:
                     self.break_after = None
                     self.breaks += 1

@@ -1,0 +1,97 @@
+"""Messages that were sent and are still to be answered, for clients that print lines and end: each ends once.
+
+An answer is known from the end of its turn, or, after the daemon was restarted meanwhile, from the transcript.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from goclaw.events import (
+    GONE,
+    AcceptKind,
+    MessageStored,
+    Outcome,
+    SessionNow,
+    TurnEvent,
+    TurnFinished,
+)
+from goclaw.messages import AssistantMessage
+from goclaw.tui.link import turn_of
+from goclaw.wire import Accepted
+
+RETURN_SECONDS = 30.0
+"""How long a daemon that went away is waited for, and, when it is back, a turn of which nothing is heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of a message."""
+
+    turn: str
+    text: str
+    went_well: bool
+
+
+class Outstanding:
+    """The turns that answer own messages; several messages may be answered by one."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, str] = {}
+        """What the transcript has as their answers so far."""
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    def __contains__(self, turn: str) -> bool:
+        return turn in self._turns
+
+    def sent(self, turn: str) -> None:
+        """A message was sent; it becomes this turn, if it becomes one."""
+        self._turns[turn] = ""
+
+    def accepted(self, accepted: Accepted) -> Ended | None:
+        """What became of a message at once; None: a turn answers it."""
+        acceptance = accepted.acceptance
+        words = self._turns.pop(turn_of(accepted.id), None)
+        if words is None:
+            return None
+        if acceptance.kind in (AcceptKind.TURN, AcceptKind.DUPLICATE):
+            self._turns[acceptance.turn or turn_of(accepted.id)] = words
+            return None
+        went_well = acceptance.kind in (AcceptKind.REPLY, AcceptKind.ANSWER) and acceptance.text != GONE
+        return Ended(turn_of(accepted.id), acceptance.text or str(acceptance.kind), went_well)
+
+    def happened(self, event: TurnEvent) -> Ended | None:
+        """What an event says of them."""
+        match event:
+            case MessageStored():
+                self._stored(event)
+            case TurnFinished() if event.turn in self._turns:
+                del self._turns[event.turn]
+                return Ended(event.turn, event.text, event.outcome in (Outcome.ANSWERED, Outcome.LIMITED))
+            case _:
+                pass
+        return None
+
+    def caught_up(self, rows: Iterable[MessageStored], now: SessionNow) -> list[Ended]:
+        """What became of them while the daemon was away; `rows` are those that came meanwhile.
+
+        What ended otherwise than by an answer stands in the transcript in brackets.
+        """
+        for row in rows:
+            self._stored(row)
+        answered = {turn: words for turn, words in self._turns.items() if words and turn != now.turn}
+        for turn in answered:
+            del self._turns[turn]
+        return [
+            Ended(turn, words[1:-1], False)
+            if words.startswith("[") and words.endswith("]")
+            else Ended(turn, words, True)
+            for turn, words in answered.items()
+        ]
+
+    def _stored(self, row: MessageStored) -> None:
+        if self._turns.pop(row.joined, None) is not None:
+            self._turns.setdefault(row.turn, "")  # that turn's answer is the answer to this message, too
+        if isinstance(row.message, AssistantMessage) and row.turn in self._turns:
+            self._turns[row.turn] = "" if row.message.calls else row.message.text
