@@ -82,6 +82,16 @@ async def eventually(look: Callable[[], object]) -> None:
             await asyncio.sleep(0)
 
 
+async def passing(clock: SteppedClock, look: Callable[[], object]) -> None:
+    """Let time pass until `look` finds something."""
+
+    def found() -> object:
+        clock.advance(0.01)
+        return look()
+
+    await eventually(found)
+
+
 def delivery(
     text: str, *, chat: int = 5, number: str = "d1", thread: str | None = None, reply_to: str | None = None, **rest: Any
 ) -> Delivery:

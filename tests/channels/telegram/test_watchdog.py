@@ -14,7 +14,7 @@ import pytest
 from goclaw.channels.telegram.health import LOCKED, SILENT
 from goclaw.channels.telegram.polling import LONGEST_POLL, SILENCE
 from goclaw.clock import SteppedClock
-from tests.channels.telegram.support import HastyClock, eventually, open_stage
+from tests.channels.telegram.support import HastyClock, eventually, open_stage, passing
 from tests.fake_telegram.methods import POLLER_CONFLICT, WEBHOOK_CONFLICT
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import BOT, Json
@@ -114,16 +114,6 @@ def message(number: int = 7) -> Json:
 async def polled(wire: Wire, times: int) -> None:
     """So many polls have arrived."""
     await eventually(lambda: wire.polls == times)
-
-
-async def passing(clock: SteppedClock, look: Callable[[], object]) -> None:
-    """Let time pass until `look` finds something."""
-
-    def found() -> object:
-        clock.advance(0.01)
-        return look()
-
-    await eventually(found)
 
 
 @pytest.mark.promise("P-telegram-stays")
