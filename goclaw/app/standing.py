@@ -5,7 +5,7 @@ from goclaw.clock import ago
 from goclaw.config.listening import listens
 from goclaw.sessions.status import Details
 
-LOOK_SECONDS = 30.0
+LOOK_SECONDS = 5.0
 """Between two looks for faults that nobody reports by himself."""
 
 
