@@ -102,7 +102,7 @@ class Core:
         """Wait until a turn does."""
         async with asyncio.timeout(PATIENCE):
             while not self.engine.delayed():  # noqa: ASYNC110  # the engine has no event for it
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
 
     async def _quiet(self) -> None:
         while self.engine.busy() or self.outbox.waiting():

@@ -18,6 +18,7 @@ async def details(app: App, session: str) -> Details:
     lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
     if (oldest := app.engine.oldest_waiting()) is not None:
         lines["Queue"] += f"; the oldest of all came {ago(ground.clock.now() - oldest)}"
+    lines |= _of_the_database(app)
     if stuck := app.stuck.line(session):
         lines["Stuck"] = stuck
     if strays := app.sessions.strays.names():
@@ -45,6 +46,15 @@ async def details(app: App, session: str) -> Details:
         "alerts": dict(alerts),
     }
     return Details(lines, {"disk": disk.numbers(), "health": health})
+
+
+def _of_the_database(app: App) -> dict[str, str]:
+    """What is to be known of it; nothing while all is well."""
+    database, delayed = app.ground.database, app.engine.delayed()
+    if database.trouble:
+        waiting = f"; {delayed} turns wait for that to end" if delayed else ""
+        return {"Database": f"{database.trouble.fault.value}{waiting}"}
+    return {"Database": database.salvaged.summary} if database.salvaged else {}
 
 
 async def watch_faults(app: App) -> None:

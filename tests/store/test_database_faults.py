@@ -76,7 +76,7 @@ async def settled(core: Core, world: World) -> None:
     async with asyncio.timeout(20):
         while core.engine.busy() or core.outbox.waiting():
             world.clock.advance(LONGEST_PAUSE)
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
 
 async def talk(tmp_path: Path, plan: Plan, fault: str, number: int, times: int) -> tuple[World, Trail, Trail]:

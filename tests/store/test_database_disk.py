@@ -233,7 +233,7 @@ def test_the_log_goes_on_when_there_is_room_and_says_how_much_is_missing(
     disk: SmallDisk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = config_in(disk.folder, Room())
-    log = logging.getLogger("tests.disk")
+    log = logging.getLogger("tests.store")
     with open_logs(config, None):
         log.warning("before")
         disk_is_full(disk, log)
