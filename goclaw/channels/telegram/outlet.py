@@ -54,6 +54,7 @@ class Outlet:
         self._clock = clock
         self._all = window_of(settings.messages_per_second, 1)
         self._chats: dict[int, list[Window]] = {}
+        self._owed: set[int] = set()
         self._held: dict[int, float] = {}
         self._quiet: dict[int, float] = {}
 
@@ -84,6 +85,18 @@ class Outlet:
             return False
         self._take(chat)
         return True
+
+    def owe(self, chat: int) -> None:
+        """A message to `chat` is on its way, or has to be tried again: nothing new may begin above it."""
+        self._owed.add(chat)
+
+    def paid(self, chat: int) -> None:
+        """It is there, or never will be."""
+        self._owed.discard(chat)
+
+    def owes(self, chat: int) -> bool:
+        """Whether a message to `chat` is not there yet."""
+        return chat in self._owed
 
     def hold(self, chat: int, seconds: float) -> None:
         """Telegram asked to wait with this chat."""

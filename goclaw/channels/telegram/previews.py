@@ -144,7 +144,9 @@ class Previews:
         """Send or edit the message that grows. False: not now."""
         if view.lost:
             return False
-        if not self._outlet.spare(view.target.chat):
+        # The answer to an earlier message must not come to stand below this one.
+        waits = view.message_id is None and self._outlet.owes(view.target.chat)
+        if waits or not self._outlet.spare(view.target.chat):
             view.changed.set()
             return False
         view.shown = None  # until it is sure

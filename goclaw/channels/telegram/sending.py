@@ -77,9 +77,11 @@ class Sender:
         target = target_of(delivery.address)
         target = replace(target, chat=self._moved.current(target.chat))
         self._reach.ensure(target.chat)
+        self._outlet.owe(target.chat)
         try:
-            return await self._act(delivery, target, handover)
+            receipt = await self._act(delivery, target, handover)
         except ChatMigrated as error:
+            self._outlet.paid(target.chat)
             raise await self._follow(target.chat, error.new_chat_id) from error
         except Flood as error:
             self._outlet.hold(target.chat, error.seconds)
@@ -87,12 +89,19 @@ class Sender:
         except TelegramError as error:
             if closes_chat(error):
                 self._reach.close(target.chat, f"telegram: {error.message}")
+            if closes_chat(error) or isinstance(error, BadRequest):
+                self._outlet.paid(target.chat)
             raise DeliveryError(
                 f"telegram: {error.message}",
                 permanent=isinstance(error, BadRequest),
                 maybe_delivered=isinstance(error, Unanswered),
                 closed=closes_chat(error),
             ) from error
+        except DeliveryError:
+            self._outlet.paid(target.chat)
+            raise
+        self._outlet.paid(target.chat)
+        return receipt
 
     async def _follow(self, chat: int, new: int) -> DeliveryError:
         """The group became a supergroup, which is another chat: what waits for the old one goes there."""

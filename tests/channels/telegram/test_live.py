@@ -190,6 +190,26 @@ async def test_in_groups_one_message_grows_into_the_answer() -> None:
         assert stage.telegram.sent(-100)[0].entities[0]["type"] == "bold"
 
 
+async def test_no_message_begins_to_grow_above_an_answer_that_is_not_there_yet() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        stage.telegram.fail("sendMessage", status=502, description="Bad Gateway")
+        with pytest.raises(DeliveryError):
+            await stage.deliver("the answer before", chat=-100)
+        await play.stream("begun")
+        await play.past_the_quick_answers()
+        await meanwhile(stage, "m")
+        assert stage.texts(-100) == []
+        await stage.deliver("the answer before", chat=-100)
+        await play.later(GROUP_SECONDS)
+        await stage.telegram.wait_sent(-100, 2)
+        assert stage.texts(-100) == ["the answer before", "begun"]
+        await play.finish("begun")
+        await play.answer("begun")
+
+
 async def test_an_answer_that_stands_there_already_is_delivered() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
