@@ -41,10 +41,13 @@ class Grown:
 
     async def intend(self, turn: str) -> None:
         """A message is about to be sent, or the one that was cannot be relied on."""
-        await self.remember(turn, LOST)
+        await self._note(turn, LOST)
 
     async def remember(self, turn: str, message_id: int) -> None:
         """On disk when this returns. Where that fails, a crash leaves the beginning of an answer behind; no more."""
+        await self._note(turn, message_id)
+
+    async def _note(self, turn: str, message_id: int) -> None:
         self._messages[turn] = message_id
         while len(self._messages) > KEPT:
             del self._messages[next(iter(self._messages))]

@@ -35,3 +35,13 @@ async def test_a_folder_that_cannot_be_written_costs_nothing_now(tmp_path: Path)
     grown = Grown(tmp_path / "missing" / "grown.json")
     await grown.remember("telegram:1", 1)
     assert grown.message_of("telegram:1") == 1
+
+
+async def test_a_message_that_was_about_to_be_sent_may_stand_there(tmp_path: Path) -> None:
+    grown = Grown(tmp_path / "grown.json")
+    await grown.intend("telegram:1")
+    after = Grown(tmp_path / "grown.json")
+    assert after.is_lost("telegram:1") and after.message_of("telegram:1") is None
+    assert not after.is_lost("telegram:2")
+    await after.remember("telegram:1", 7)
+    assert not after.is_lost("telegram:1")
