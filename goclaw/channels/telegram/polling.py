@@ -167,10 +167,10 @@ class Poller:
             return
         settled = asyncio.ensure_future(self._receipts.settled.wait())
         try:
-            await done_within(self._clock, self._look, settled)
+            in_time = await done_within(self._clock, self._look, settled)
         finally:
             settled.cancel()
-        self._look = min(2 * self._look, LONGEST_LOOK)
+        self._look = FIRST_LOOK if in_time else min(2 * self._look, LONGEST_LOOK)
         self._began_at = -GAP  # this was the pause
 
     async def _poll(self) -> Updates:
@@ -212,9 +212,10 @@ class Poller:
         try:
             if not await done_within(self._clock, max(SILENCE - self._silence(), LONGEST_POLL), poll):
                 raise Stalled
-            return await poll
+            return poll.result()
         finally:
             poll.cancel()
+            await asyncio.wait({poll})  # its connection is free, or closed, before another one begins
 
     async def _wait_after(self, error: TelegramError) -> None:
         """Pause, longer each time, for what waiting may mend."""
@@ -238,13 +239,13 @@ class Poller:
         """
         if self._webhook_removed:
             return False
-        log.warning("telegram: the bot had a webhook; it is removed, because telegram.mode is polling")
         try:
             await self._bot.delete_webhook()
         except TelegramError as error:
             log.warning("telegram: the webhook could not be removed: %s", error.message)
             return False
         self._webhook_removed = True
+        log.warning("telegram: the bot had a webhook; it is removed, because telegram.mode is polling")
         return True
 
 

@@ -71,11 +71,11 @@ async def after_the_head(wire: Wire, writer: asyncio.StreamWriter) -> None:
 
 
 async def dribbling(wire: Wire, writer: asyncio.StreamWriter) -> None:
-    writer.write(HEAD % 1_000_000)
+    writer.write(HEAD % 10**9)
     while True:
         writer.write(b" ")
         await writer.drain()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
 
 
 async def news(wire: Wire, writer: asyncio.StreamWriter) -> None:
