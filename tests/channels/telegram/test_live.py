@@ -621,3 +621,21 @@ async def test_a_flooded_typing_sign_is_left_out_in_its_chat_only() -> None:
         assert chats.count(5) == 1 and chats.count(-100) > 1
         await play.answer("not held up")
         assert stage.texts() == ["not held up"]
+
+
+async def test_after_a_pause_only_the_latest_version_is_shown() -> None:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        play = Play(stage, clock, PRIVATE)
+        stage.telegram.fail("sendMessageDraft", status=429, retry_after=20)
+        await play.begin()
+        await play.stream("one")
+        await play.past_the_quick_answers()
+        await play.shown("one")
+        for _ in range(5):
+            await play.stream(" more")
+            await play.later(1)
+        for _ in range(40):
+            await play.later(0.5)
+            await asyncio.sleep(0)
+        await play.shown("one", "one more more more more more")

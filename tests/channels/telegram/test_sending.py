@@ -1,6 +1,7 @@
 """What is delivered arrives once, whole and in order, and failures say what they mean."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from goclaw.errors import DeliveryError
 from goclaw.events import Address, Delivery
 from tests.channels.telegram.support import HastyClock, Stage, delivery, open_stage
 from tests.fake_telegram.rules import utf16_length
+from tests.fake_telegram.server import FakeTelegram
 
 LONG = "\n\n".join(f"paragraph {number} **bold** " + "word " * 300 for number in range(8))
 AFTER_RESTART, AFTER_SILENCE = NOTES[Doubt.RESTART], NOTES[Doubt.SILENCE]
@@ -238,4 +240,45 @@ async def test_nothing_to_say_is_an_error_for_good() -> None:
     async with open_stage(running=False) as stage:
         with pytest.raises(DeliveryError) as caught:
             await stage.deliver(" ")
+        assert caught.value.permanent
+
+
+async def test_an_edit_of_a_message_that_is_gone_is_refused_and_sends_nothing() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        with pytest.raises(DeliveryError, match="not found") as caught:
+            await stage.hand_over(delivery("x", action="edit", message_id="99"))
+        assert caught.value.permanent and not caught.value.closed and stage.texts() == []
+
+
+async def test_an_edit_of_a_file_changes_what_stands_below_it() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        stage.blobs["a"] = b"bytes"
+        own = await stage.deliver("before", media="a", media_name="a.txt")
+        for number in ("e1", "e2"):
+            await stage.hand_over(delivery("**after**", number=number, action="edit", message_id=own))
+        (sent,) = stage.telegram.sent(5)
+        assert (sent.text, sent.file, sent.entities[0]["type"]) == ("after", b"bytes", "bold")
+
+
+async def test_what_waits_for_a_group_that_moved_goes_to_its_new_id_also_after_a_restart(tmp_path: Path) -> None:
+    async with FakeTelegram() as telegram:
+        telegram.world.meet(-1001)
+        telegram.fail("sendMessage", chat=-9, status=400, description="upgraded", migrate_to=-1001)
+        async with open_stage(running=False, telegram=telegram, state_dir=tmp_path) as stage:
+            with pytest.raises(DeliveryError, match="moved"):
+                await stage.deliver("one", chat=-9)
+        async with open_stage(running=False, telegram=telegram, state_dir=tmp_path) as stage:
+            await stage.deliver("one", chat=-9)
+            await stage.deliver("two", chat=-9, number="d2")
+            assert stage.texts(-1001) == ["one", "two"]
+        assert [call["chat_id"] for call in telegram.called("sendMessage")] == [-9, -1001, -1001]
+
+
+async def test_a_move_in_a_circle_ends() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.fail("sendMessage", status=400, description="upgraded", migrate_to=-9, times=9)
+        with pytest.raises(DeliveryError, match="cannot be followed") as caught:
+            await stage.deliver("hi", chat=-9)
         assert caught.value.permanent
