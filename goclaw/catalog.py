@@ -54,6 +54,10 @@ COMMANDS = {
     "help": "goclaw.commands.help:COMMAND",
 }
 
+GRAMMARS = {
+    "bash": "goclaw.sandbox.shell:GRAMMAR",
+}
+
 TRANSCRIBERS = {
     "openai": "goclaw.transcribers.openai:TRANSCRIBER",
 }

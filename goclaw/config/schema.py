@@ -226,6 +226,12 @@ class ExecSettings(Section):
         "auto", description="Containment: the best that works here, a certain one, or none at all (`off`)."
     )
     network: Literal["none", "host"] = Field("none", description="Whether commands reach the network.")
+    allowed: Names | None = Field(
+        None,
+        description="Only these commands may run: `git`, or `git status` for these first words. Not set: every one. "
+        "Also judged: what `env`, `xargs`, `sh -c` and substitutions run; what cannot be judged is refused.",
+    )
+    blocked: Names = Field((), description="Commands that may not run, in the same form.")
     timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
     output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
     env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")

@@ -1,6 +1,6 @@
 """The seam between whoever wants a command run and the thing that contains it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,3 +92,30 @@ class Tier:
     """What it rests on and where it is weaker, for doctor: `0.8.0`, `Landlock ABI 7, seccomp; …`."""
     remedy: str
     """What to do when it does not work here."""
+
+
+Words = tuple[str | None, ...]
+"""A command and its arguments; None for a word that only the shell will know."""
+
+
+class Unclear(Exception):
+    """It cannot be known what a line would run; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One command of a line."""
+
+    words: Words
+
+    @property
+    def name(self) -> str:
+        return self.words[0] or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A line of the catalogue: finds the commands of a shell line."""
+
+    commands_of: Callable[[str], Sequence[Found]]
+    """Raises Unclear."""

@@ -14,6 +14,7 @@ from goclaw.config.schema import ExecSettings
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.sandbox.base import Command, Limits, Policy, Process
 from goclaw.sandbox.layout import shell
+from goclaw.sandbox.rules import Rules
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.tools.text import encoded
@@ -43,6 +44,7 @@ async def exec_(
     Processes that the command leaves behind end with it. Standard input is closed.
     """
     settings = ctx.config.tools.exec
+    Rules(settings.allowed, settings.blocked).judge(command)
     folder = await ctx.workspace.folder(working_dir or ".")
     what = Command(_argv(command), folder, _environment(settings, os.environ))
     seconds = timeout or settings.timeout
