@@ -104,6 +104,13 @@ class Core:
             while not self.engine.delayed():  # noqa: ASYNC110  # the engine has no event for it
                 await asyncio.sleep(0)
 
+    async def settled_in(self, clock: SteppedClock) -> None:
+        """Let time pass until nothing is left to do."""
+        async with asyncio.timeout(PATIENCE):
+            while self.engine.busy() or self.outbox.waiting():
+                clock.advance(10)
+                await asyncio.sleep(0)
+
     async def _quiet(self) -> None:
         while self.engine.busy() or self.outbox.waiting():
             await self.engine.idle()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from goclaw.context.compaction import Source
-from goclaw.engine.lanes import LONGEST_PAUSE
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
@@ -266,8 +265,7 @@ async def test_a_full_disk_keeps_the_context_as_it_is_until_there_is_room(tmp_pa
         core.database.full = False
         assert (before.summary, before.entries) == ("", entries)
         await check_mirrors_the_store(core)
-        world.clock.advance(LONGEST_PAUSE)
-        await core.settled()
+        await core.settled_in(world.clock)
         await check_mirrors_the_store(core)
         assert (await window_of(core)).summary == SUMMARY
     assert world.texts()[-1].startswith("Compaction completed!")

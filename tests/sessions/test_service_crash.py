@@ -9,7 +9,6 @@ import pytest
 
 from goclaw.context.repair import repaired
 from goclaw.context.window import Window
-from goclaw.engine.lanes import LONGEST_PAUSE
 from goclaw.engine.outage import ANY_FAULT, KEPT
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tests.harness import Answer, Core, World
@@ -158,8 +157,7 @@ async def test_a_disk_that_cannot_be_written_delays_the_turn_until_it_can(tmp_pa
         await core.waits_for_the_disk()
         if not restarted:
             core.database.full = False
-            world.clock.advance(LONGEST_PAUSE)
-            await core.settled()
+            await core.settled_in(world.clock)
     if restarted:
         async with world.running() as core:
             await core.settled()

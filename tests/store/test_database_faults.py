@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from goclaw.engine.lanes import LONGEST_PAUSE
 from goclaw.errors import DiskError
 from goclaw.messages import ToolCall
-from tests.harness import Answer, Core, World
+from tests.harness import Answer, World
 from tests.parts import Trail, acting
 
 CALLS = (ToolCall("c1", "once", {}), ToolCall("c2", "again", {}))
@@ -71,14 +70,6 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plan]:
         yield plan
 
 
-async def settled(core: Core, world: World) -> None:
-    """Let time pass until nothing is left to do."""
-    async with asyncio.timeout(20):
-        while core.engine.busy() or core.outbox.waiting():
-            world.clock.advance(LONGEST_PAUSE)
-            await asyncio.sleep(0)
-
-
 async def talk(tmp_path: Path, plan: Plan, fault: str, number: int, times: int) -> tuple[World, Trail, Trail]:
     once, again = Trail(), Trail()
     tools = [acting("once", once.leave, idempotent=False), acting("again", again.leave)]
@@ -95,7 +86,7 @@ async def talk(tmp_path: Path, plan: Plan, fault: str, number: int, times: int) 
                     break
                 except DiskError:
                     continue
-        await settled(core, world)
+        await core.settled_in(world.clock)
         plan.times = 0
     return world, once, again
 
