@@ -12,6 +12,7 @@ from goclaw.cli.process import listens
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import (
+    Notice,
     Outcome,
     Question,
     QuestionAsked,
@@ -23,7 +24,7 @@ from goclaw.events import (
 )
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
-from goclaw.tui.outstanding import RETURN_SECONDS, Ended, Outstanding
+from goclaw.tui.outstanding import Ended, Outstanding, Patience
 from goclaw.tui.questions import text_of, title_of
 from goclaw.tui.text import one_line
 from goclaw.wire import Accepted, Attached, Files, Older, Refused, Sessions, Status, happened
@@ -109,7 +110,8 @@ class _Sending:
         self._is_new = True
         self._asked: list[QuestionAsked] = []
         """What an earlier turn waits for: told once it is known that a turn must wait for that one."""
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._patience = Patience(lambda: self._fail(StateError(LOST.format(session=link.session))))
+        self._is_command = text.startswith("/")
         self._began = False
         """Whether something of the answer was told that may be void after a restart."""
         self.is_turn = True
@@ -123,7 +125,7 @@ class _Sending:
             self._is_new = False
             self._asked = [QuestionAsked(now.turn, attached.session, question) for question in now.questions]
             return
-        self._wait_for(attached.session)
+        self._patience.begin()
         if self._began and now.turn in self._outstanding:
             self._began = False
             self._report.event(StreamRestarted(now.turn, attached.session, "the daemon was restarted"))
@@ -137,13 +139,13 @@ class _Sending:
 
     async def went_on(self, attached: Attached) -> None:
         """Nothing was missed."""
-        self._stop_waiting()
+        self._patience.end()
 
     async def received(self, received: Received) -> None:
         """Something came."""
         match received:
             case Accepted():
-                if ended := self._outstanding.accepted(received):
+                if ended := self._outstanding.accepted(received, self._link.taken):
                     self._end(ended, of_turn=False)
                 while self._outstanding and self._asked:
                     self._report.held_up(self._asked.pop(0))
@@ -159,7 +161,7 @@ class _Sending:
         if self._is_new:
             self._fail(StateError(reason))
         else:
-            self._wait_for(self._link.session)
+            self._patience.begin()
 
     async def refused(self, reason: str) -> None:
         """The session is not open to the person."""
@@ -171,7 +173,9 @@ class _Sending:
             self.ended.set_exception(running.exception() or StateError("the connection to the daemon ended"))
 
     def _happened(self, event: TurnEvent) -> None:
-        self._stop_waiting()
+        self._patience.end()
+        if isinstance(event, Notice) and self._is_command:
+            return  # the answer to the command says it
         was_ours = event.turn in self._outstanding
         ended = self._outstanding.happened(event)
         if was_ours or event.turn in self._outstanding:
@@ -182,24 +186,14 @@ class _Sending:
         if ended:
             self._end(ended)
 
-    def _wait_for(self, session: str) -> None:
-        if self._giving_up is None:
-            loop = asyncio.get_running_loop()
-            self._giving_up = loop.call_later(RETURN_SECONDS, self._fail, StateError(LOST.format(session=session)))
-
-    def _stop_waiting(self) -> None:
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-
     def _end(self, ended: Ended, *, of_turn: bool = True) -> None:
         self.is_turn = of_turn
-        self._stop_waiting()
+        self._patience.end()
         if not self.ended.done():
             self.ended.set_result(ended)
 
     def _fail(self, error: StateError) -> None:
-        self._stop_waiting()
+        self._patience.end()
         if not self.ended.done():
             self.ended.set_exception(error)
 

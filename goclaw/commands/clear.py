@@ -6,7 +6,7 @@ from goclaw.commands.base import Command, CommandContext, Reply
 async def clear(context: CommandContext) -> Reply:
     """Shared with `/new`."""
     running = context.ports.engine.running(context.session) or ""
-    await context.ports.sessions.contexts.clear(context.session, running)
+    await context.ports.sessions.clear(context.session, running, context.inbound.id)
     text = "Conversation cleared. I start afresh; the transcript keeps what was said."
     if running:
         text += " The turn that is running goes on without it."

@@ -22,6 +22,7 @@ from goclaw.events import (
     LOCAL,
     Actor,
     Delivery,
+    Notice,
     Outcome,
     SessionNow,
     Todo,
@@ -64,6 +65,7 @@ SCALES = "token_scales"
 """Under which name the calibration outlives a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 STOPPED = "Stopped."
+CLEARED = "The conversation was cleared: what stands above is not known to the agent any more."
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
 
 
@@ -177,6 +179,11 @@ class Sessions:
         """The words to the user when `run` ended in a way that nobody foresaw."""
         self.contexts.forget(turn.inbound.session)
         return self._finish(turn, Outcome.FAILED, FAILED)
+
+    async def clear(self, key: str, running: str, by: str) -> None:
+        """Begin an empty context, and show so to whoever watches; `by`: the message that asked for it."""
+        await self.contexts.clear(key, running)
+        self._ports.bus.publish(Notice(key, CLEARED, by))
 
     async def now(self, key: str) -> SessionNow:
         """What goes on in a session at the moment when this returns: whoever subscribes next misses nothing."""

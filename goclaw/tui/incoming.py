@@ -21,6 +21,7 @@ from goclaw.events import (
 from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link, person_in, turn_of
+from goclaw.tui.outstanding import TAKEN
 from goclaw.tui.text import FORGOTTEN, one_line
 from goclaw.tui.waiting import waiting_words
 from goclaw.tui.widgets.completion import Completion
@@ -226,7 +227,7 @@ class Incoming:
             case AcceptKind.IGNORED:
                 await conversation.settle(turn, Note("You may not write to this session.", "error"))
             case AcceptKind.DUPLICATE if acceptance.turn != turn or self._link.taken.startswith("/"):
-                await conversation.settle(turn, Note("This was taken before the break; its answer was lost."))
+                await conversation.settle(turn, Note(TAKEN))
             case _:
                 pass  # it becomes a row
         self._stops.discard(turn)

@@ -3,7 +3,8 @@
 An answer is known from the end of its turn, or, after the daemon was restarted meanwhile, from the transcript.
 """
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from goclaw.events import (
@@ -21,6 +22,27 @@ from goclaw.wire import Accepted
 
 RETURN_SECONDS = 30.0
 """How long a daemon that went away is waited for, and, when it is back, a turn of which nothing is heard."""
+TAKEN = "This was taken before the break; its answer was lost."
+"""Of a command that was carried out by a daemon that could not say so any more."""
+
+
+class Patience:
+    """Waits for something to be heard, and gives up."""
+
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        self._give_up = give_up
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """From now on; told twice, from the first time on."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RETURN_SECONDS, self._give_up)
+
+    def end(self) -> None:
+        """Something was heard, or nothing is waited for any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +71,14 @@ class Outstanding:
         """A message was sent; it becomes this turn, if it becomes one."""
         self._turns[turn] = ""
 
-    def accepted(self, accepted: Accepted) -> Ended | None:
-        """What became of a message at once; None: a turn answers it."""
+    def accepted(self, accepted: Accepted, text: str) -> Ended | None:
+        """What became of the message `text` at once; None: a turn answers it."""
         acceptance = accepted.acceptance
         words = self._turns.pop(turn_of(accepted.id), None)
         if words is None:
             return None
+        if acceptance.kind is AcceptKind.DUPLICATE and text.startswith("/"):
+            return Ended(turn_of(accepted.id), TAKEN, False)
         if acceptance.kind in (AcceptKind.TURN, AcceptKind.DUPLICATE):
             self._turns[acceptance.turn or turn_of(accepted.id)] = words
             return None

@@ -29,16 +29,21 @@ from goclaw.events import (
 )
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.redact import printable
-from goclaw.tui.client import Client, attach
-from goclaw.tui.link import person_in
+from goclaw.tui.client import Received
+from goclaw.tui.link import Link, person_in
+from goclaw.tui.outstanding import Outstanding, Patience
 from goclaw.tui.questions import decided, text_of, time_left, title_of, ways
 from goclaw.tui.text import FORGOTTEN, one_line
+from goclaw.wire import Accepted, Attached, Files, Older, Refused, Sessions, Status
 
 PROMPT = "› "
 LEAVE = ("/quit", "/exit")
 RESULT_LINES = 8
 """Lines of a tool's result that are shown; the transcript has the rest."""
 INPUT_SHOWN = 120
+FIRST_ROWS = 50
+"""Rows that are shown at first."""
+ENDED = "the daemon ended. Start it again with `goclaw`; nothing that was said is lost."
 COMPLETE = "complete"
 """Why a stream is void when the answer went out with the history already (servers.socket)."""
 
@@ -60,11 +65,27 @@ class PlainView:
         for row in rows:
             match row.message:
                 case UserMessage():
-                    self._line(f"{PROMPT}{row.message.text}")
+                    self.line(f"{PROMPT}{row.message.text}")
                 case AssistantMessage() if row.message.text:
-                    self._line(row.message.text)
+                    self.line(row.message.text)
                 case _:
                     pass
+
+    def missed(self, rows: list[MessageStored], me: str) -> None:
+        """What was said while the daemon was away; what `me` said stands here already."""
+        if rows or self._streaming:
+            self._streamed = False
+        for row in rows:
+            match row.message:
+                case UserMessage() if row.sender != me:
+                    self.line(f"{PROMPT}{row.message.text}")
+                case AssistantMessage() if row.message.text:
+                    self.line(row.message.text)
+                    self._streamed = not row.message.calls
+                case _:
+                    pass
+        if self._streaming:
+            self.line("[starting again: the daemon was restarted]")
 
     def partial(self, text: str) -> None:
         """The answer that is being written."""
@@ -79,23 +100,23 @@ class PlainView:
             case StreamRestarted() if happened.reason == COMPLETE:
                 self._streamed = True  # the history that was shown has the whole answer
             case StreamRestarted():
-                self._line(f"[starting again: {happened.reason}]")
+                self.line(f"[starting again: {happened.reason}]")
                 self._streamed = False
             case ToolStarted():
                 given = str(dict(happened.input))
                 shown = given if len(given) <= INPUT_SHOWN else f"{given[:INPUT_SHOWN]}…"
-                self._line(f"⚙ {happened.name} {shown}")
+                self.line(f"⚙ {happened.name} {shown}")
             case ToolFinished():
                 self._result(happened)
             case Notice():
-                self._line(f"[{happened.text}]")
+                self.line(f"[{happened.text}]")
             case TurnFinished():
                 if not self._streamed:
-                    self._line(happened.text)
+                    self.line(happened.text)
                 self._end_line()
                 self._streamed = False
             case Acceptance() if happened.kind is not AcceptKind.TURN:
-                self._line(happened.text or f"[{happened.kind}]")
+                self.line(happened.text or f"[{happened.kind}]")
             case _:
                 self._beside(happened)
 
@@ -108,7 +129,7 @@ class PlainView:
         lines = [f"? {title_of(question)}{f' ({left})' if left else ''}", text_of(question)]
         if question.kind == "question":
             lines += [f"  {number}. {one_line(option, 200)}" for number, option in enumerate(question.options, 1)]
-        self._line("\n".join([*lines, f"[{ways(question, self._me)}]"]))
+        self.line("\n".join([*lines, f"[{ways(question, self._me)}]"]))
         self._streamed = False
 
     def _beside(self, happened: TurnEvent | Acceptance) -> None:
@@ -121,7 +142,7 @@ class PlainView:
             case TodosChanged():
                 self._todos(happened.todos)
             case SessionForgotten():
-                self._line(f"[{FORGOTTEN}]")
+                self.line(f"[{FORGOTTEN}]")
             case _:
                 pass
 
@@ -129,20 +150,20 @@ class PlainView:
         if question := self._asked.pop(answered.question_id, None):
             outcome = decided(question, answered, self._me, self._clock.now())
             below = f"\n{outcome.below}" if outcome.below else ""
-            self._line(f"[{outcome.sign} {title_of(question)} {outcome.words}]{below}")
+            self.line(f"[{outcome.sign} {title_of(question)} {outcome.words}]{below}")
 
     def _todos(self, todos: Sequence[Todo]) -> None:
         done = sum(todo.status == "completed" for todo in todos)
         doing = next((f"; now: {todo.content}" for todo in todos if todo.status == "in_progress"), "")
         if todos:
-            self._line(f"[{done} of {len(todos)} done{doing}]")
+            self.line(f"[{done} of {len(todos)} done{doing}]")
 
     def _result(self, finished: ToolFinished) -> None:
         lines = finished.content.splitlines()
         shown = [f"  {line}" for line in lines[:RESULT_LINES]]
         if len(lines) > RESULT_LINES:
             shown.append(f"  … {len(lines) - RESULT_LINES} more lines")
-        self._line("\n".join([*shown, f"  ({'failed, ' if finished.is_error else ''}{finished.seconds:.1f} s)"]))
+        self.line("\n".join([*shown, f"  ({'failed, ' if finished.is_error else ''}{finished.seconds:.1f} s)"]))
         self._streamed = False
 
     def _write(self, text: str) -> None:
@@ -153,7 +174,8 @@ class PlainView:
         self._streaming = not text.endswith("\n")
         self._streamed = True
 
-    def _line(self, text: str) -> None:
+    def line(self, text: str) -> None:
+        """A line of its own."""
         self._end_line()
         self._write(f"{text}\n")
 
@@ -167,78 +189,138 @@ async def converse(socket: Path, session: str, source: TextIO = sys.stdin, sink:
     """Talk in `session` until the input ends; the answers of what was sent are waited for.
 
     Raises:
-        StateError: no daemon answers, or it went away.
+        StateError: no daemon answers, or it went away and does not come back.
     """
 
     def write(text: str) -> None:
         sink.write(text)
         sink.flush()
 
-    async with attach(socket, session) as client:
-        view = PlainView(write, person_in(session))
-        view.history(client.attached.history)
-        write(printable(f"{client.attached.greeting}\n"))
-        view.partial(client.attached.now.text)
-        for question in client.attached.now.questions:
-            view.asked(question)
-        talk = _Talk(client, view, prompt=source.isatty(), write=write)
-        await talk.run(_lines(source))
+    talk = _Talk(Link(socket, session, FIRST_ROWS), PlainView(write, person_in(session)), write, source)
+    await talk.run()
 
 
 class _Talk:
-    """The two halves of a conversation, and what is still unanswered."""
+    """The two halves of a conversation, and what is still unanswered. Implements `link.Watcher`."""
 
-    def __init__(self, client: Client, view: PlainView, *, prompt: bool, write: Callable[[str], None]) -> None:
-        self._client = client
+    def __init__(self, link: Link, view: PlainView, write: Callable[[str], None], source: TextIO) -> None:
+        self._link = link
         self._view = view
-        self._prompt = prompt
         self._write = write
-        self._unanswered = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._source = source
+        self._prompts = source.isatty()
+        self._outstanding = Outstanding()
+        self._commands: set[str] = set()
+        """The turns that messages with a slash would have become."""
+        self._patience = Patience(lambda: self._fail(StateError(ENDED)))
+        self._is_new = True
+        self._is_away = False
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_ready = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    async def run(self, lines: AsyncIterator[str]) -> None:
-        listening = asyncio.create_task(self._listen())
-        typing = asyncio.create_task(self._type(lines))
-        done, _ = await asyncio.wait({listening, typing}, return_when=asyncio.FIRST_COMPLETED)
+    async def run(self) -> None:
+        """Until the input has ended and everything is answered, or nobody answers any more."""
+        listening = asyncio.create_task(self._link.run(self), name="listening")
+        typing = asyncio.create_task(self._type(), name="typing")
+        await asyncio.wait({listening, typing, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+        ends = [task for task in (self._failed, listening, typing) if task.done()]
+        self._patience.end()
         listening.cancel()
         typing.cancel()
         await asyncio.gather(listening, typing, return_exceptions=True)
-        for task in done:
-            task.result()
-        if typing not in done:
-            raise StateError("the daemon ended. Start it again with `goclaw`; nothing that was said is lost.")
+        ends[0].result()
 
-    async def _type(self, lines: AsyncIterator[str]) -> None:
+    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+        """At first, and after the daemon was restarted."""
+        if self._is_new:
+            self._is_new = False
+            self._view.history(attached.history)
+            self._write(printable(f"{attached.greeting}\n"))
+            self._is_ready.set()
+        else:
+            self._connected()
+            self._view.missed(attached.history, person_in(self._link.session))
+            for _ in self._outstanding.caught_up(attached.history, attached.now):
+                self._answered()
+            if self._outstanding:
+                self._patience.begin()
+        self._view.partial(attached.now.text)
+        for question in attached.now.questions:
+            self._view.asked(question)
+
+    async def went_on(self, attached: Attached) -> None:
+        """Nothing was missed."""
+        self._connected()
+
+    async def received(self, received: Received) -> None:
+        """Something came."""
+        match received:
+            case Accepted():
+                if ended := self._outstanding.accepted(received, self._link.taken):
+                    self._view.line(ended.text)
+                    self._answered()
+            case Refused():
+                self._fail(StateError(f"the daemon refused: {received.reason}"))
+            case Status() | Older() | Sessions() | Files():
+                pass
+            case Notice() if received.turn in self._commands:
+                pass  # the answer to the command says it
+            case _:
+                self._patience.end()
+                self._view.show(received)
+                ended = self._outstanding.happened(received)
+                if ended or isinstance(received, TurnFinished):
+                    self._answered()
+
+    async def lost(self, reason: str) -> None:
+        """The daemon may come back; one that never was there does not."""
+        if self._is_new:
+            self._fail(StateError(reason))
+        elif not self._is_away:
+            self._is_away = True
+            self._patience.begin()
+            if self._prompts:
+                self._view.line("[the daemon is away; trying to reach it]")
+
+    async def refused(self, reason: str) -> None:
+        """The session is not open to the person."""
+        self._fail(StateError(reason))
+
+    async def _type(self) -> None:
+        await self._is_ready.wait()
         self._show_prompt()
-        async for line in lines:
+        async for line in _lines(self._source):
             if line.strip() in LEAVE:
                 break
             if line.strip():
-                self._unanswered += 1
-                self._idle.clear()
-                await self._client.submit(line)
+                turn = self._link.submit(line)
+                self._outstanding.sent(turn)
+                if line.startswith("/"):
+                    self._commands.add(turn)
             else:
                 self._show_prompt()
-        await self._idle.wait()
+        while self._outstanding:
+            self._changed.clear()
+            await self._changed.wait()
 
-    async def _listen(self) -> None:
-        async for happened in self._client.frames():
-            self._view.show(happened)
-            if isinstance(happened, MessageStored) and happened.joined and self._unanswered > 1:
-                self._unanswered -= 1  # one answer for it and the message whose turn it joined
-            answered = isinstance(happened, TurnFinished) or (
-                isinstance(happened, Acceptance) and happened.kind is not AcceptKind.TURN
-            )
-            if answered:
-                self._unanswered = max(0, self._unanswered - 1)
-                if self._unanswered == 0:
-                    self._idle.set()
-                self._show_prompt()
+    def _connected(self) -> None:
+        self._patience.end()
+        if self._is_away and self._prompts:
+            self._view.line("[connected again]")
+        self._is_away = False
 
-    def _show_prompt(self, *, waited_for: bool = False) -> None:
-        if self._prompt and (self._unanswered == 0 or waited_for):
+    def _answered(self) -> None:
+        self._changed.set()
+        self._show_prompt()
+
+    def _show_prompt(self) -> None:
+        if self._prompts and not self._outstanding:
             self._write(PROMPT)
+
+    def _fail(self, error: StateError) -> None:
+        if not self._failed.done():
+            self._failed.set_exception(error)
 
 
 async def _lines(source: TextIO) -> AsyncIterator[str]:

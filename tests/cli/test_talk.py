@@ -19,6 +19,7 @@ from goclaw.state import open_state
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
 from goclaw.tui import link as link_module
+from goclaw.tui import outstanding
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.tui.bad_line import BadLine, open_bad_line
 
@@ -226,7 +227,7 @@ async def test_a_daemon_that_is_restarted_meanwhile_ends_in_one_answer(
 async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talk, "RETURN_SECONDS", 0.05)
+    monkeypatch.setattr(outstanding, "RETURN_SECONDS", 0.05)
     world = painting(tmp_path)
     world.script.gate = asyncio.Event()
     async with on_a_bad_line(world) as line, behind_it(world):

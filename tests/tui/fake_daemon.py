@@ -71,6 +71,8 @@ class FakeGateway:
         self.questions: list[Question] = []
         self.refuses: set[str] = set()
         """Texts that are not taken."""
+        self.replies: dict[str, str] = {}
+        """Answers to commands."""
         self.late = False
         """Whether messages are taken as answers to a question that is gone."""
         self.todos: tuple[Todo, ...] = ()
@@ -92,7 +94,8 @@ class FakeGateway:
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         self.heard.append(inbound)
         if inbound.text.startswith("/"):
-            return Acceptance(AcceptKind.REPLY, text=f"Answer to {inbound.text}")
+            reply = self.replies.get(inbound.text, f"Answer to {inbound.text}")
+            return Acceptance(AcceptKind.REPLY, text=reply)
         if self.late:
             return Acceptance(AcceptKind.ANSWER, text=GONE)
         for question in self.questions:

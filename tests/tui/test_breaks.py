@@ -343,3 +343,25 @@ async def test_a_client_that_does_not_read_is_cut_off_and_shows_everything_once_
         told.daemon.answer(turn, "Counted.")
         text = await told.whole("Counted.")
         assert text.count("count") == 1 and "w0" not in text
+
+
+async def test_what_was_cleared_elsewhere_is_said_and_what_was_cleared_here_is_said_once(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        told.daemon.bus.publish(Notice(SESSION, "The conversation was cleared.", "telegram:8"))
+        await told.screen.until("The conversation was cleared.")
+        turn = await told.say("/clear")
+        told.daemon.bus.publish(Notice(SESSION, "Cleared once more.", turn))
+        text = await told.whole("Answer to /clear")
+    assert text.count("cleared.") == 1
+
+
+async def test_a_turn_that_a_key_stopped_says_so_once(tmp_path: Path) -> None:
+    async with scene(tmp_path) as told:
+        turn = await told.say("a long task")
+        told.daemon.begin(turn, "a long task")
+        told.daemon.replies["/stop"] = "Stopped. 1 waiting message(s) follow now."
+        await told.screen.until("Esc stops")
+        await told.screen.press("escape")
+        told.daemon.answer(turn, "[Stopped.]")
+        text = await told.whole("follow now.")
+    assert text.count("Stopped.") == 1 and "│ 1 waiting message(s) follow now." in text

@@ -5,6 +5,9 @@ import io
 import os
 from pathlib import Path
 
+import pytest
+
+from goclaw.errors import StateError
 from goclaw.events import (
     ALLOW,
     DENY,
@@ -27,8 +30,12 @@ from goclaw.events import (
     TurnFinished,
 )
 from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.tui import link as link_module
+from goclaw.tui import outstanding
+from goclaw.tui.app import Place
 from goclaw.tui.plain import PlainView, converse
-from tests.tui.fake_daemon import PATIENCE, SESSION, Stage
+from tests.tui.bad_line import open_bad_line
+from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
 
 
 def shown(*events: TurnEvent | Acceptance) -> str:
@@ -179,3 +186,59 @@ async def test_a_conversation_in_plain_lines_asks_and_takes_the_answer(tmp_path:
             keyboard.write("/quit\n")
             await talking
     assert "? Colour" in written.getvalue() and daemon.questions == []
+
+
+async def heard(daemon: FakeGateway) -> str:
+    """The turn of the first message, as soon as the daemon has it."""
+    while True:
+        if daemon.heard:
+            return daemon.heard[0].id
+        await asyncio.sleep(0)
+
+
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_break_in_a_pipe_ends_in_one_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    monkeypatch.setattr(link_module, "RETRY_SECONDS", 0.01)
+    stage, written = Stage(tmp_path), Sink()
+    stage.place = Place(tmp_path / "d", tmp_path / "log", tmp_path)
+    async with (
+        asyncio.timeout(PATIENCE),
+        stage.daemon() as daemon,
+        open_bad_line(tmp_path / "s", tmp_path / "d") as line,
+    ):
+        talking = asyncio.create_task(converse(tmp_path / "s", SESSION, io.StringIO("hello\n"), written))
+        turn = await heard(daemon)
+        daemon.begin(turn, "hello")
+        daemon.stream(turn, "Good ")
+        await written.until("Good")
+        line.hang_up()
+        daemon.stream(turn, "morning.")
+        daemon.answer(turn, "Good morning.")
+        if is_restarted:
+            daemon.restart()
+        line.up.set()
+        await talking
+    begun = "Good \n" if is_restarted else ""
+    assert written.getvalue() == f"Model: scripted.\n{begun}Good morning.\n"
+
+
+async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outstanding, "RETURN_SECONDS", 0.05)
+    stage, written = Stage(tmp_path), Sink()
+    async with asyncio.timeout(PATIENCE):
+        async with stage.daemon() as daemon:
+            talking = asyncio.create_task(converse(stage.place.socket, SESSION, io.StringIO("hello\n"), written))
+            await heard(daemon)
+        with pytest.raises(StateError, match="the daemon ended"):
+            await talking
+
+
+async def test_without_a_daemon_there_is_nothing_to_wait_for(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="no GoClaw daemon answers"):
+        async with asyncio.timeout(PATIENCE):
+            await converse(tmp_path / "nobody", SESSION, io.StringIO("hello\n"), io.StringIO())

@@ -128,7 +128,7 @@ class Conversation(FollowedScroll):
             case QuestionAnswered():
                 self.questions.answered(event)
             case Notice():
-                await self.note(Note(event.text))
+                await self._noticed(event)
             case TurnStarted() | TurnFinished():
                 await self._turned(event)
             case SessionForgotten():
@@ -216,6 +216,10 @@ class Conversation(FollowedScroll):
                 await self._stream.think(event.text, age, is_open=self._cards.are_open)
             case StreamRestarted():
                 await self._stream.drop()
+
+    async def _noticed(self, notice: Notice) -> None:
+        if notice.turn not in self._waiting:  # else the answer to that command says it
+            await self.note(Note(notice.text))
 
     async def _forgotten(self) -> None:
         await self._stream.drop()
