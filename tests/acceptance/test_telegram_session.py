@@ -180,3 +180,45 @@ async def test_telegram_being_away_for_a_while_costs_nothing(
     await telegram.wait_sent(ANN)
     await never(lambda: texts(telegram)[1:], 0.5)
     assert texts(telegram) == ["answer m1 (end)"]
+
+
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.promise("P-telegram-photo")
+async def test_an_album_is_answered_once_with_all_its_pictures(telegram: FakeTelegram, model: EchoModel) -> None:
+    await telegram.world.album(PICTURE, PICTURE + b"2", PICTURE + b"3", text="m1 plain", user=ANN)
+    await telegram.wait_sent(ANN)
+    await telegram.wait_for(lambda: not telegram.world.updates or None)
+    parts = model.requests[0]["messages"][-1]["content"]
+    assert len([part for part in parts if part["type"] == "image_url"]) == 3
+    assert (texts(telegram), len(model.requests)) == (["answer m1 (end)"], 1)
+
+
+@pytest.mark.usefixtures("daemon")
+async def test_a_message_that_is_edited_while_it_waits_is_answered_as_it_is_then(
+    telegram: FakeTelegram, model: EchoModel
+) -> None:
+    gate = model.gate("m1", streamed=2)
+    first = await telegram.world.say("m1 plain", user=ANN)
+    await gate.reached.wait()
+    second = await telegram.world.say("m2 plain", user=ANN)
+    await telegram.world.edit(ANN, first["message"]["message_id"], "m8 plain")  # too late: it is being answered
+    await telegram.world.edit(ANN, second["message"]["message_id"], "m3 plain")
+    await telegram.wait_for(lambda: not telegram.world.updates or None)
+    gate.opened.set()
+    await telegram.wait_sent(ANN, 2)
+    assert texts(telegram) == ["answer m1 (end)", "answer m3 (end)"]
+
+
+async def test_a_group_that_becomes_a_supergroup_goes_on_where_it_was(
+    daemon: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    old, new = -5, -1005
+    await telegram.world.say("@claw_bot m1 plain", user=ANN, chat=old)
+    await telegram.wait_sent(old)
+    await telegram.world.migrate(old, new)
+    await telegram.wait_for(lambda: not telegram.world.updates or None)
+    assert await daemon.stop() == 0
+    await daemon.start(telegram)
+    await telegram.world.say("@claw_bot m2 plain", user=ANN, chat=new)
+    await telegram.wait_sent(new)
+    assert [text for text in texts_of(model.requests[-1]) if "m1 plain" in text], "it remembers"
