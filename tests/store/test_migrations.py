@@ -83,3 +83,23 @@ def test_a_file_of_the_first_version_ends_with_the_tables_of_a_new_one(tmp_path:
     assert version(tmp_path / "old.db") == version(tmp_path / "new.db")
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
         assert connection.execute("SELECT key FROM sessions").fetchall() == [("kept",)]
+
+
+def test_what_a_killed_upgrade_left_behind_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    migrate(path, [])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO sessions (key, created_at) VALUES ('kept', 1.0)")
+    path.with_name("a.db.v1.bak.unfinished").write_bytes(b"half a copy")
+    path.with_name("a.db.new").write_bytes(b"half a new file")
+    migrate(path, [ADD_COLUMN])
+    assert (version(path), version(tmp_path / "a.db.v1.bak")) == (2, 1)
+    assert not path.with_name("a.db.v1.bak.unfinished").exists()
+
+
+def test_a_new_file_whose_making_was_killed_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.with_name("a.db.new").write_bytes(b"half a new file")
+    migrate(path)
+    assert described(path)["indexes"]
+    assert [found.name for found in tmp_path.iterdir()] == ["a.db"]
