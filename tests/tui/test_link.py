@@ -3,12 +3,16 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from goclaw.events import MessageStored
 from goclaw.messages import UserMessage
 from goclaw.supervise import background
+from goclaw.tui import link as link_module
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link, turn_of
 from goclaw.wire import Accepted, Attached
+from tests.tui.bad_line import open_bad_line
 from tests.tui.fake_daemon import PATIENCE, SESSION, Stage
 
 
@@ -18,6 +22,7 @@ class Notes:
     def __init__(self) -> None:
         self.rows: list[int] = []
         self.resumed: list[bool] = []
+        self.gone_on = 0
         self.accepted: list[str] = []
         self.refusals: list[str] = []
         self._changed = asyncio.Event()
@@ -28,7 +33,7 @@ class Notes:
         self._changed.set()
 
     async def went_on(self, attached: Attached) -> None:
-        self.resumed.append(True)
+        self.gone_on += 1
         self._changed.set()
 
     async def received(self, received: Received) -> None:
@@ -45,9 +50,17 @@ class Notes:
         self.refusals.append(reason)
         self._changed.set()
 
-    async def until(self, rows: int = 0, accepted: int = 0, refusals: int = 0) -> None:
+    async def until(
+        self, rows: int = 0, accepted: int = 0, refusals: int = 0, resumed: int = 0, gone_on: int = 0
+    ) -> None:
         async with asyncio.timeout(PATIENCE):
-            while len(self.rows) < rows or len(self.accepted) < accepted or len(self.refusals) < refusals:
+            while (
+                len(self.rows) < rows
+                or len(self.accepted) < accepted
+                or len(self.refusals) < refusals
+                or len(self.resumed) < resumed
+                or self.gone_on < gone_on
+            ):
                 self._changed.clear()
                 await self._changed.wait()
 
@@ -140,3 +153,28 @@ async def test_a_session_that_is_left_forgets_what_it_saw(tmp_path: Path) -> Non
         async with background(link.run(notes), "link"):
             await notes.until(rows=2)
     assert notes.rows == [2, 1] and notes.resumed == [False, False]
+
+
+async def test_after_a_break_it_goes_on_after_the_last_event_and_says_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(link_module, "ACK_SECONDS", 0.0)
+    stage, notes = Stage(tmp_path), Notes()
+    async with stage.daemon() as daemon, open_bad_line(tmp_path / "line", stage.place.socket) as line:
+        link = Link(tmp_path / "line", SESSION, limit=10)
+        async with background(link.run(notes), "link"):
+            await notes.until(resumed=1)
+            for number in range(3):
+                daemon.tell("t", UserMessage("here"))
+                await notes.until(rows=2 * number + 1)
+                line.hang_up()
+                daemon.tell("t", UserMessage("and there"))
+                line.up.set()
+                await notes.until(rows=2 * number + 2, gone_on=number + 1)
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    if not daemon.bus._pasts[SESSION]._kept:
+                        break
+                    await asyncio.sleep(0)
+    assert notes.rows == [1, 2, 3, 4, 5, 6] and notes.resumed == [False] and notes.gone_on == 3

@@ -1,0 +1,150 @@
+"""What a client gets once it is in: it goes on where it was, whatever its version, and hears all before the end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+
+from goclaw.bus import Following
+from goclaw.events import Notice, TextStreamed, TurnFinished
+from goclaw.messages import UserMessage
+from goclaw.past import Position
+from goclaw.servers.socket import open_socket
+from goclaw.supervise import background
+from goclaw.tui import link as link_module
+from goclaw.tui.client import Client, attach
+from goclaw.tui.link import Link
+from goclaw.users import User
+from goclaw.wire import PATH, PROTOCOL, Ack
+from tests.harness import Answer, World
+from tests.tui.bad_line import open_bad_line
+from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
+from tests.tui.test_link import Notes
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+async def notices(client: Client, count: int) -> list[tuple[int, str]]:
+    """So many notices, with their numbers."""
+    seen: list[tuple[int, str]] = []
+    async for event in client.received():
+        if isinstance(event, Notice):
+            seen.append((client.seen, event.text))
+        if len(seen) == count:
+            return seen
+    raise AssertionError("the daemon closed the connection")
+
+
+def tell(daemon: FakeGateway, *texts: str) -> None:
+    for text in texts:
+        daemon.bus.publish(Notice(SESSION, text))
+
+
+async def test_a_client_that_comes_back_gets_what_it_lacks_and_no_history(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE), stage.daemon() as daemon:
+        async with attach(stage.place.socket, SESSION, name="me") as client:
+            first = client.attached
+            daemon.tell("t1", UserMessage("hello"))
+            tell(daemon, "one", "two")
+            assert await notices(client, 2) == [(2, "one"), (3, "two")]
+        daemon.tell("t1", UserMessage("and then"))
+        tell(daemon, "three")
+        position = Position(first.epoch, 2)
+        async with attach(stage.place.socket, SESSION, after=1, name="me", position=position) as client:
+            assert client.attached.goes_on and client.attached.history == []
+            assert client.attached.protocol == PROTOCOL
+            assert await notices(client, 2) == [(3, "two"), (5, "three")]
+
+
+async def test_what_was_acknowledged_is_not_kept(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE), stage.daemon() as daemon:
+        async with attach(stage.place.socket, SESSION, name="me") as client:
+            epoch = client.attached.epoch
+            tell(daemon, "one", "two", "three")
+            await notices(client, 3)
+            await client.ask(Ack(2))
+            await client.status()
+        async with attach(stage.place.socket, SESSION, name="me", position=Position(epoch, 1)) as client:
+            assert not client.attached.goes_on and client.attached.epoch == epoch
+        async with attach(stage.place.socket, SESSION, name="me", position=Position(epoch, 3)) as client:
+            assert client.attached.goes_on
+
+
+async def test_an_older_client_gets_rows_and_events_as_ever(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE), stage.daemon() as daemon:
+        daemon.store("t1", UserMessage("hello"))
+        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(stage.place.socket))) as http:
+            async with http.ws_connect(f"http://goclaw{PATH}") as connection:
+                await connection.send_str('{"type": "attach", "session": "tui:me", "after": 0, "limit": 5}')
+                attached = orjson.loads(await connection.receive_str())
+                tell(daemon, "one")
+                happened = orjson.loads(await connection.receive_str())
+        assert len(attached["history"]) == 1 and not attached["goes_on"] and attached["epoch"] == ""
+        assert happened["name"] == "Notice" and happened["number"] == 0
+        assert not daemon.bus._pasts, "nothing is kept for a client that does not say who it is"
+
+
+class OldGateway(FakeGateway):
+    """One that counts nothing, as daemons before the protocol had a number."""
+
+    def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
+        return self.bus.follow(session)
+
+
+async def test_an_older_daemon_is_gone_back_to_by_rows(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "RETRY_SECONDS", 0.01)
+    stage.gateway, notes = OldGateway(stage.clock), Notes()
+    async with asyncio.timeout(PATIENCE), stage.daemon() as daemon:
+        async with open_bad_line(stage.place.state_dir / "line", stage.place.socket) as line:
+            link = Link(stage.place.state_dir / "line", SESSION, limit=10)
+            async with background(link.run(notes), "link"):
+                daemon.store("t1", UserMessage("one"))
+                await notes.until(resumed=1)
+                daemon.tell("t1", UserMessage("two"))
+                await notes.until(rows=1)
+                line.hang_up()
+                daemon.tell("t1", UserMessage("three"))
+                line.up.set()
+                await notes.until(rows=2, resumed=2)
+    assert notes.rows[-1] == 3 and len(notes.rows) == len(set(notes.rows)) and not notes.gone_on
+
+
+async def test_at_the_end_a_client_gets_what_waits_for_it(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE):
+        async with stage.daemon() as daemon:
+            attaching = attach(stage.place.socket, SESSION, name="me")
+            client = await attaching.__aenter__()
+            daemon.stream("t1", "last ", "words")
+        words = [event.text async for event in client.received() if isinstance(event, TextStreamed)]
+        await attaching.__aexit__(None, None, None)
+    assert "".join(words) == "last words"
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncIterator[Path]:
+    async with world.running() as core, asyncio.timeout(PATIENCE):
+        async with open_socket(world.folder / "s", core.gateway, world.clock, lambda: ""):
+            yield world.folder / "s"
+
+
+async def test_a_turn_of_a_chat_is_followed_live_by_whom_users_json_gives_that_session(tmp_path: Path) -> None:
+    users = [User("tui:me", session="memory:here")]
+    world = World(tmp_path, [Answer("Hello Ada")], users=users)
+    async with serving(world) as path, attach(path, SESSION, name="me") as client:
+        assert client.attached.session == "memory:here"
+        saying = asyncio.create_task(world.room.say("hi"))
+        seen = []
+        async for event in client.received():
+            seen.append(type(event).__name__)
+            if isinstance(event, TurnFinished):
+                break
+        await saying
+    assert seen[0] == "TurnStarted" and "TextStreamed" in seen and seen.count("MessageStored") == 2
+    assert world.texts() == ["Hello Ada"]
