@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
+from goclaw.channels.base import Doubt
 from goclaw.context.window import Window
 from goclaw.engine.journal import Journal
 from goclaw.llm.base import Request
@@ -116,7 +117,7 @@ async def verdict(stage: Stage, core: Core, *, in_order: bool) -> None:
     asked = [call.id for row in rows if isinstance(row.message, AssistantMessage) for call in row.message.calls]
     results = [row.message.call_id for row in rows if isinstance(row.message, ToolResult)]
     assert Counter(results) == Counter(asked), "each call has one result"
-    fresh = [heard.delivery.id for heard in stage.world.room.all if not heard.delivery.repeated]
+    fresh = [heard.delivery.id for heard in stage.world.room.all if heard.doubt is Doubt.NONE]
     assert max(Counter(fresh).values(), default=1) == 1, "no answer comes twice"
     assert max(stage.effects.values(), default=1) == 1, "no effect happens twice"
     window = (await core.sessions.contexts.session(SESSION)).window

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from goclaw.channels.base import Doubt
 from goclaw.context.repair import repaired
 from goclaw.context.window import Window
 from goclaw.engine.outage import ANY_FAULT, KEPT
@@ -55,7 +56,7 @@ async def conversation(core: Core) -> list[tuple[type, str]]:
 async def check(world: World, effects: Effects, where: str) -> None:
     """The promises, whenever the kill came."""
     assert set(world.texts()) == {"All done."}, where
-    unmarked = [heard for heard in world.room.all if not heard.delivery.repeated]
+    unmarked = [heard for heard in world.room.all if heard.doubt is Doubt.NONE]
     assert len(unmarked) <= 1 and len(world.room.all) <= 2, where
     assert effects.once.times <= 1, f"{where}: a tool that must not run twice ran twice"
     async with world.running() as core:

@@ -206,5 +206,13 @@ async def test_a_disk_that_refuses_to_record_the_stop_does_not_prevent_it(tmp_pa
         await begun(world.script.streaming)
         core.database.full = True
         async with asyncio.timeout(PATIENCE):
-            await core.engine.cancel("memory:here")
-        assert world.script.closed == 1 and core.engine.running("memory:here") is None
+            stopping = asyncio.create_task(core.engine.cancel("memory:here"))
+            while not world.script.closed:
+                await core.messages()
+            assert core.engine.running("memory:here"), "what cannot be recorded has not ended"
+            core.database.full = False
+            while not stopping.done():
+                world.clock.advance(1)
+                await core.messages()
+            await stopping
+        assert core.engine.running("memory:here") is None

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from goclaw.channels.base import Doubt
 from goclaw.context.summary import SYSTEM
 from goclaw.errors import ModelErrorKind
 from goclaw.events import LOCAL, Actor, Address, Inbound
@@ -182,7 +183,7 @@ async def test_a_kill_after_it_was_told_does_not_tell_it_again(tmp_path: Path) -
             await core.say(LONG, message_id="fourth")
             await core.settled()
             assert await core.transcripts.compactions("memory:here") >= 1
-        unmarked = [heard.delivery.text for heard in world.room.all if not heard.delivery.repeated]
+        unmarked = [heard.delivery.text for heard in world.room.all if heard.doubt is Doubt.NONE]
         assert unmarked.count(BEGUN) <= 1, f"killed before write {number}"
         if not died:
             return
