@@ -23,6 +23,7 @@ from benchmarks import (
     requests,
     responsiveness,
     starting,
+    stopping,
     streaming,
     throughput,
 )
@@ -53,6 +54,8 @@ BENCHMARKS: Mapping[str, Measure] = {
     "loading": requests.measure_loading,
     "compaction": compacting.measure_compaction,
     "estimates": estimates.measure_estimates,
+    "stop": stopping.measure_stop,
+    "begin": stopping.measure_beginning,
 }
 
 
