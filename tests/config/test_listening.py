@@ -31,7 +31,7 @@ def test_nothing_listens_unless_something_needs_it() -> None:
     assert not listens(config(mode="webhook", webhook={"url": URL}, enabled=False))
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "claw.lan", "0", "127.1", "localhost.example"])  # noqa: S104
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "claw.lan", "0", "127.1", "localhost.example"])  # noqa: S104 - that is what is refused
 def test_beyond_this_machine_it_listens_only_with_a_credential(host: str) -> None:
     assert faults(config({"host": host})) == ["http.host"]
     assert faults(config({"host": host, "enabled": True})) == ["http.host"]
