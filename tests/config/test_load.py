@@ -224,7 +224,8 @@ def test_later_sources_win_key_by_key(load: Load, tmp_path: Path) -> None:
     secrets.mkdir(parents=True)
     (secrets / "http__host").write_text("secret.example\n")
     (secrets / "limits__tool_calls").write_text("2")
-    text = "http: {enabled: false, host: file.example, port: 1}\nlimits: {tool_calls: 1, failed_calls: 1, repeated_calls: 1}\n"
+    http = "http: {enabled: false, host: file.example, port: 1}\n"
+    text = f"{http}limits: {{tool_calls: 1, failed_calls: 1, repeated_calls: 1}}\n"
     env = {"GOCLAW_LIMITS__TOOL_CALLS": "3", "GOCLAW_LIMITS__FAILED_CALLS": "3"}
     loaded = load(text, env, **{"limits.failed_calls": "4"})
     assert (loaded.config.http.host, loaded.config.http.port) == ("secret.example", 1)
