@@ -142,7 +142,7 @@ def _moment_of_death(handles: list[int]) -> float:
 
 async def when(telegram: FakeTelegram, happened: Callable[[], bool]) -> float:
     """The moment at which something has happened in Telegram."""
-    await telegram.wait_for(happened, PATIENCE)
+    await telegram.wait_for(lambda: happened() or None, PATIENCE)
     return time.monotonic()
 
 
