@@ -121,6 +121,8 @@ async def test_at_the_end_a_client_gets_what_waits_for_it(stage: Stage) -> None:
         async with stage.daemon() as daemon:
             attaching = attach(stage.place.socket, SESSION, name="me")
             client = await attaching.__aenter__()
+            tell(daemon, "first")
+            await notices(client, 1)
             daemon.stream("t1", "last ", "words")
         words = [event.text async for event in client.received() if isinstance(event, TextStreamed)]
         await attaching.__aexit__(None, None, None)
@@ -135,7 +137,7 @@ async def serving(world: World) -> AsyncIterator[Path]:
 
 
 async def test_a_turn_of_a_chat_is_followed_live_by_whom_users_json_gives_that_session(tmp_path: Path) -> None:
-    users = [User("tui:me", session="memory:here")]
+    users = [User("tui:me", session="memory:here"), User("memory:ada")]
     world = World(tmp_path, [Answer("Hello Ada")], users=users)
     async with serving(world) as path, attach(path, SESSION, name="me") as client:
         assert client.attached.session == "memory:here"
