@@ -47,6 +47,11 @@ from goclaw.store.transcripts import Transcripts
 
 log = logging.getLogger(__name__)
 
+NO_FILE_ANSWERS = (
+    "A question waits for your answer, and a file or a voice message cannot be one: answer in words, then send it "
+    "again."
+)
+
 COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 """`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
 IGNORED_LOG_SECONDS = 60.0
@@ -239,6 +244,8 @@ class Gateway:
         """A plain message that answers what a turn waits for: it reaches the turn, not the queue."""
         if await self._ports.journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
+        if inbound.attachments:
+            return await self._answer(inbound, NO_FILE_ANSWERS)
         if chosen(question, inbound.text) is None:
             return await self._answer(inbound, f"Please answer with one of: {', '.join(question.options)}.")
         settled = self._ports.journal.settled(inbound, self._ports.clock.now())

@@ -10,10 +10,12 @@ from typing import Any, Literal
 import pytest
 
 from goclaw.errors import DeliveryError, TranscriptionError
-from goclaw.events import Actor, Attachment
+from goclaw.events import AcceptKind, Actor, Attachment
 from goclaw.llm.scripted import Answer, text_of
+from goclaw.messages import ToolCall
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
+from goclaw.tools.ask_user import ask_user
 from goclaw.transcribers.base import Recording
 from goclaw.users import User
 from tests.harness import PATIENCE, World
@@ -274,3 +276,18 @@ async def test_a_turn_that_is_stopped_while_it_opens_files_says_what_came(tmp_pa
         assert "topped" in await core.command("/stop")
         await core.settled()
         assert text_of((await core.messages())[0]) == "[Voice message, 12 s: not opened]"
+
+
+async def test_a_file_is_no_answer_to_a_question_and_the_question_stays(tmp_path: Path) -> None:
+    call = ToolCall("c1", "ask_user", {"questions": [{"question": "Which branch?"}]})
+    answers = [Answer(calls=(call,), when="go"), Answer("Thanks.", when="?")]
+    world = World(tmp_path, answers, tools=[ask_user, write])
+    async with world.running() as core:
+        await core.say("go")
+        async with asyncio.timeout(PATIENCE):
+            await core.room.heard()  # the question
+        said = await core.say("this one", files=[document("a.txt", b"x")])
+        assert "a file or a voice message cannot be one: answer in words, then send it again" in said.text
+        assert (await core.gateway.now("memory:here")).questions and inbox(world) == {}
+        assert (await core.say("main")).kind is AcceptKind.ANSWER
+        await core.settled()
