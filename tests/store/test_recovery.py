@@ -218,11 +218,11 @@ def test_a_kill_at_any_rename_is_finished_by_the_next_start(
 
 
 def test_a_suspect_file_is_looked_at_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "CHECK_SECONDS", -1.0)
-    monkeypatch.setattr(recovery, "_INSTRUCTIONS", 1)
     path = filled(tmp_path)
     a_leaf(path)
-    assert make_ready(path, CLOCK) is None, "there was no time to find it"
+    with monkeypatch.context() as patch:
+        patch.setattr(recovery, "examine_file", lambda path, seconds: None)
+        assert make_ready(path, CLOCK) is None, "there was no time to find it"
     mark_damaged(path, "database disk image is malformed")
     assert make_ready(path, CLOCK) is not None
     assert not path.with_name("goclaw.db.suspect").exists()
