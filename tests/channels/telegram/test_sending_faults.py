@@ -129,7 +129,8 @@ async def test_after_a_kill_a_long_answer_goes_on_behind_what_is_there(tmp_path:
         opened = asyncio.Event()
         opened.set()
         stage.telegram.fail("sendMessage", gate=opened)
-        stage.telegram.fail("sendMessage", gate=asyncio.Event())
+        held = asyncio.Event()
+        stage.telegram.fail("sendMessage", gate=held)
         async with open_post(tmp_path, stage, clock) as outbox:
             await outbox.promise(delivery(text))
             await stage.telegram.wait_called("sendMessage", 2)
@@ -139,6 +140,7 @@ async def test_after_a_kill_a_long_answer_goes_on_behind_what_is_there(tmp_path:
         assert [message.split()[0] for message in seen] == ["part0", "(sent", "part2", "part3"]
         assert seen[1].startswith(f"{RESTART}part1")
         assert sum(message.count("word") for message in seen) == 2800
+        held.set()
 
 
 async def test_a_kill_while_the_chats_pace_is_waited_for_marks_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""One turn as Telegram sees it, event by event, on a clock that stands still."""
+
+from typing import Any
+
+from goclaw.clock import SteppedClock
+from goclaw.events import (
+    Address,
+    Outcome,
+    TextStreamed,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from tests.channels.telegram.support import POLLER, Stage, eventually
+
+PRIVATE = Address("telegram", "5")
+GROUP = Address("telegram", "-100", "7", "1")
+
+
+class Play:
+    """One turn, as a test lets it happen on a clock that stands still."""
+
+    def __init__(self, stage: Stage, clock: SteppedClock, address: Address) -> None:
+        self.stage = stage
+        self.clock = clock
+        self.address = address
+        self.chat = int(address.chat)
+
+    async def begin(self) -> None:
+        self.stage.telegram.world.meet(self.chat)
+        await self.stage.gateway.publish(TurnStarted("t1", "s", self.address))
+        await self.stage.telegram.wait_called("sendChatAction")
+
+    async def shown(self, *texts: str) -> None:
+        """Wait until the drafts were these."""
+        await wait_calls(self.stage, "sendMessageDraft", list(texts))
+
+    async def grown(self, text: str) -> None:
+        """Wait until the one message in the chat says this."""
+        await self.stage.telegram.wait_for(lambda: self.stage.texts(self.chat) == [text] or None)
+
+    async def stream(self, text: str) -> None:
+        await self.stage.gateway.publish(TextStreamed("t1", "s", text))
+
+    async def past_the_quick_answers(self) -> None:
+        """Let the time pass in which no preview is shown."""
+        await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
+        self.clock.advance(0.3)
+
+    async def later(self, seconds: float) -> None:
+        """Let time pass, once the view waits for it."""
+        await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
+        self.clock.advance(seconds)
+
+    async def use(self, name: str, arguments: dict[str, Any], call: str = "c1") -> None:
+        """A tool begins to run."""
+        await self.stage.gateway.publish(ToolStarted("t1", "s", call, name, arguments))
+
+    async def used(self, call: str = "c1") -> None:
+        """And ends, in trouble."""
+        await self.stage.gateway.publish(ToolFinished("t1", "s", call, "exec", '{"error": "raw"}', True, 1.0))
+
+    async def finish(self, text: str, outcome: Outcome = Outcome.ANSWERED) -> None:
+        await self.stage.gateway.publish(TurnFinished("t1", "s", outcome, text))
+
+    async def answer(self, text: str, number: str = "final") -> str:
+        address = self.address
+        return await self.stage.deliver(
+            text, chat=self.chat, number=number, thread=address.thread, reply_to=address.reply_to, turn="t1"
+        )
+
+
+async def meanwhile(stage: Stage, number: str) -> None:
+    """Time enough for a preview that should not be: other work on the same connection to the end."""
+    stage.telegram.world.meet(9)
+    for step in range(3):
+        await stage.deliver("meanwhile", chat=9, number=f"{number}.{step}")
+
+
+async def wait_calls(stage: Stage, method: str, texts: list[str]) -> None:
+    """Wait until `method` was called with these texts, one after the other."""
+    await stage.telegram.wait_for(lambda: [call["text"] for call in stage.telegram.called(method)] == texts or None)
