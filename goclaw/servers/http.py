@@ -8,6 +8,7 @@ that person's own machine. Who is calling is for each handler to find out; the t
 import asyncio
 import ipaddress
 import logging
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -215,7 +216,8 @@ async def _listen(config: Config, runner: web.AppRunner, caps: Caps) -> asyncio.
     try:
         return await loop.create_server(connection, host, port, reuse_address=True)
     except OSError as error:
-        reason = error.strerror or str(error)
+        # asyncio's own text names the address once more; the number of a name that cannot be resolved is negative.
+        reason = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
         raise StateError(
             f"the HTTP listener cannot have {host} port {port} ({reason}): choose another `http.port`, "
             "or end the program that has it"
