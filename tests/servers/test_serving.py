@@ -13,6 +13,7 @@ from goclaw.bus import Following
 from goclaw.events import Notice, TextStreamed, TurnFinished
 from goclaw.messages import UserMessage
 from goclaw.past import Position
+from goclaw.servers import gathering
 from goclaw.servers.socket import open_socket
 from goclaw.supervise import background
 from goclaw.tui import link as link_module
@@ -20,7 +21,7 @@ from goclaw.tui.client import Client, attach
 from goclaw.tui.link import Link
 from goclaw.users import User
 from goclaw.wire import PATH, PROTOCOL, Ack
-from tests.harness import Answer, World
+from tests.harness import Answer, Core, World
 from tests.tui.bad_line import open_bad_line
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
 from tests.tui.test_link import Notes
@@ -116,30 +117,32 @@ async def test_an_older_daemon_is_gone_back_to_by_rows(stage: Stage, monkeypatch
     assert notes.rows[-1] == 3 and len(notes.rows) == len(set(notes.rows)) and not notes.gone_on
 
 
-async def test_at_the_end_a_client_gets_what_waits_for_it(stage: Stage) -> None:
+async def test_at_the_end_a_client_gets_what_waits_for_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "MOMENT_SECONDS", 600.0)
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:
             attaching = attach(stage.place.socket, SESSION, name="me")
             client = await attaching.__aenter__()
-            tell(daemon, "first")
-            await notices(client, 1)
+            daemon.stream("t1", "the ")
+            received = client.received()
+            assert await anext(received) == TextStreamed("t1", SESSION, "the ")
             daemon.stream("t1", "last ", "words")
-        words = [event.text async for event in client.received() if isinstance(event, TextStreamed)]
+        words = [event.text async for event in received if isinstance(event, TextStreamed)]
         await attaching.__aexit__(None, None, None)
-    assert "".join(words) == "last words"
+    assert words == ["last words"]
 
 
 @asynccontextmanager
-async def serving(world: World) -> AsyncIterator[Path]:
+async def serving(world: World) -> AsyncIterator[tuple[Core, Path]]:
     async with world.running() as core, asyncio.timeout(PATIENCE):
         async with open_socket(world.folder / "s", core.gateway, world.clock, lambda: ""):
-            yield world.folder / "s"
+            yield core, world.folder / "s"
 
 
 async def test_a_turn_of_a_chat_is_followed_live_by_whom_users_json_gives_that_session(tmp_path: Path) -> None:
-    users = [User("tui:me", session="memory:here"), User("memory:ada")]
+    users = [User("tui:me", session="memory:here")]
     world = World(tmp_path, [Answer("Hello Ada")], users=users)
-    async with serving(world) as path, attach(path, SESSION, name="me") as client:
+    async with serving(world) as (core, path), attach(path, SESSION, name="me") as client:
         assert client.attached.session == "memory:here"
         saying = asyncio.create_task(world.room.say("hi"))
         seen = []
@@ -148,5 +151,6 @@ async def test_a_turn_of_a_chat_is_followed_live_by_whom_users_json_gives_that_s
             if isinstance(event, TurnFinished):
                 break
         await saying
+        await core.settled()
     assert seen[0] == "TurnStarted" and "TextStreamed" in seen and seen.count("MessageStored") == 2
     assert world.texts() == ["Hello Ada"]
