@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from telegram import Bot, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity, ReplyParameters
 from telegram.error import BadRequest, Forbidden, TelegramError
 
+from goclaw.channels.telegram.inbound import GENERAL_TOPIC
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, render
 from goclaw.errors import DeliveryError
 from goclaw.events import Address
@@ -56,7 +57,7 @@ def target_of(address: Address) -> Target:
         DeliveryError: its ids are not Telegram's.
     """
     try:
-        thread = None if address.thread is None else int(address.thread)
+        thread = None if address.thread in (None, str(GENERAL_TOPIC)) else int(address.thread)
         return Target(int(address.chat), thread, None if address.reply_to is None else int(address.reply_to))
     except ValueError:
         raise DeliveryError(f"{address.chat} is not a numeric chat id of Telegram", permanent=True) from None

@@ -167,7 +167,9 @@ async def test_the_general_topic_is_the_group_itself(fields: Json, session: str,
         (inbound,) = await stage.gateway.wait_accepted(1)
         assert (inbound.session, inbound.address.thread) == (session, thread)
         await stage.deliver("hi", chat=-100, thread=thread)
-        assert stage.telegram.called("sendMessage")[0].get("message_thread_id") == (thread and int(thread))
+        await stage.deliver("in General", chat=-100, number="d2", thread="1")
+        sent = [call.get("message_thread_id") for call in stage.telegram.called("sendMessage")]
+        assert sent == [thread and int(thread), None]
 
 
 @pytest.mark.parametrize("kind", ["channel_post", "edited_channel_post", "business_message", "guest_message", "poll"])
