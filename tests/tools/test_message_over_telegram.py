@@ -11,6 +11,7 @@ from goclaw.config.schema import Config
 from goclaw.messages import ToolResult
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
+from tests.transcribers.fake_server import fake_transcriptions
 
 ANN = "telegram:5"
 OPUS = b"OggS" + bytes(24) + b"OpusHead" + b"sound"
@@ -22,7 +23,9 @@ def calls(when: str, **given: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def daemon(folder: Path, answers: Sequence[dict[str, Any]]) -> AsyncIterator[tuple[FakeTelegram, Any]]:
+async def daemon(
+    folder: Path, answers: Sequence[dict[str, Any]], **settings: Any
+) -> AsyncIterator[tuple[FakeTelegram, Any]]:
     """A daemon on a fake Telegram where Ann may use everything."""
     state = folder / "state"
     state.mkdir(mode=0o700)
@@ -34,6 +37,7 @@ async def daemon(folder: Path, answers: Sequence[dict[str, Any]]) -> AsyncIterat
                 "state_dir": state,
                 "models": {"agent": [f"scripted:{folder / 'script.json'}"], "summary": []},
                 "telegram": UNHURRIED | {"token": telegram.token, "base_url": telegram.base_url, "poll_seconds": 5},
+                **settings,
             }
         )
         async with open_app(config) as app:
@@ -98,6 +102,21 @@ async def test_a_voice_message_without_a_transcriber_is_kept_and_can_be_sent_on(
         await telegram.world.say(voice=voice)
         sent = (await telegram.wait_sent(5, 2))[0]
         assert sent.file == OPUS and telegram.called("sendVoice")
+
+
+async def test_a_voice_message_is_answered_where_a_transcriber_is_configured(tmp_path: Path) -> None:
+    script = [{"when": "Where is the key?\n</material", "text": "Below the mat."}]
+    async with fake_transcriptions() as ears:
+        ears.heard = "Where is the key?"
+        settings = {
+            "media": {"transcriber": "whisper:tiny"},
+            "providers": {"whisper": {"base_url": ears.url}},
+        }
+        async with daemon(tmp_path, script, **settings) as (telegram, _):
+            voice = telegram.world.keep_file(OPUS, "voice.ogg") | {"duration": 3, "mime_type": "audio/ogg"}
+            await telegram.world.say(voice=voice)
+            assert (await telegram.wait_sent(5))[0].text == "Below the mat."
+        assert [(asked.model, asked.name, asked.content) for asked in ears.asked] == [("tiny", "voice.ogg", OPUS)]
 
 
 async def test_edit_and_delete_reach_what_was_sent(tmp_path: Path) -> None:
