@@ -40,7 +40,7 @@ Received = TurnEvent | Accepted | Status | Older | Sessions | Files | Refused
 
 
 DENIED = "denied: "
-"""How the daemon's reason begins where rights decided (servers.socket)."""
+"""How the daemon's reason begins where rights decided (servers.serving)."""
 
 
 class Refusal(StateError):

@@ -210,7 +210,7 @@ async def _send(client: Client, outgoing: "_Outgoing", waiting: Mapping[str, str
 
 
 def turn_of(message_id: str) -> str:
-    """The id of the turn that a client's message becomes (see `servers.socket`)."""
+    """The id of the turn that a client's message becomes (see `servers.serving`)."""
     return f"socket:{message_id}"
 
 

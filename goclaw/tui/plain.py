@@ -45,7 +45,7 @@ FIRST_ROWS = 50
 """Rows that are shown at first."""
 ENDED = "the daemon ended. Start it again with `goclaw`; nothing that was said is lost."
 COMPLETE = "complete"
-"""Why a stream is void when the answer went out with the history already (servers.socket)."""
+"""Why a stream is void when the answer went out with the history already (servers.serving)."""
 
 
 class PlainView:
