@@ -54,6 +54,7 @@ NO_FILE_ANSWERS = (
 
 COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 """`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
+STOP = "stop"
 IGNORED_LOG_SECONDS = 60.0
 """A stranger who writes is logged once in this time, however much he writes."""
 
@@ -223,6 +224,9 @@ class Gateway:
 
     async def _command(self, inbound: Inbound, name: str, arguments: str) -> Acceptance:
         if await self._ports.journal.knows(inbound.id):
+            if name == STOP and inbound.address.channel != LOCAL:
+                # Known since the stop was on disk. A crash may have cut its answer off; one that was given stands.
+                await self._ports.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, "Stopped."))
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         command = self._ports.commands.get(name)
         self._record_command(inbound, name, exists=command is not None)

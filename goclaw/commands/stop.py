@@ -9,7 +9,7 @@ ANSWER_SECONDS = 0.15
 async def _stop(context: CommandContext) -> Reply:
     engine, session = context.ports.engine, context.session
     waiting, turn = engine.waiting(session), engine.running(session)
-    if not await engine.cancel(session, ANSWER_SECONDS):
+    if not await engine.cancel(session, ANSWER_SECONDS, context.inbound):
         return Reply("Nothing is running.")
     if turn is not None and engine.running(session) == turn:
         follows = f" {waiting} waiting message(s) follow then." if waiting else ""

@@ -166,8 +166,11 @@ class Engine(Protocol):
         """
         ...
 
-    async def cancel(self, session: str, patience: float | None = None) -> bool:
+    async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
         """Stop the turn that runs; returns when it has ended and the lane is free. False: none ran.
+
+        `by` is the message that orders it: known as soon as the stop is on disk, so that it stops nothing else when it
+        is delivered again.
 
         With `patience` it returns after so many seconds though the turn has not ended (`running` tells). The lane is
         free only when it has, whatever that takes: two turns of one session never overlap.

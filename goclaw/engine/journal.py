@@ -330,9 +330,9 @@ class Journal:
         for task in self._recording:
             task.cancel()
 
-    async def mark_stopping(self, turn: str) -> None:
-        """Remember /stop, so that a restart does not take the turn up again."""
-        await self._database.write(_STOPPING(turn=turn), durable=True)
+    async def mark_stopping(self, turn: str, *also: Bound) -> None:
+        """Remember /stop, so that a restart does not take the turn up again; `also` is written with it."""
+        await self._database.write(_STOPPING(turn=turn), *also, durable=True)
 
     async def end(self, turn: str, at: float, statements: Sequence[Bound]) -> None:
         """The turn is over: what it delivers, its inbox row and its scratch journal, in one transaction."""

@@ -115,12 +115,12 @@ class Lanes:
         await self._resumed.wait()
         return await asyncio.shield(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
 
-    async def cancel(self, session: str, patience: float | None = None) -> bool:
+    async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
         lane = self._lanes.get(session)
         if lane is None or lane.turn is None:
             return False
         stoppable = lane.running()
-        ending = self._spawn(self._see_stopped(lane, [turn for turn in stoppable if lane.stop(turn)]), "stop")
+        ending = self._spawn(self._see_stopped(lane, [turn for turn in stoppable if lane.stop(turn)], by), "stop")
         if patience is None:
             await asyncio.shield(ending)
         else:
@@ -209,12 +209,13 @@ class Lanes:
         log.info("a message that waits was edited", extra={"turn": older[0].id})
         return replaced
 
-    async def _see_stopped(self, lane: _Lane, told: Sequence[JournaledTurn]) -> None:
+    async def _see_stopped(self, lane: _Lane, told: Sequence[JournaledTurn], by: Inbound | None) -> None:
         """Journal that turns were told to end, and wait until what runs has."""
         ended = lane.ended
+        settled = [self._journal.settled(by, self._clock.now())] if by else []
         for turn in told:
             try:
-                await self._journal.mark_stopping(turn.id)
+                await self._journal.mark_stopping(turn.id, *settled)
             except StateError as error:
                 log.warning("turn %s is being stopped, but that could not be recorded: %s", turn.id, error)
         await ended.wait()
