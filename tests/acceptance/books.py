@@ -14,6 +14,7 @@ from tests.acceptance.model import CAPTION, END, QUESTION
 from tests.fake_telegram.world import Sent
 
 MARKS = ("(sent again after a restart)", "(sent again: the first try may have arrived)")
+TOOL_LINE = "⚙"
 NAME = r"m\d+\w*"
 _HEAD = re.compile(rf"answer((?: {NAME}(?: \[[a-z ]+\])*)+)")
 _LINE = re.compile(rf"({NAME}) line (\d+)")
@@ -51,8 +52,9 @@ class Seen:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it is the preview of an answer: a head without lines and without an end."""
-        return bool(self.text.startswith("answer") and not self.text.endswith(END) and not _LINE.search(self.text))
+        """Whether it is a preview: the head of an answer without lines and without an end, or what a tool does."""
+        begun = self.text.startswith("answer") and not self.text.endswith(END) and not _LINE.search(self.text)
+        return begun or self.text.startswith(TOOL_LINE)
 
     @property
     def is_known(self) -> bool:

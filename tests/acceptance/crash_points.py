@@ -63,14 +63,14 @@ class Stage:
         await eventually(lambda: any(text in str(body) for (body,) in self.home.read("SELECT body FROM inbox")))
 
     async def previewed(self) -> None:
-        """Wait until a draft or a growing message shows the answer."""
-        world = self.telegram.world
-        await eventually(
-            lambda: (
-                self.name in str(world.drafts.get(self.chat, ""))
-                or any(self.name in sent.text for sent in self.telegram.sent(self.chat))
-            )
-        )
+        """Wait until a draft or a growing message shows the answer, or the daemon died: then there may be none."""
+        process = self.home.process
+        assert process is not None
+        await eventually(lambda: self.is_previewed() or process.returncode is not None)
+
+    def is_previewed(self) -> bool:
+        """Whether people see a part of the answer."""
+        return self.name in str(self.telegram.world.drafts.get(self.chat, "")) or self.has_told(self.name)
 
 
 Scene = Callable[[Stage], Coroutine[Any, Any, None]]
@@ -119,13 +119,16 @@ async def slowly(stage: Stage) -> None:
 
 
 async def stop(stage: Stage) -> None:
-    gate = stage.held(stage.name, streamed=1)
+    """What waits behind the stopped turn runs when a /stop that is not acknowledged comes again: it is not for that."""
+    gate, later = stage.held(f"{stage.name} plain", streamed=1), stage.held(f"{stage.name}b plain", streamed=1)
     await stage.say(f"{stage.name} plain")
     await eventually(gate.reached.is_set)
+    await stage.say(f"{stage.name}b plain")
+    await stage.taken_in(f"{stage.name}b plain")
     await stage.say("/stop")
-    await eventually(
-        lambda: any(reply in sent.text for reply in STOP_REPLIES for sent in stage.telegram.sent(stage.chat))
-    )
+    await eventually(lambda: any(stage.has_told(reply) for reply in STOP_REPLIES))
+    later.opened.set()
+    await stage.told(f"{stage.name}b {END}")
 
 
 async def steer(stage: Stage) -> None:
@@ -255,6 +258,8 @@ POINTS: Mapping[str, Point] = {
     # The preview
     "draft before": Point(slowly, "a draft is about to be shown"),
     "draft accepted": Point(slowly, "a draft is shown"),
+    "preview intent before": Point(slowly, "nothing says that a message will grow", in_group=True),
+    "preview intent after": Point(slowly, "it is on disk that one may grow", in_group=True),
     "preview before": Point(slowly, "a message that will grow is about to be sent", in_group=True),
     "preview accepted": Point(slowly, "it is there, and its id is not remembered", in_group=True),
     "remember before": Point(slowly, "its id is about to be remembered", in_group=True),
@@ -262,12 +267,12 @@ POINTS: Mapping[str, Point] = {
     "edit before": Point(slowly, "the answer is about to be put into it", in_group=True),
     "edit accepted": Point(slowly, "the answer stands in it: once more the same edit shows nothing", in_group=True),
     # Commands and queue modes
-    "stop before": Point(stop, "/stop is written, not committed", NEVER),
-    "stop after": Point(stop, "/stop is on disk; the turn has not ended", NEVER),
-    "step settle before": Point(stop, "the stopped turn's last words are not recorded", NEVER),
-    "step settle after": Point(stop, "they are recorded", NEVER),
-    "settled before": Point(stop, "the reply to the command is written, not committed", NEVER),
-    "settled after": Point(stop, "the reply is promised", NEVER),
+    "stop before": Point(stop, "/stop is written, not committed", NEVER, also=("b",)),
+    "stop after": Point(stop, "/stop is on disk; the turn has not ended", NEVER, also=("b",)),
+    "step settle before": Point(stop, "the stopped turn's last words are not recorded", NEVER, also=("b",)),
+    "step settle after": Point(stop, "they are recorded", NEVER, also=("b",)),
+    "settled before": Point(stop, "the reply to the command is written, not committed", NEVER, also=("b",)),
+    "settled after": Point(stop, "the reply is promised", NEVER, also=("b",)),
     "step join before": Point(
         steer, "a message joins the turn that runs; that is not committed", effects=1, also=("b",)
     ),
