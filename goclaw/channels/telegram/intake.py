@@ -210,6 +210,8 @@ class Intake:
 
     async def _accept(self, inbound: Inbound | None) -> None:
         if inbound is not None:
+            # Who writes there can be answered there.
+            self._ports.reach.unblocked(self._ports.moved.current(int(inbound.address.chat)))
             self._ports.accepted(inbound, await self._ports.gateway.accept(inbound))
 
     async def _terms(self, *messages: Json) -> Terms:

@@ -86,3 +86,17 @@ def test_after_an_hour_it_is_tried_again() -> None:
     reach.close(5, "chat not found")
     clock.advance(CLOSED_SECONDS)
     reach.ensure(5)
+
+
+async def test_whoever_writes_again_is_answered_again() -> None:
+    async with open_stage() as stage:
+        stage.telegram.world.meet(5)
+        stage.telegram.fail("sendMessage", status=403, description="Forbidden: bot was blocked by the user")
+        for number in ("1", "2"):
+            with pytest.raises(DeliveryError, match="blocked"):
+                await stage.deliver("hi", number=number)
+        assert len(stage.telegram.called("sendMessage")) == 1
+        await stage.telegram.world.say("I am back", user=5)
+        await stage.gateway.wait_accepted(1)
+        await stage.deliver("welcome", number="3")
+        assert stage.texts() == ["welcome"]
