@@ -48,6 +48,8 @@ LIFE_SECONDS = 90.0
 """In which a life is over, its start on a busy machine included."""
 HANG_SECONDS = 300.0
 """After which this program says where it stands, should even its event loop hang."""
+SUMMED = ("messages", "answered_once", "stopped", "marked", "marked_twice_shown", "effects", "unknown", "previews_left")
+"""What the report counts over all worlds."""
 FAULTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "429 of a message": ("sendMessage", {"status": 429, "retry_after": 1}),
     "502 of a message": ("sendMessage", {"status": 502, "description": "Bad Gateway"}),
@@ -298,8 +300,10 @@ class Report:
             "seed": self.seed,
             "seconds": self.seconds(),
             "kills": sum(outcome.kills for outcome in outcomes),
-            "messages": sum(outcome.messages for outcome in outcomes),
-            "answered_once": sum(outcome.answered_once for outcome in outcomes),
+            **{name: sum(getattr(outcome, name) for outcome in outcomes) for name in SUMMED},
+            "resume_of_the_slowest_world": max(
+                (outcome.resume for outcome in outcomes), key=lambda resume: resume.get("p95", 0.0), default={}
+            ),
             "faults": [fault for outcome in outcomes for fault in outcome.faults],
             "points_never_reached": [name for name in POINTS if not at[name]],
             "kills_at": dict(at.most_common()),
