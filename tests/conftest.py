@@ -1,6 +1,7 @@
 """Nouns that many tests need."""
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,27 @@ settings.load_profile("house")
 def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reaches anything but this machine."""
     monkeypatch.setenv(LOOPBACK_ONLY, "1")
+
+
+class _Lost(logging.Handler):
+    """What asyncio says of errors that nobody took."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+@pytest.fixture
+def nothing_is_lost() -> Iterator[None]:
+    """The test leaves no exception behind that nobody took; rooms whose tests all keep to it have it in `conftest`."""
+    lost = _Lost()
+    logging.getLogger("asyncio").addHandler(lost)
+    yield
+    logging.getLogger("asyncio").removeHandler(lost)
+    assert lost.said == []
 
 
 @pytest.fixture
