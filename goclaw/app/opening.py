@@ -55,18 +55,19 @@ async def open_app(
     *,
     with_channels: bool = True,
     vitals: Callable[[], Mapping[str, str]] = dict,
+    counts: Callable[[], Mapping[str, float]] = dict,
 ) -> AsyncIterator[App]:
     """The daemon, listening and answering while the block runs.
 
     Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
-    to the status.
+    to the status, `counts` numbers to that for machines.
 
     Raises:
         ConfigError: something in the configuration or users.json cannot be used.
         StateError: the state folder cannot be used, or another daemon has it.
     """
     async with AsyncExitStack() as stack:
-        ground = await _open_ground(stack, config, clock or RealClock(), vitals)
+        ground = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
         channels = await _open_channels(stack, ground) if with_channels else {}
         app = await _open_engine(stack, ground, channels)
         await start(stack, app, alone=not with_channels)
@@ -74,7 +75,11 @@ async def open_app(
 
 
 async def _open_ground(
-    stack: AsyncExitStack, config: Config, clock: Clock, vitals: Callable[[], Mapping[str, str]]
+    stack: AsyncExitStack,
+    config: Config,
+    clock: Clock,
+    vitals: Callable[[], Mapping[str, str]],
+    counts: Callable[[], Mapping[str, float]],
 ) -> Ground:
     stack.enter_context(open_state(config))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
@@ -95,6 +100,7 @@ async def _open_ground(
         alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),
         routes=Routes(),
         vitals=vitals,
+        counts=counts,
     )
 
 

@@ -44,6 +44,8 @@ class Ground:
     """What the HTTP listener serves beside its own pages."""
     vitals: Callable[[], Mapping[str, str]]
     """What whoever runs the daemon has to add to its status: name and text."""
+    counts: Callable[[], Mapping[str, float]]
+    """The same in numbers, for machines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ async def details(app: App, session: str) -> Details:
         "problems": list(readiness.problems),
         "channels": dict(readiness.channels),
         "vitals": dict(vitals),
+        "counts": dict(ground.counts()),
         "turns": app.engine.busy(),
         "stuck": app.stuck.now(),
         "left_behind": app.sessions.strays.names(),

@@ -64,7 +64,7 @@ async def _serve(config: Config, told: Started | None) -> None:
     async with (
         _stop_signals() as stopping,
         open_vitals(clock) as vitals,
-        open_app(config, clock, vitals=vitals.lines) as app,
+        open_app(config, clock, vitals=vitals.lines, counts=vitals.counts) as app,
     ):
         print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
         if told:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 
 from goclaw.clock import Clock
+from goclaw.health.counts import counts, objects_by_type
 from goclaw.health.heartbeat import RECENT_SECONDS, Heartbeat, listening
 from goclaw.health.stacks import task_stacks
 from goclaw.health.systemd import Notifier
@@ -47,6 +48,11 @@ class Vitals:
             lines["Unhandled errors"] = f"{count} since the start; the log has them"
         return lines
 
+    def counts(self) -> Mapping[str, float]:
+        """For `goclaw status --json`: tasks, descriptors, threads, errors that nobody handled, the loop's delay."""
+        late = round(1000 * self._heartbeat.worst(), 1)
+        return {**counts(), "unhandled_errors": self._unhandled.count, "event_loop_late_ms": late}
+
     def _delay(self) -> str:
         return f"late by {1000 * self._heartbeat.worst():,.0f} ms at worst in the last {RECENT_SECONDS / 60:g} min"
 
@@ -72,7 +78,9 @@ def _dump_on_signal() -> Iterator[None]:
     def dump() -> None:
         tasks = asyncio.all_tasks(loop)
         # Louder than it is, so that it is there whatever the level: somebody asked for it.
-        log.warning("%d tasks, asked for with SIGUSR2", len(tasks), extra={"stack": task_stacks(tasks)})
+        objects = "\n".join(f"{count:9} {name}" for name, count in objects_by_type().items())
+        found = {"stack": task_stacks(tasks), "objects": objects}
+        log.warning("%d tasks, asked for with SIGUSR2", len(tasks), extra=found)
 
     loop.add_signal_handler(signal.SIGUSR2, dump)
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 from pathlib import Path
@@ -36,6 +37,21 @@ async def test_the_status_has_the_worst_delay() -> None:
         assert "ms at worst" in vitals.lines()["Event loop"]
 
 
+async def test_what_a_long_life_must_not_gather_is_counted() -> None:
+    async with open_vitals(RealClock(), {}) as vitals:
+        before = vitals.counts()
+        gate = asyncio.Event()
+        waiting = asyncio.create_task(gate.wait())
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+        counted = vitals.counts()
+        os.close(descriptor)
+        gate.set()
+        await waiting
+    assert counted["tasks"] == before["tasks"] + 1
+    assert counted["descriptors"] == before["descriptors"] + 1
+    assert counted["threads"] >= 2 and counted["unhandled_errors"] == 0 and counted["event_loop_late_ms"] >= 0
+
+
 async def test_sigusr2_writes_where_all_tasks_stand(records: Records) -> None:
     before = signal.getsignal(signal.SIGUSR2)
     gate = asyncio.Event()
@@ -48,4 +64,5 @@ async def test_sigusr2_writes_where_all_tasks_stand(records: Records) -> None:
         await waiting
     assert "1 task: somebody who waits:\n" in record.__dict__["stack"]
     assert "heartbeat" in record.__dict__["stack"]
+    assert re.match(r" *\d+ total\n *\d+ builtins\.", record.__dict__["objects"])
     assert signal.getsignal(signal.SIGUSR2) == before
