@@ -38,9 +38,9 @@ LONGEST_START = 1.2
 """Seconds after its start at which a daemon is killed while it starts, at most."""
 LONGEST_LIFE = 0.9
 """Seconds after its first poll that a daemon lives at most."""
-PATIENCE = 3.0
+PATIENCE = 4.0
 """Seconds that a daemon gets to come to its point."""
-MOST_PASSINGS = 4
+MOST_PASSINGS = 3
 SLOWEST_PIECE = 0.2
 """Seconds that the model takes for a piece of an answer, at most: some of them are long enough to be previewed."""
 DRAIN_SECONDS = 60.0
@@ -48,6 +48,8 @@ LIFE_SECONDS = 90.0
 """In which a life is over, its start on a busy machine included."""
 HANG_SECONDS = 300.0
 """After which this program says where it stands, should even its event loop hang."""
+NEEDED = {"stop": "/stop", "step settle": "/stop", "settled": "/stop", "compaction": "/compact"}
+"""What somebody must write, or the daemon would seldom come to these points."""
 SUMMED = ("messages", "answered_once", "stopped", "marked", "marked_twice_shown", "effects", "unknown", "previews_left")
 """What the report counts over all worlds."""
 FAULTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -79,7 +81,9 @@ class Fate:
 def fate(seed: str, life: int, point: str | None) -> Fate:
     """The end of the daemon with this number."""
     random = Random(f"{seed}:life:{life}")
-    chance, name = random.random(), random.choice(list(POINTS))
+    # Each point has its turn, in an order of the seed.
+    order = Random(f"{seed}:points").sample(list(POINTS), len(POINTS))
+    chance, name = random.random(), order[life % len(order)]
     passing, share = random.randint(1, MOST_PASSINGS), random.random()
     faults = random.sample(list(FAULTS), random.choice((0, 0, 1, 2)))
     if point or chance >= 1 - AT_POINT:
@@ -151,8 +155,8 @@ class World:
 
     async def one_life(self, people: People, number: int) -> None:
         """A daemon, from its start to its sudden end."""
-        await people.talk(number)
         end = fate(self.seed, number, self.point)
+        await people.talk(number, NEEDED.get(end.kind.rpartition(" ")[0], ""))
         for name in end.faults:
             method, fault = FAULTS[name]
             self.telegram.fail(method, **fault)

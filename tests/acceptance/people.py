@@ -74,14 +74,14 @@ class People:
         self.seed = seed
         self.chats = {number: Chat(number, habits) for number, habits in CHATS.items()}
 
-    async def talk(self, round_: int) -> None:
-        """Everybody writes until enough is unanswered."""
+    async def talk(self, round_: int, needed: str = "") -> None:
+        """Everybody writes until enough is unanswered; `needed` is a command that must be among it."""
         for chat in self.chats.values():
             random = Random(f"{self.seed}:talk:{chat.number}:{round_}")
             if chat.habits.mode and not chat.commands["/queue"]:
                 await self._command(chat, f"/queue {chat.habits.mode}")
             for command, share in chat.habits.commands.items():
-                if random.random() < share:
+                if random.random() < share or command == needed:
                     await self._command(chat, command)
             for _ in range(chat.habits.waiting - len(self.waiting(chat))):
                 await self._say(chat)
