@@ -200,7 +200,7 @@ async def test_a_message_sent_again_after_a_break_is_taken_once_and_answered_as_
             await until(client, TurnFinished)
         async with attach(path, SESSION) as client:
             await client.submit("hi", "id-1")
-            assert await anext(client.frames()) == Acceptance(AcceptKind.TURN, "socket:id-1")
+            assert await anext(client.frames()) == Acceptance(AcceptKind.TURN, "socket:id-1", session=SESSION)
         await core.settled()
         assert len(await core.messages(SESSION)) == 2
     assert len(world.script.requests) == 1
