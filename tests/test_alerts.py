@@ -101,6 +101,7 @@ def office(tmp_path: Path) -> Office:
     return Office(tmp_path)
 
 
+@pytest.mark.promise("P-alert-once")
 async def test_a_fault_is_told_once_however_often_it_is_reported(office: Office) -> None:
     async with office.open() as desk:
         for _ in range(100):
@@ -113,6 +114,7 @@ async def test_a_fault_is_told_once_however_often_it_is_reported(office: Office)
         assert desk.alerts.open() == {"disk": "the disk is fuller"}
 
 
+@pytest.mark.promise("P-alert-once")
 async def test_a_fault_that_was_over_and_came_back_is_told_again(office: Office) -> None:
     async with office.open() as desk:
         desk.alerts.tell("disk", "the disk is full")
@@ -134,6 +136,7 @@ async def test_a_fault_that_comes_and_goes_is_one_fault(office: Office) -> None:
         assert len(desk.texts()) == 1
 
 
+@pytest.mark.promise("P-alert-once")
 async def test_a_fault_that_lasts_is_told_again_after_a_day(office: Office) -> None:
     async with office.open() as desk:
         desk.alerts.tell("disk", "the disk is full")
@@ -144,6 +147,7 @@ async def test_a_fault_that_lasts_is_told_again_after_a_day(office: Office) -> N
         await desk.heard()
 
 
+@pytest.mark.promise("P-alert-once")
 async def test_a_restart_tells_nothing_twice(office: Office) -> None:
     async with office.open() as desk:
         desk.alerts.tell("disk", "the disk is full")
@@ -155,6 +159,7 @@ async def test_a_restart_tells_nothing_twice(office: Office) -> None:
         assert desk.alerts.open() == {"disk": "the disk is full"}
 
 
+@pytest.mark.promise("P-alert-once")
 async def test_a_fault_that_ended_before_a_restart_is_new_when_it_comes_back(office: Office) -> None:
     async with office.open() as desk:
         desk.alerts.tell("disk", "the disk is full")

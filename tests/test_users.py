@@ -133,7 +133,7 @@ async def test_a_change_is_in_force_within_two_seconds(tmp_path: Path, way: str)
         assert users.get("telegram:123456") is None
 
 
-@pytest.mark.promise("P-users-last-good")
+@pytest.mark.promise("P-users-live")
 @pytest.mark.parametrize("text", ["", '{"users": {', '{"users": {"telegram:@x": {}}}', "[]"])
 async def test_a_file_broken_later_leaves_the_last_good_one_in_force(tmp_path: Path, text: str) -> None:
     path = tmp_path / "users.json"

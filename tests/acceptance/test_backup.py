@@ -90,7 +90,7 @@ def whole_turns(path: Path) -> None:
             assert count("steps WHERE turn = ?", turn) == 0
 
 
-@pytest.mark.promise("P-restore-once")
+@pytest.mark.promise("P-restore-whole")
 async def test_after_a_restore_nothing_is_answered_or_sent_twice(
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:

@@ -106,7 +106,7 @@ async def test_whoever_writes_in_the_name_of_a_group_is_nobody(
     assert len(model.requests) == 1
 
 
-@pytest.mark.promise("P-users-last-good")
+@pytest.mark.promise("P-users-live")
 async def test_a_broken_users_file_changes_nothing_and_says_so(daemon: Installation, telegram: FakeTelegram) -> None:
     daemon.write_users('{"users": {"telegram:6": {}')
     await says(telegram, "/status", "users.json is broken, the last good version is in force")

@@ -23,6 +23,7 @@ MADE = Statement(select(deliveries.c.created_at))
 IDS = Statement(select(inbox.c.id))
 
 
+@pytest.mark.promise("P-clock")
 @pytest.mark.parametrize("by", [2 * DAY, 56 * 365 * DAY], ids=["two days", "from 1970"])
 async def test_an_answer_is_not_too_old_because_the_clock_was_set_forward(tmp_path: Path, by: float) -> None:
     """A machine without a clock of its own: it boots in the past, and learns the time while nothing can be sent."""
@@ -42,6 +43,7 @@ async def test_an_answer_is_not_too_old_because_the_clock_was_set_forward(tmp_pa
     assert [heard.delivery.text for heard in room.all] == ["hello"]
 
 
+@pytest.mark.promise("P-clock")
 async def test_what_is_old_by_every_clock_is_given_up(tmp_path: Path) -> None:
     clock, room = SteppedClock(), Room()
     room.failures.append(DeliveryError("no network"))
@@ -58,6 +60,7 @@ async def test_what_is_old_by_every_clock_is_given_up(tmp_path: Path) -> None:
     assert room.all == []
 
 
+@pytest.mark.promise("P-clock")
 @pytest.mark.parametrize("by", [30 * DAY, -30 * DAY], ids=["forward", "back"])
 async def test_an_id_is_remembered_as_long_as_ever(tmp_path: Path, by: float) -> None:
     clock = SteppedClock()
@@ -73,6 +76,7 @@ async def test_an_id_is_remembered_as_long_as_ever(tmp_path: Path, by: float) ->
         assert not await journal.knows("m1"), "and no longer"
 
 
+@pytest.mark.promise("P-clock")
 async def test_small_corrections_move_nothing(tmp_path: Path) -> None:
     clock = SteppedClock()
     async with open_database(tmp_path / "a.db") as database:
@@ -85,6 +89,7 @@ async def test_small_corrections_move_nothing(tmp_path: Path) -> None:
             assert [row[0] for row in await database.read(MADE())] == [before]
 
 
+@pytest.mark.promise("P-clock")
 async def test_the_order_of_messages_is_that_of_their_arrival_whatever_the_clock_says(tmp_path: Path) -> None:
     gate = asyncio.Event()
 

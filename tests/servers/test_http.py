@@ -123,6 +123,7 @@ async def test_no_answer_names_a_version() -> None:
             assert answer.head["server"] == "GoClaw"
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_an_unknown_path_is_refused_without_an_echo() -> None:
     async with site() as here:
         answer = await here.ask("/secret-name?token=abc")
@@ -137,6 +138,7 @@ async def test_every_name_of_this_machine_is_its_own(host: str) -> None:
         assert (await here.ask(Host=host)).status == 200
 
 
+@pytest.mark.promise("P-http-closed")
 @pytest.mark.parametrize(
     "host",
     [
@@ -169,12 +171,14 @@ async def test_configured_names_and_that_of_the_webhook_are_known() -> None:
         assert (await here.ask(Host="other.example.org")).status == 421
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_beyond_loopback_any_address_is_known_but_no_foreign_name() -> None:
     async with site(host="0.0.0.0") as here:  # noqa: S104 - that is what is tried
         assert (await here.ask(Host="192.0.2.7:8137")).status == 200
         assert (await here.ask(Host="evil.example")).status == 421
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_page_may_call_only_if_it_is_named() -> None:
     async with site(origins=["https://page.example"]) as here:
         assert (await here.ask(Origin="https://page.example")).status == 200
@@ -184,6 +188,7 @@ async def test_a_page_may_call_only_if_it_is_named() -> None:
         assert here.reached == 0
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_body_that_is_too_large_reaches_nobody() -> None:
     async with site(HURRIED) as here:
         assert (await here.ask("/echo", "POST", b"x" * 1_000)).status == 200
@@ -191,6 +196,7 @@ async def test_a_body_that_is_too_large_reaches_nobody() -> None:
         assert here.reached == 1
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_body_that_grows_too_large_in_pieces_is_cut_off() -> None:
     async with site(HURRIED) as here:
         head = f"POST /echo HTTP/1.1\r\nHost: localhost:{here.port}\r\nConnection: close\r\n"
@@ -200,6 +206,7 @@ async def test_a_body_that_grows_too_large_in_pieces_is_cut_off() -> None:
         assert here.read == []
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     async with site(HURRIED) as here:
         head = f"POST /echo HTTP/1.1\r\nHost: localhost:{here.port}\r\nContent-Length: 10\r\n\r\n"
@@ -208,6 +215,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
         assert here.read == []
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_refused_body_is_not_waited_for() -> None:
     async with site() as here:
         head = f"POST /refuse HTTP/1.1\r\nHost: localhost:{here.port}\r\nContent-Length: 1000000\r\n\r\n"
@@ -215,18 +223,21 @@ async def test_a_refused_body_is_not_waited_for() -> None:
         assert answer.status == 403, "the answer comes while the body has not begun"
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_packed_body_is_not_unpacked() -> None:
     async with site() as here:
         await here.ask("/echo", "POST", b"\x1f\x8b packed", **{"Content-Encoding": "gzip"})
         assert here.read == [b"\x1f\x8b packed"]
 
 
+@pytest.mark.promise("P-http-closed")
 @pytest.mark.parametrize("begun", [b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n"])
 async def test_a_head_that_does_not_end_is_not_waited_for(begun: bytes) -> None:
     async with site(HURRIED) as here:
         assert (await here.say(begun)).status == 0
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_head_that_is_too_large_is_refused() -> None:
     async with site() as here:
         assert (await here.ask("/healthz", "GET", b"", **{"X-Large": "x" * 5_000})).status == 400
@@ -268,6 +279,7 @@ async def test_nonsense_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
         assert len(caplog.records) == before
 
 
+@pytest.mark.promise("P-http-closed")
 async def test_a_taken_port_is_named_together_with_what_helps() -> None:
     async with site() as here:
         with pytest.raises(

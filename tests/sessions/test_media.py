@@ -37,6 +37,7 @@ async def said(core: Core, text: str, **options: Any) -> None:
     await core.settled()
 
 
+@pytest.mark.promise("P-media")
 async def test_what_the_context_shows_stays_however_old_it_is(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("one")])
     async with world.running() as core:
@@ -46,6 +47,7 @@ async def test_what_the_context_shows_stays_however_old_it_is(tmp_path: Path) ->
     assert media(world) == ["a picture"]
 
 
+@pytest.mark.promise("P-media")
 async def test_what_nothing_refers_to_goes_after_its_time(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
@@ -57,6 +59,7 @@ async def test_what_nothing_refers_to_goes_after_its_time(tmp_path: Path) -> Non
     assert media(world) == []
 
 
+@pytest.mark.promise("P-media")
 @pytest.mark.parametrize("command", ["/clear", "/compact"])
 async def test_what_left_the_context_goes_and_the_words_stay(tmp_path: Path, command: str) -> None:
     answers = [Answer(str(number)) for number in range(40)]
@@ -75,6 +78,7 @@ async def test_what_left_the_context_goes_and_the_words_stay(tmp_path: Path, com
     assert isinstance(first, UserMessage) and first.text == "the old one" and len(first.images) == 1
 
 
+@pytest.mark.promise("P-media")
 async def test_a_picture_that_another_conversation_shows_stays(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("one"), Answer("two")])
     async with world.running() as core:
@@ -87,6 +91,7 @@ async def test_a_picture_that_another_conversation_shows_stays(tmp_path: Path) -
         assert await sweep_of(core, world).sweep() == 1
 
 
+@pytest.mark.promise("P-media")
 async def test_a_file_on_its_way_to_a_chat_stays_until_it_is_there(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
@@ -101,6 +106,7 @@ async def test_a_file_on_its_way_to_a_chat_stays_until_it_is_there(tmp_path: Pat
         assert await sweep_of(core, world).sweep() == 1
 
 
+@pytest.mark.promise("P-media")
 async def test_a_turn_that_still_opens_its_files_loses_none(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("seen")])
     fetched, go_on = asyncio.Event(), asyncio.Event()
@@ -128,6 +134,7 @@ async def test_a_turn_that_still_opens_its_files_loses_none(tmp_path: Path) -> N
     assert media(world) == ["first"]
 
 
+@pytest.mark.promise("P-media")
 async def test_what_is_put_while_a_sweep_decides_stays(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
@@ -145,6 +152,7 @@ async def test_what_is_put_while_a_sweep_decides_stays(tmp_path: Path) -> None:
     assert media(world) == ["again"]
 
 
+@pytest.mark.promise("P-media")
 async def test_it_sweeps_every_five_minutes(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core, background(sweep_of(core, world).run(), "sweep"):
@@ -156,6 +164,7 @@ async def test_it_sweeps_every_five_minutes(tmp_path: Path) -> None:
         assert media(world) == []
 
 
+@pytest.mark.promise("P-media")
 async def test_what_a_kill_left_half_done_goes_too(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
@@ -168,6 +177,7 @@ async def test_what_a_kill_left_half_done_goes_too(tmp_path: Path) -> None:
         assert list(folder.iterdir()) == []
 
 
+@pytest.mark.promise("P-media")
 async def test_a_context_whose_picture_is_gone_can_still_be_sent(tmp_path: Path) -> None:
     seen: list[tuple[UserMessage, dict[str, str]]] = []
 

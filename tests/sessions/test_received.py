@@ -91,6 +91,7 @@ async def test_of_a_long_text_the_beginning_is_shown_and_the_rest_is_where_it_sa
     assert len(inbox(world)["long.log"]) == 30_000
 
 
+@pytest.mark.promise("P-media")
 async def test_a_file_that_is_no_text_is_told_with_its_place_type_and_size(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     pdf = b"%PDF-1.7\n\x00\x01" + b"x" * 5_000
@@ -106,6 +107,7 @@ async def test_an_attack_in_a_file_stays_inside_its_marks(tmp_path: Path) -> Non
     assert heard.count("</material") == 1 and heard.endswith('">') and "\u200bmaterial" in heard
 
 
+@pytest.mark.promise("P-media")
 async def test_no_file_takes_the_place_of_another_and_the_same_file_is_not_kept_twice(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     assert "inbox/a.txt]" in await hears(world, document("a.txt", b"first"))

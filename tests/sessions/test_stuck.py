@@ -44,6 +44,7 @@ async def begun(happened: asyncio.Event) -> None:
         await happened.wait()
 
 
+@pytest.mark.promise("P-stuck")
 async def test_a_tool_in_which_nothing_happens_is_reported_once_and_cleared_when_it_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -75,6 +76,7 @@ async def test_a_tool_in_which_nothing_happens_is_reported_once_and_cleared_when
     assert world.texts() == ["Done."]
 
 
+@pytest.mark.promise("P-stuck")
 async def test_a_model_that_streams_is_not_stuck_and_one_that_falls_silent_is(tmp_path: Path) -> None:
     desk, world = Desk(), World(tmp_path, [Answer("A very long answer")])
     world.script.gate = asyncio.Event()
@@ -100,6 +102,7 @@ async def test_a_model_that_streams_is_not_stuck_and_one_that_falls_silent_is(tm
         await core.settled()
 
 
+@pytest.mark.promise("P-stuck")
 async def test_a_turn_that_waits_for_a_person_is_not_stuck(tmp_path: Path) -> None:
     async def run(ctx: ToolContext) -> str:
         """Look, once a person allows it."""
@@ -120,6 +123,7 @@ async def test_a_turn_that_waits_for_a_person_is_not_stuck(tmp_path: Path) -> No
         assert desk.open == {} and watch.now() == {}
 
 
+@pytest.mark.promise("P-stuck")
 async def test_a_stuck_turn_blocks_nobody_else_and_a_stop_ends_it(tmp_path: Path) -> None:
     trail, desk = Trail(), Desk()
     world = World(tmp_path, [LOOK, Answer("Elsewhere.")], tools=[acting("look", trail.leave_slowly)])
@@ -138,6 +142,7 @@ async def test_a_stuck_turn_blocks_nobody_else_and_a_stop_ends_it(tmp_path: Path
         assert desk.open == {}
 
 
+@pytest.mark.promise("P-stuck")
 async def test_zero_minutes_means_that_nobody_looks(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:

@@ -73,6 +73,7 @@ async def goes_on(app: App, room: Room) -> None:
     assert "database" not in app.ground.alerts.open()
 
 
+@pytest.mark.promise("P-disk")
 async def test_a_full_disk_is_told_once_and_over_when_there_is_room(disk: SmallDisk) -> None:
     room = Room()
     async with daemon(disk.folder, room) as app:
@@ -88,6 +89,7 @@ async def test_a_full_disk_is_told_once_and_over_when_there_is_room(disk: SmallD
         assert connection.execute("SELECT state FROM inbox").fetchall() == [("done",)] * 2
 
 
+@pytest.mark.promise("P-disk")
 async def test_a_disk_that_can_only_be_read_is_told_once_and_over_when_it_can_be_written(tmp_path: Path) -> None:
     room = Room()
     async with daemon(tmp_path, room) as app:
@@ -101,6 +103,7 @@ async def test_a_disk_that_can_only_be_read_is_told_once_and_over_when_it_can_be
         await goes_on(app, room)
 
 
+@pytest.mark.promise("P-disk")
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
 async def test_a_start_on_such_a_disk_says_what_helps(disk: SmallDisk, trouble: str) -> None:
     if trouble == "full":
@@ -118,6 +121,7 @@ async def test_a_start_on_such_a_disk_says_what_helps(disk: SmallDisk, trouble: 
         assert app.ground.database.salvaged is None
 
 
+@pytest.mark.promise("P-disk")
 @pytest.mark.parametrize("size", [64, 128, 256, 512, 1024])
 async def test_a_start_that_a_full_disk_cuts_anywhere_leaves_nothing_broken(disk: SmallDisk, size: int) -> None:
     disk.fill()
@@ -142,6 +146,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.promise("P-disk")
 async def test_another_program_on_the_database_is_waited_for_and_then_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +180,7 @@ async def test_another_program_on_the_database_is_waited_for_and_then_told(
         await goes_on(app, room)
 
 
+@pytest.mark.promise("P-disk")
 async def test_a_database_that_is_taken_away_is_noticed_kept_and_taken_back(tmp_path: Path) -> None:
     room = Room()
     async with daemon(tmp_path, room) as app:
@@ -190,6 +196,7 @@ async def test_a_database_that_is_taken_away_is_noticed_kept_and_taken_back(tmp_
         await goes_on(app, room)
 
 
+@pytest.mark.promise("P-disk")
 async def test_a_database_that_is_replaced_gets_nothing_of_the_running_daemon(tmp_path: Path) -> None:
     room = Room()
     async with daemon(tmp_path, room) as app:
@@ -205,6 +212,7 @@ async def test_a_database_that_is_replaced_gets_nothing_of_the_running_daemon(tm
         assert path.read_bytes() == found
 
 
+@pytest.mark.promise("P-disk")
 async def test_a_picture_for_which_there_is_no_room_leaves_nothing(disk: SmallDisk) -> None:
     async with open_blobs(disk.folder / "blobs") as blobs:
         disk.fill()
@@ -217,6 +225,7 @@ async def test_a_picture_for_which_there_is_no_room_leaves_nothing(disk: SmallDi
         assert await blobs.get(key) == b"x" * 100_000
 
 
+@pytest.mark.promise("P-disk")
 async def test_a_long_output_is_kept_as_far_as_there_is_room(disk: SmallDisk) -> None:
     async with open_blobs(disk.folder / "blobs") as blobs:
         async with blobs.open_spill("a") as spill:
@@ -229,6 +238,7 @@ async def test_a_long_output_is_kept_as_far_as_there_is_room(disk: SmallDisk) ->
         assert set(found) == {ord("y")} and len(found) >= spill.kept
 
 
+@pytest.mark.promise("P-disk")
 def test_the_log_goes_on_when_there_is_room_and_says_how_much_is_missing(
     disk: SmallDisk, capsys: pytest.CaptureFixture[str]
 ) -> None:

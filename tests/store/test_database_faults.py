@@ -110,6 +110,7 @@ def check(world: World, once: Trail, again: Trail, where: str) -> None:
     assert len(world.script.requests) == 2, f"{where}: the model was asked again"
 
 
+@pytest.mark.promise("P-disk")
 @pytest.mark.parametrize("times", [1, pytest.param(40, marks=pytest.mark.slow)], ids=["once", "for a while"])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_whatever_statement_of_a_turn_fails_there_is_one_answer(

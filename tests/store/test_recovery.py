@@ -104,6 +104,7 @@ def empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
+@pytest.mark.promise("P-damaged-kept")
 @pytest.mark.parametrize(
     ("damage", "at_least"),
     [
@@ -134,6 +135,7 @@ def test_a_damaged_file_is_set_aside_as_it_was_and_what_can_be_read_goes_on(
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.promise("P-damaged-kept")
 def test_what_was_open_and_is_whole_is_still_to_be_answered(tmp_path: Path) -> None:
     path = filled(tmp_path)
     a_leaf(path)
@@ -143,6 +145,7 @@ def test_what_was_open_and_is_whole_is_still_to_be_answered(tmp_path: Path) -> N
     assert asked(path, "SELECT name FROM steps") == [("user",)]
 
 
+@pytest.mark.promise("P-damaged-kept")
 def test_a_turn_whose_journal_is_lost_is_not_run_again_but_told(tmp_path: Path) -> None:
     path = filled(tmp_path)
     overwrite(path, (page_of(path, "steps") - 1) * PAGE, b"\xff" * PAGE)
@@ -154,6 +157,7 @@ def test_a_turn_whose_journal_is_lost_is_not_run_again_but_told(tmp_path: Path) 
     assert TOLD in str(body)
 
 
+@pytest.mark.promise("P-damaged-kept")
 def test_a_log_that_is_damaged_costs_what_was_in_it_alone(tmp_path: Path) -> None:
     path = filled(tmp_path)
     child = "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
@@ -169,6 +173,7 @@ def test_a_log_that_is_damaged_costs_what_was_in_it_alone(tmp_path: Path) -> Non
     assert 1 <= len(asked(path, "SELECT key FROM sessions")) < 10
 
 
+@pytest.mark.promise("P-damaged-kept")
 def test_a_log_without_its_file_is_set_aside_too(tmp_path: Path) -> None:
     path = tmp_path / "goclaw.db"
     path.with_name("goclaw.db-wal").write_bytes(b"what was said last")
@@ -177,6 +182,7 @@ def test_a_log_without_its_file_is_set_aside_too(tmp_path: Path) -> None:
     assert salvaged.aside.with_name(f"{salvaged.aside.name}-wal").read_bytes() == b"what was said last"
 
 
+@pytest.mark.promise("P-damaged-kept")
 def test_two_damaged_files_of_one_second_are_both_kept(tmp_path: Path) -> None:
     path = filled(tmp_path)
     for _ in range(2):
@@ -185,6 +191,7 @@ def test_two_damaged_files_of_one_second_are_both_kept(tmp_path: Path) -> None:
     assert len({found.aside for found in set_aside(path)}) == 2
 
 
+@pytest.mark.promise("P-damaged-kept")
 @pytest.mark.parametrize("step", range(12))
 def test_a_kill_at_any_rename_is_finished_by_the_next_start(
     tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
@@ -217,6 +224,7 @@ def test_a_kill_at_any_rename_is_finished_by_the_next_start(
     assert sorted(found.name for found in tmp_path.iterdir() if "salvage" in found.name) == []
 
 
+@pytest.mark.promise("P-damaged-kept")
 def test_a_suspect_file_is_looked_at_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path)
     a_leaf(path)
@@ -231,6 +239,7 @@ def test_a_suspect_file_is_looked_at_to_the_end(tmp_path: Path, monkeypatch: pyt
     assert not path.with_name("goclaw.db.suspect").exists()
 
 
+@pytest.mark.promise("P-damaged-kept")
 async def test_damage_that_is_met_while_it_runs_ends_all_writing(tmp_path: Path) -> None:
     path = filled(tmp_path)
     async with open_database(path) as database:
@@ -255,6 +264,7 @@ async def test_damage_that_is_met_while_it_runs_ends_all_writing(tmp_path: Path)
         await database.write(ADD(key="after", created_at=1.0, context_start=0))
 
 
+@pytest.mark.promise("P-damaged-kept")
 def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     path = filled(tmp_path)
     with closing(sqlite3.connect(path)) as connection:

@@ -20,6 +20,7 @@ async def settled(stage: Stage) -> None:
     await stage.telegram.wait_for(lambda: not stage.telegram.world.updates or None)
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_order() -> None:
     async with open_stage() as stage:
         updates = await stage.telegram.world.album(*PICTURES, text="which is best?")
@@ -33,6 +34,7 @@ async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_orde
         assert len(stage.gateway.accepted) == 1
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_nothing_of_an_album_is_acknowledged_before_all_of_it_is_durable() -> None:
     async with open_stage() as stage:
         gate = stage.gateway.gates["look"] = asyncio.Event()
@@ -46,6 +48,7 @@ async def test_nothing_of_an_album_is_acknowledged_before_all_of_it_is_durable()
         assert len(stage.gateway.accepted) == 1
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_others_are_heard_while_an_album_is_open() -> None:
     async with open_stage() as stage:
         await stage.telegram.world.album(*PICTURES)
@@ -55,6 +58,7 @@ async def test_others_are_heard_while_an_album_is_open() -> None:
         await settled(stage)
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_the_senders_next_message_ends_the_album_and_comes_after_it() -> None:
     clock = SteppedClock()  # no time passes: an album that waited would wait for ever
     async with open_stage(clock=clock) as stage:
@@ -65,6 +69,7 @@ async def test_the_senders_next_message_ends_the_album_and_comes_after_it() -> N
         assert len(accepted[0].attachments) == 3
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_ten_parts_end_an_album_at_once() -> None:
     async with open_stage(clock=SteppedClock()) as stage:
         await stage.telegram.world.album(*[b"x" * (400 + n) for n in range(10)])
@@ -72,6 +77,7 @@ async def test_ten_parts_end_an_album_at_once() -> None:
         assert len(inbound.attachments) == 10
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
     clock = SteppedClock()
     albums = Albums(Path("unused"), clock)
@@ -92,6 +98,7 @@ async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
         assert waiting.done() is over
 
 
+@pytest.mark.promise("P-telegram-albums")
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_a_kill_before_or_after_the_album_was_taken_neither_loses_nor_doubles_it(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
@@ -122,6 +129,7 @@ async def test_a_kill_before_or_after_the_album_was_taken_neither_loses_nor_doub
         assert telegram.world.confirmed == [update["update_id"] for update in updates]
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_restart(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         async with open_stage(telegram=telegram, state_dir=tmp_path) as stage:
@@ -138,6 +146,7 @@ async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_resta
     assert [alone.id, last.id] == [f"telegram:{update['update_id']}" for update in (third, fourth)]
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_in_a_group_one_caption_that_addresses_the_bot_is_enough() -> None:
     async with open_stage() as stage:
         await stage.telegram.world.album(*PICTURES, chat=-100, text="not for the bot")
@@ -147,6 +156,7 @@ async def test_in_a_group_one_caption_that_addresses_the_bot_is_enough() -> None
         assert (inbound.text, len(inbound.attachments), inbound.session) == ("which?", 3, "telegram:-100")
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_an_edited_caption_brings_the_whole_album_again() -> None:
     async with open_stage() as stage:
         updates = await stage.telegram.world.album(*PICTURES, text="look")
@@ -157,6 +167,7 @@ async def test_an_edited_caption_brings_the_whole_album_again() -> None:
         assert edit.attachments == original.attachments
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_a_caption_that_is_edited_at_once_is_taken_as_it_is_then() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
@@ -167,6 +178,7 @@ async def test_a_caption_that_is_edited_at_once_is_taken_as_it_is_then() -> None
         assert [(inbound.text, inbound.edited) for inbound in accepted] == [("look", False), ("and?", False)]
 
 
+@pytest.mark.promise("P-telegram-albums")
 @pytest.mark.parametrize("group", [None, 7, "", "x" * 65, "ü", ["1"], {}])
 async def test_an_odd_album_id_makes_a_plain_message(group: Any) -> None:
     async with open_stage(clock=SteppedClock(), running=False) as stage:
@@ -183,6 +195,7 @@ async def test_an_odd_album_id_makes_a_plain_message(group: Any) -> None:
         assert inbound.id == f"telegram:{update['update_id']}"
 
 
+@pytest.mark.promise("P-telegram-albums")
 async def test_only_the_latest_albums_are_remembered(tmp_path: Path) -> None:
     albums = Albums(tmp_path / "albums.json", SteppedClock())
     for number in range(KEPT + 1):

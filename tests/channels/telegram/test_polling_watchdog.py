@@ -141,6 +141,7 @@ async def test_a_poll_that_hangs_is_thrown_away_with_its_client(
         assert stage.channel.health().startswith("polling")
 
 
+@pytest.mark.promise("P-telegram-stays")
 async def test_a_healthy_poll_is_not_cut_because_the_ones_before_it_failed() -> None:
     clock = SteppedClock()
     async with FakeTelegram() as fake:
@@ -157,6 +158,7 @@ async def test_a_healthy_poll_is_not_cut_because_the_ones_before_it_failed() -> 
             await stage.gateway.wait_accepted(1)
 
 
+@pytest.mark.promise("P-telegram-stays")
 async def test_names_that_cannot_be_looked_up_are_tried_again_with_a_new_client(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -175,6 +177,7 @@ async def test_names_that_cannot_be_looked_up_are_tried_again_with_a_new_client(
                 await stage.gateway.wait_accepted(1)
 
 
+@pytest.mark.promise("P-telegram-stays")
 async def test_that_other_calls_are_answered_says_nothing_of_polls() -> None:
     async with wire_of(silent) as wire, open_stage(base_url=f"http://127.0.0.1:{wire.port}") as stage:
         await eventually(lambda: wire.polls == 1)
@@ -219,6 +222,7 @@ async def test_in_trouble_there_are_at_most_two_polls_a_second(trouble: dict[str
             assert (await stage.gateway.wait_accepted(1))[-1].text == "hello"
 
 
+@pytest.mark.promise("P-telegram-stays")
 async def test_a_wish_to_wait_is_honoured_and_bounded() -> None:
     clock = HastyClock()
     async with FakeTelegram() as fake:
@@ -231,6 +235,7 @@ async def test_a_wish_to_wait_is_honoured_and_bounded() -> None:
             await fake.wait_called("getUpdates", 3)
 
 
+@pytest.mark.promise("P-telegram-stays")
 async def test_two_state_folders_with_one_bot_do_not_throw_each_other_out() -> None:
     clock = SteppedClock()
     async with FakeTelegram() as fake, open_stage(telegram=fake, clock=clock) as first:
@@ -243,6 +248,7 @@ async def test_two_state_folders_with_one_bot_do_not_throw_each_other_out() -> N
             assert second.gateway.accepted == []
 
 
+@pytest.mark.promise("P-telegram-stays")
 async def test_when_the_other_ends_its_bot_is_taken_over() -> None:
     clock = SteppedClock()
     async with FakeTelegram() as fake, open_stage(telegram=fake, clock=clock, running=False) as first:
