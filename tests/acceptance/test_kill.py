@@ -142,10 +142,13 @@ async def test_a_message_taken_in_before_the_model_was_asked_is_answered_by_the_
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
     await home.start(telegram)
+    # The first poll of a daemon waits for nothing: the second brings the message, the third would acknowledge it.
+    await telegram.wait_called("getUpdates", 2)
     confirmation = telegram.fail("getUpdates", gate=asyncio.Event(), times=1)
     gate = model.gate("m1", streamed=0)
     await telegram.world.say("m1 plain", user=ANN)
-    await gate.reached.wait()
+    await eventually(gate.reached.is_set)
+    await telegram.wait_called("getUpdates", 3)
     assert telegram.world.confirmed == [], "Telegram will send it again: the next daemon must know it"
     gate.opened.set()
     assert confirmation.gate is not None

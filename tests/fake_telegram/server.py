@@ -135,16 +135,22 @@ class FakeTelegram(AbstractAsyncContextManager["FakeTelegram"]):
             form, uploads, names = await read_body(request)
             parameters = oracle.checked(method, form, uploads)
             self.calls.append(Call(method.__api_method__, parameters, self.clock.monotonic()))
+            # Before anybody hears of the call: a fault that is ordered then is for the next one.
+            fault = self.faults.take(method.__api_method__, parameters.get("chat_id"))
             await self.world.notify()
-            return await self._handle(request, method, parameters | names, uploads)
+            return await self._handle(request, method, parameters | names, uploads, fault)
         except ApiError as error:
             return refusal(error)
 
     async def _handle(
-        self, request: web.Request, method: oracle.Method, parameters: Json, uploads: Mapping[str, bytes]
+        self,
+        request: web.Request,
+        method: oracle.Method,
+        parameters: Json,
+        uploads: Mapping[str, bytes],
+        fault: Fault | None,
     ) -> web.StreamResponse:
         name = method.__api_method__
-        fault = self.faults.take(name, parameters.get("chat_id"))
         if fault and await self._trouble(fault):
             return cut(request)
         if self._flood and name in FLOOD_CONTROLLED:
