@@ -48,6 +48,7 @@ COMMANDS = {
     "forget": "goclaw.commands.forget:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",
     "deny": "goclaw.commands.deny:COMMAND",
+    "approvals": "goclaw.commands.approvals:COMMAND",
     "sessions": "goclaw.commands.sessions:COMMAND",
     "whoami": "goclaw.commands.whoami:COMMAND",
     "tool": "goclaw.commands.tool:COMMAND",
@@ -55,7 +56,7 @@ COMMANDS = {
 }
 
 GRAMMARS = {
-    "bash": "goclaw.sandbox.shell:GRAMMAR",
+    "bash": "goclaw.sandbox.plain:GRAMMAR",
 }
 
 TRANSCRIBERS = {

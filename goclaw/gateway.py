@@ -40,7 +40,7 @@ from goclaw.events import (
     TurnEvent,
 )
 from goclaw.past import Position
-from goclaw.sessions.questions import chosen
+from goclaw.sessions.wording import chosen
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
 from goclaw.store.transcripts import Transcripts

@@ -38,11 +38,13 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import Message
 from goclaw.plugins import load
+from goclaw.sessions.approvals import ApprovalPorts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
 from goclaw.sessions.status import Details
+from goclaw.store.approvals import ApprovalRules
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
 from goclaw.store.forgetting import Forgetting
@@ -170,7 +172,18 @@ class World:
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, Unheard(), self.clock)
-            asking = QuestionPorts(access, self.clock, bus.publish, outbox.promise, journal.answer)
+            asking = QuestionPorts(
+                access=access,
+                audit=self.audited.append,
+                channels={channel.name},
+                clock=self.clock,
+                keep_file=blobs.put,
+                promise=outbox.promise,
+                publish=bus.publish,
+                signal=journal.answer,
+                users=self.users,
+                approval_seconds=60.0 * self.config.policy.approval_minutes,
+            )
 
             async def told_alive(inbound: Inbound, error: StateError) -> None:
                 if not database.dead.is_set():
@@ -194,6 +207,7 @@ class World:
                     forgetting=Forgetting(database),
                     retention=Retention(database, Forgetting(database)),
                     questions=Questions(asking),
+                    approvals=ApprovalPorts(access, self.audited.append, self.clock, ApprovalRules(database)),
                     settings=Settings(database),
                     spending=Spending(database),
                     transcriber=self.transcriber,

@@ -19,19 +19,21 @@ from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
 from goclaw.engine.outage import Outage
-from goclaw.engine.outbox import open_outbox
+from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.events import Actor
 from goclaw.health.disk import DiskGauge
 from goclaw.health.readiness import Probe
 from goclaw.llm.base import ModelPorts
 from goclaw.net import open_client
 from goclaw.plugins import load, third_party
+from goclaw.sessions.approvals import ApprovalPorts
 from goclaw.sessions.flush import Flush, works_alone
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import QuestionPorts, Questions
 from goclaw.sessions.service import SessionPorts, Sessions
 from goclaw.sessions.stuck import StuckTurns
 from goclaw.state import open_state
+from goclaw.store.approvals import ApprovalRules
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import open_database
 from goclaw.store.forgetting import Forgetting
@@ -112,7 +114,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     registry = Registry([BuiltIn()], ground.access)
     journal = Journal(ground.database)
     forgetting = Forgetting(ground.database)
-    questions = QuestionPorts(ground.access, clock, ground.bus.publish, outbox.promise, journal.answer)
+    rules = ApprovalRules(ground.database)
     sessions = Sessions(
         SessionPorts(
             config=config,
@@ -130,7 +132,8 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             flush=Flush(config.memory.flush, settings, ground.access, ground.environment, partial(_is_alone, ground)),
             forgetting=forgetting,
             retention=Retention(ground.database, forgetting),
-            questions=Questions(questions),
+            questions=Questions(_asking(ground, channels, outbox, journal)),
+            approvals=ApprovalPorts(ground.access, ground.environment.audit, clock, rules),
             settings=settings,
             spending=Spending(ground.database),
             transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
@@ -142,6 +145,22 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, ground.bus, ground.alerts, clock)
     return App(ground, channels, models, registry, sessions, journal, engine, outbox, outage, probe, stuck)
+
+
+def _asking(ground: Ground, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:
+    """What questions to people stand on."""
+    return QuestionPorts(
+        access=ground.access,
+        audit=ground.environment.audit,
+        channels=channels,
+        clock=ground.clock,
+        keep_file=ground.environment.blobs.put,
+        promise=outbox.promise,
+        publish=ground.bus.publish,
+        signal=journal.answer,
+        users=ground.users,
+        approval_seconds=60.0 * ground.config.policy.approval_minutes,
+    )
 
 
 def _watched(ground: Ground, channels: Mapping[str, Channel]) -> Outage:

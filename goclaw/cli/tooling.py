@@ -18,6 +18,7 @@ from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, To
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.arguments import json_type
+from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import CallScope, Dispatcher, error_text
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.users import login_name, open_users
@@ -56,8 +57,8 @@ class Toolbox:
         )
         return await self._dispatcher.call(ToolCall(call_id, name, given), scope)
 
-    async def _consent(self, call: ToolCall, reason: str, step: str) -> bool:
-        return self._approve or await _nobody_approves(call, reason, step)
+    async def _consent(self, wanted: Wanted) -> Consent:
+        return Consent(wanted.digest) if self._approve else await _nobody_approves(wanted)
 
 
 def _actor(user: str | None) -> Actor:
@@ -66,8 +67,8 @@ def _actor(user: str | None) -> Actor:
     return Actor(user, "cli")
 
 
-async def _nobody_approves(call: ToolCall, reason: str, step: str) -> bool:
-    raise ToolError(f"approval required: {reason}")
+async def _nobody_approves(wanted: Wanted) -> Consent:
+    raise ToolError(f"approval required: {wanted.reason}")
 
 
 async def _nobody_answers(question: Question, step: str) -> str | None:

@@ -7,7 +7,7 @@ async def _deny(context: CommandContext) -> Reply:
     if not context.arguments:
         return Reply("Say which: /deny ID, as in the question.")
     questions = context.ports.sessions.questions
-    return Reply(await questions.decline(context.actor, context.arguments))
+    return Reply(await questions.decline(context.actor, context.arguments.lower()))
 
 
 COMMAND = Command("deny", "Refuse a tool call, or leave a question open: /deny ID", _deny)

@@ -307,6 +307,9 @@ class RoleSettings(Section):
 class LimitSettings(Section):
     """Limits of one turn; each ends it with a sentence that names its key."""
 
+    approval_minutes: int = Field(
+        30, ge=1, le=1_440, description="Minutes that an approval is waited for, and that one which was given holds."
+    )
     tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
     failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")
     repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")

@@ -7,14 +7,16 @@ arrive twice; a service without idempotency keys leaves no better way.
 """
 
 import asyncio
+import json
 import logging
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import bindparam, delete, or_, select, update
+from sqlalchemy import bindparam, delete, func, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
 from goclaw.channels.base import Channel
@@ -60,6 +62,13 @@ _OPEN = Statement(
     .order_by(deliveries.c.seq)
 )
 _ONE = Statement(select(deliveries).where(deliveries.c.id == bindparam("of")))
+_OF_MESSAGE = Statement(
+    select(deliveries.c.body).where(
+        deliveries.c.channel == bindparam("at_channel"),
+        deliveries.c.chat == bindparam("in_chat"),
+        func.instr(deliveries.c.progress, bindparam("quoted")) > 0,
+    )
+)
 _PRUNE = Statement(
     delete(deliveries).where(
         or_(deliveries.c.state == "sent", deliveries.c.state == "failed"), deliveries.c.created_at < bindparam("before")
@@ -224,7 +233,8 @@ class Outbox:
             if self._unforeseen[delivery.id] >= UNFORESEEN_TRIES:
                 return await self._fail(delivery, f"{delivery.address.channel} failed; the log has the details")
             try:
-                return await self._settle(delivery, await self._channels[key[0]].deliver(delivery, parcel))
+                directed = await self._directed(delivery)
+                return await self._settle(delivery, await self._channels[key[0]].deliver(directed, parcel))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
                     return await self._fail(delivery, str(error), known=error.closed)
@@ -232,6 +242,27 @@ class Outbox:
                 await parcel.failed(maybe_arrived=error.maybe_delivered)
                 await self._clock.sleep(error.retry_after or pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _directed(self, delivery: Delivery) -> Delivery:
+        """The delivery with the id of the message that it changes: what came before it in its chat has arrived.
+
+        Raises:
+            DeliveryError: there is no such message, or it is a question, which only the daemon may change.
+        """
+        if delivery.of:
+            rows = await self._database.read(_ONE(of=delivery.of))
+            receipt = _RECEIPT.from_json(rows[0]["receipt"]) if rows and rows[0]["state"] == "sent" else None
+            if receipt is None or not receipt.message_id:
+                raise DeliveryError("the message to be changed never arrived", permanent=True, closed=True)
+            return replace(delivery, message_id=receipt.message_id)
+        if delivery.message_id and delivery.action in ("edit", "delete"):
+            address, quoted = delivery.address, json.dumps(delivery.message_id)
+            found = await self._database.read(
+                _OF_MESSAGE(at_channel=address.channel, in_chat=address.chat, quoted=quoted)
+            )
+            if any(_DELIVERY.from_json(row["body"]).asks for row in found):
+                raise DeliveryError("that message asks a person something and cannot be changed", permanent=True)
+        return delivery
 
     async def _settle(self, delivery: Delivery, receipt: Receipt) -> None:
         self._unforeseen.pop(delivery.id, None)

@@ -3,7 +3,7 @@
 from goclaw.events.alerts import Alerts, Unheard
 from goclaw.events.people import LOCAL, Actor, Address, Decision
 from goclaw.events.port import CommandInfo, GatewayPort
-from goclaw.events.questions import ALLOW, DENY, GONE, Question, Todo
+from goclaw.events.questions import ALLOW, ALWAYS, DECIDED, DENY, GONE, Question, Todo
 from goclaw.events.traffic import Acceptance, AcceptKind, Attachment, Choice, Delivery, Inbound, Receipt
 from goclaw.events.transcripts import CompactionRecord, Outline, SessionInfo, TranscriptRow
 from goclaw.events.turns import (
@@ -27,6 +27,8 @@ from goclaw.events.turns import (
 
 __all__ = [
     "ALLOW",
+    "ALWAYS",
+    "DECIDED",
     "DENY",
     "GONE",
     "LOCAL",

@@ -18,7 +18,7 @@ class Question:
     text: str
     """Markdown: for an approval, the call with all its arguments."""
     options: tuple[str, ...] = ()
-    """Choices, answered by number or text; an approval has ALLOW and DENY."""
+    """Choices, answered by number or text; an approval has ALLOW, DENY and at times ALWAYS."""
     free_text: bool = True
     """Whether an answer may be something else than one of the options."""
     required: bool = False
@@ -28,11 +28,16 @@ class Question:
     """Epoch seconds after which the answer is no."""
     about: str = ""
     """The tool that an approval is about."""
+    digest: str = ""
+    """Names the call of an approval with everything that it rests on: what is approved is this and nothing else."""
 
 
-ALLOW, DENY = "allow", "deny"
+ALLOW, ALWAYS, DENY = "allow", "always", "deny"
+"""The options of an approval. `always` is there only where a rule can be made of the call."""
 
 
+DECIDED = "Already decided:"
+"""How the answer begins to somebody who answers once more."""
 GONE = "There is no such question (any more)."
 """What somebody reads who answers a question that is gone, or that is not for them to answer."""
 

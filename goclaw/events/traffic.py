@@ -106,3 +106,7 @@ class Receipt:
 
     message_id: str
     """The (first) message's id at the channel, or empty where there is none."""
+    asks: bool = False
+    """It puts a question to somebody: nothing but the daemon's own `of` may change or remove it."""
+    of: str = ""
+    """For an edit: the id of the delivery whose message it changes, in place of `message_id`."""

@@ -108,6 +108,10 @@ class Found:
 
     words: Words
 
+Part = tuple[tuple[str, ...], ...]
+"""A pipeline: its commands, each with all its words."""
+
+
     @property
     def name(self) -> str:
         return self.words[0] or ""
@@ -119,3 +123,5 @@ class Grammar:
 
     commands_of: Callable[[str], Sequence[Found]]
     """Raises Unclear."""
+    parts_of: Callable[[str], Sequence[Part]]
+    """What of a line can be allowed for good, each part by itself. Raises Unclear."""

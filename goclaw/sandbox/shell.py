@@ -13,7 +13,7 @@ from functools import cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from goclaw.sandbox.base import Found, Grammar, Unclear, Words
+from goclaw.sandbox.base import Found, Unclear, Words
 
 DEEPEST = 8
 """Wrappers within wrappers that are followed; more is nobody's honest command."""
@@ -49,16 +49,21 @@ def commands_of(line: str, depth: int = 0) -> list[Found]:
     """
     if depth > DEEPEST:
         raise Unclear("it is nested too deeply")
-    tree = _parser().parse(line.encode())
-    if tree.root_node.has_error:
+    root = parsed(line)
+    if root.has_error:
         raise Unclear("it is not understood as a shell command")
     found: list[Found] = []
-    for node in _nodes(tree.root_node):
+    for node in _nodes(root):
         if node.type == "command":
-            found += _unwrapped(_words(node), depth)
+            found += _unwrapped(words_of(node), depth)
         else:
             _check(node)
     return found
+
+
+def parsed(line: str) -> Node:
+    """The line by bash's grammar; `has_error` where it is none."""
+    return _parser().parse(line.encode(errors="replace")).root_node
 
 
 @cache
@@ -116,7 +121,8 @@ def _check_assignment(node: Node) -> None:
         raise Unclear(f"it sets {text or 'a variable'}, which steers other commands")
 
 
-def _words(command: Node) -> Words:
+def words_of(command: Node) -> Words:
+    """The name of a command and its arguments."""
     name = command.child_by_field_name("name")
     if name is None:
         return ()
@@ -157,7 +163,7 @@ def _unwrapped(words: Words, depth: int) -> list[Found]:
     if by_name and any(word is None or "[" in word for word in words[1:]):
         raise Unclear(f"which variable {words[0]} is about is only known when it runs")
     found = [Found(words)]
-    follow = _WRAPPERS.get(words[0].rpartition("/")[2])
+    follow = WRAPPERS.get(words[0].rpartition("/")[2])
     return found + (follow(words, depth + 1) if follow else [])
 
 
@@ -234,7 +240,7 @@ def _never(words: Words, depth: int) -> list[Found]:
 
 
 Follow = Callable[[Words, int], list[Found]]
-_WRAPPERS: Mapping[str, Follow] = {
+WRAPPERS: Mapping[str, Follow] = {
     **dict.fromkeys(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash", "fish", "csh", "tcsh"), _script),
     "eval": _eval,
     "find": _find,
@@ -256,5 +262,3 @@ _WRAPPERS: Mapping[str, Follow] = {
     **dict.fromkeys(("nsenter", "flock", "expect", "strace", "ltrace", "gdb", "ssh", "at", "batch", "crontab"), _never),
 }
 """Commands that run others, by name, and how to find out which. `_never`: nobody can tell."""
-
-GRAMMAR = Grammar(commands_of)

@@ -2,30 +2,29 @@
 
 A question is on disk before anybody sees it, so that it survives a restart with its turn. Its answer reaches the turn
 and not the queue. An approval is answered by its id only; a plain message answers an `ask_user` question of the same
-person in the same session.
+person in the same session. Who may answer is asked of `Access` when somebody does, and never kept.
 """
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import orjson
-
 from goclaw.access import Access
+from goclaw.audit import Entry
 from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.engine.journal import Parked
-from goclaw.errors import ToolError
 from goclaw.events import (
     ALLOW,
+    ALWAYS,
+    DECIDED,
     DENY,
     GONE,
-    LOCAL,
     Actor,
     Delivery,
     Question,
@@ -33,21 +32,20 @@ from goclaw.events import (
     QuestionAsked,
     TurnEvent,
 )
-from goclaw.messages import ToolCall
-from goclaw.redact import mask_order, revealed
+from goclaw.sessions.telling import Telling
+from goclaw.sessions.wording import chosen, decision
 from goclaw.store.database import Bound
 from goclaw.supervise import background
+from goclaw.users import Users
 
 log = logging.getLogger(__name__)
 
-APPROVAL_SECONDS = 30 * 60.0
-"""How long an approval waits: an approval that is forgotten must not fire days later."""
-ID_BYTES = 5
-"""40 random bits: short enough to type, and an answer needs the right to answer besides."""
-SHOWN_INPUT = 3_000
-"""Characters of a call's arguments that a person is shown; of a longer text the beginning and the end."""
-LONGEST_NUMBER = 3
-"""Digits of an option's number; Python refuses to read a number of thousands of digits."""
+ID_SIGNS = "23456789abcdefghjkmnpqrstuvwxyz"
+"""Nothing that is mistaken for something else when it is typed."""
+ID_LENGTH = 13
+"""64 random bits; an answer needs the right to answer besides."""
+MOST_DECIDED = 1_000
+"""Questions of which it is remembered what was decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,17 @@ class Answer:
     """Actor key; empty: nobody answered in time."""
     declined: bool = False
     """The person does not want to answer."""
+    entry: str = ""
+    """The way that the answer came in by."""
+    owner: bool = False
+    """Whether the operating system vouched for whoever answered."""
+    at: float = 0.0
+    """Epoch seconds."""
+
+    @property
+    def actor(self) -> Actor:
+        """Who answered."""
+        return Actor(self.by, self.entry, owner=self.owner)
 
 
 _QUESTION: Codec[Question] = Codec(Question)
@@ -76,11 +85,19 @@ class QuestionPorts:
     """What questions stand on."""
 
     access: Access
+    audit: Callable[[Entry], None]
+    channels: Collection[str]
+    """Names of the channels that are open: whoever is listed can be written to there in private."""
     clock: Clock
-    publish: Callable[[TurnEvent], None]
+    keep_file: Callable[[bytes, str], Awaitable[str]]
+    """Puts a file where deliveries find it, from its bytes and media type to its key."""
     promise: Callable[[Delivery], Awaitable[bool]]
     """Puts a message to a chat into the outbox; the same id again does nothing."""
+    publish: Callable[[TurnEvent], None]
     signal: Signal
+    users: Users
+    approval_seconds: float = 30 * 60.0
+    """How long an approval waits, and how long a given one holds: one that is forgotten must not fire days later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +116,8 @@ class Questions:
     def __init__(self, ports: QuestionPorts) -> None:
         self._ports = ports
         self._open: dict[str, _Open] = {}
+        self._decided: OrderedDict[str, tuple[_Open, str]] = OrderedDict()
+        self._telling = Telling(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
         """Know the questions of an earlier run before anybody can answer them: their turns come to them later."""
@@ -106,44 +125,31 @@ class Questions:
             question = _QUESTION.from_json(item.question)
             self._note(item.turn, item.session, item.step, question, self._left(question))
 
-    def turn_ended(self, turn: str) -> None:
-        """Forget what a turn was asked before a restart and did not come to again: its rights were taken away, say."""
+    async def turn_ended(self, turn: str) -> None:
+        """Forget what a turn was asked and nobody answers any more: it was stopped, or its rights were taken away."""
         for item in [item for item in self._open.values() if item.turn == turn]:
             del self._open[item.question.id]
+        await self._telling.withdraw(turn)
 
     def of(self, session: str) -> tuple[Question, ...]:
         """The open questions of a session, oldest first."""
         return tuple(item.question for item in self._open.values() if item.session == session)
 
-    async def approve(self, turn: Turn, step: str, call: ToolCall, reason: str) -> bool:
-        """Ask whether `call` may run; no answer in half an hour is no."""
+    def identified(self, question: Question, turn: Turn) -> Question:
+        """The question as it is asked now, under an id of its own."""
         now = self._ports.clock.now()
-        question = Question(
-            id=secrets.token_hex(ID_BYTES),
-            kind="approval",
-            asker=turn.inbound.actor.key,
-            title=f"May {call.name} run?",
-            text=f"{reason}.\n\n{shown_call(call)}",
-            options=(ALLOW, DENY),
-            free_text=False,
-            required=True,
-            asked_at=now,
-            expires_at=now + APPROVAL_SECONDS,
-            about=call.name,
-        )
-        answer = await self._ask(turn, f"approve:{step}", question)
-        log.info("%s of %s: %s by %s", question.kind, call.name, answer.text or "no answer", answer.by or "nobody")
-        return answer.text == ALLOW
+        until = now + self._ports.approval_seconds if question.kind == "approval" else None
+        name = "".join(secrets.choice(ID_SIGNS) for _ in range(ID_LENGTH))
+        return replace(question, id=name, asker=turn.inbound.actor.key, asked_at=now, expires_at=until)
 
-    async def ask(self, turn: Turn, step: str, question: Question) -> Answer:
-        """Ask what `ask_user` wants to know; waits for days if need be."""
-        identified = replace(
-            question,
-            id=secrets.token_hex(ID_BYTES),
-            asker=turn.inbound.actor.key,
-            asked_at=self._ports.clock.now(),
-        )
-        return await self._ask(turn, f"ask:{step}", identified)
+    def may_answer(self, actor: Actor, question: Question, session: str) -> bool:
+        """Whether `actor` may answer, at this moment. Whoever acts for others answers nothing in their name."""
+        authorize = self._ports.access.authorize
+        rights = [("question.answer", question.asker), ("session.write", session)]
+        if question.kind == "approval":
+            # To say yes to what is shown is not to take part in the conversation.
+            rights = [("question.answer", question.asker), ("session.read", session), ("tool.use", question.about)]
+        return not actor.behalf and all(authorize(actor, action, target).allowed for action, target in rights)
 
     def waiting_for(self, actor: Actor, session: str) -> Question | None:
         """The oldest question that a plain message of `actor` in `session` answers; never an approval."""
@@ -158,33 +164,112 @@ class Questions:
 
         Returns a sentence for the person: the same one for a question that is gone and one that is not theirs.
         """
-        item = self._open.get(question_id)
-        if item is None or self._is_over(item) or not self._may(actor, item):
-            return GONE
+        item = self._answerable(actor, question_id)
+        if isinstance(item, str):
+            return item
         given = chosen(item.question, text)
         if given is None:
             return f"Please answer with one of: {', '.join(item.question.options)}."
-        answer = _ANSWER.to_json(Answer(given, actor.key))
-        if not await self._ports.signal(item.turn, item.step, answer, *also):
-            return GONE
-        return f"{'Allowed' if given == ALLOW else 'Denied'}." if item.question.kind == "approval" else "Thank you."
+        if not await self._answer(item, actor, given, *also):
+            return self._decided_already(actor, question_id)
+        if item.question.kind == "question":
+            return "Thank you."
+        return {ALLOW: "Allowed.", ALWAYS: "Allowed, from now on without asking. /approvals lists it."}.get(
+            given, "Denied."
+        )
 
     async def choose(self, actor: Actor, question_id: str, index: int) -> str:
         """Answer with one of the question's options: what its button says, and nothing that a client made up."""
         item = self._open.get(question_id)
-        if item is None or not 0 <= index < len(item.question.options):
+        if item is None:
+            return self._decided_already(actor, question_id)
+        if not 0 <= index < len(item.question.options):
             return GONE
         return await self.decide(actor, question_id, str(index + 1))  # as `chosen` reads it
 
     async def decline(self, actor: Actor, question_id: str) -> str:
         """Answer that there will be no answer: no for an approval."""
-        item = self._open.get(question_id)
-        if item is not None and item.question.kind == "approval":
+        item = self._answerable(actor, question_id)
+        if isinstance(item, str):
+            return item
+        if item.question.kind == "approval":
             return await self.decide(actor, question_id, DENY)
-        if item is None or not self._may(actor, item):
+        return "No answer given." if await self._answer(item, actor, "", declined=True) else GONE
+
+    async def ask(
+        self, turn: Turn, step: str, question: Question, chat_text: str, whole: str = ""
+    ) -> tuple[Question, Answer]:
+        """Put a question to people and wait, over restarts if need be; returns it as it was put, and the answer.
+
+        Args:
+            turn: whose it is.
+            step: its name in the journal.
+            question: see `identified`; after a restart the first one holds.
+            chat_text: its text where there is less room than in a terminal.
+            whole: what is sent along as a file, because `chat_text` leaves some of it out.
+        """
+        session, asked = turn.inbound.session, question
+        shown: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
+
+        async def show(kept: str) -> None:
+            nonlocal asked
+            asked = _QUESTION.from_json(kept)
+            left = self._left(asked)
+            shown.set_result(left)
+            self._note(turn.id, session, step, asked, left)
+            self._ports.publish(QuestionAsked(turn.id, session, asked))
+            if asked.id == question.id:
+                self._record(asked, turn.inbound.actor, session, turn.id, "asked")
+            await self._telling.ask(turn, step, asked, chat_text, whole)
+
+        answer = Answer("")
+        try:
+            async with background(self._expire(turn.id, step, shown), f"expiry of {step}"):
+                answer = _ANSWER.from_json(await turn.park(step, _QUESTION.to_json(question), show))
+        finally:
+            if self._open.pop(asked.id, None):
+                self._ports.publish(QuestionAnswered(turn.id, session, asked.id, answer.text, answer.by))
+        if not answer.by:
+            self._record(asked, Actor("", ""), session, turn.id, "expired")
+        # The disk has the answer, and this is said once only, so that a crash in between leaves no buttons behind.
+        await self._telling.tell_decision(turn, step, asked, chat_text, answer.text, answer.by)
+        return asked, answer
+
+    def left_of(self, answer: Answer) -> float:
+        """Seconds for which an approval that was given still holds, by the wall clock: it may have been days ago."""
+        age = self._ports.clock.now() - answer.at
+        return self._ports.approval_seconds - abs(age)
+
+    def _answerable(self, actor: Actor, question_id: str) -> "_Open | str":
+        item = self._open.get(question_id)
+        if item is None:
+            return self._decided_already(actor, question_id)
+        if self._is_over(item) or not self.may_answer(actor, item.question, item.session):
             return GONE
-        answer = _ANSWER.to_json(Answer("", actor.key, declined=True))
-        return "No answer given." if await self._ports.signal(item.turn, item.step, answer) else GONE
+        return item
+
+    async def _answer(self, item: _Open, actor: Actor, text: str, *also: Bound, declined: bool = False) -> bool:
+        """Hand an answer to its turn. False: somebody was quicker."""
+        answer = Answer(text, actor.key, declined, actor.entry, actor.owner, self._ports.clock.now())
+        if not await self._ports.signal(item.turn, item.step, _ANSWER.to_json(answer), *also):
+            return False
+        self._decided[item.question.id] = (item, decision(item.question, text, self._telling.name_of(actor.key)))
+        while len(self._decided) > MOST_DECIDED:
+            self._decided.popitem(last=False)
+        self._record(item.question, actor, item.session, item.turn, text or "declined")
+        return True
+
+    def _decided_already(self, actor: Actor, question_id: str) -> str:
+        item, words = self._decided.get(question_id, (None, ""))
+        if item is None or not self.may_answer(actor, item.question, item.session):
+            return GONE
+        return f"{DECIDED} {words[:1].lower()}{words[1:]}."
+
+    def _record(self, question: Question, actor: Actor, session: str, turn: str, result: str) -> None:
+        if question.kind == "approval":
+            allowed = result in (ALLOW, ALWAYS, "asked")
+            entry = Entry("tool.approval", question.about, actor, session, allowed, result=result, turn=turn)
+            self._ports.audit(replace(entry, detail=f"question {question.id} of {question.asker}"))
 
     def _is_over(self, item: _Open) -> bool:
         """Whether its time is over, though nobody noticed yet: a machine that sleeps counts no time."""
@@ -197,42 +282,11 @@ class Questions:
         """
         if question.expires_at is None:
             return None
-        return min(APPROVAL_SECONDS, max(0.0, question.expires_at - self._ports.clock.now()))
+        return min(self._ports.approval_seconds, max(0.0, question.expires_at - self._ports.clock.now()))
 
     def _note(self, turn: str, session: str, step: str, question: Question, left: float | None) -> None:
         until = None if left is None else self._ports.clock.awake_or_not() + left
         self._open[question.id] = _Open(turn, session, step, question, until)
-
-    def _may(self, actor: Actor, item: _Open) -> bool:
-        authorize, question = self._ports.access.authorize, item.question
-        rights = [("question.answer", question.asker), ("session.write", item.session)]
-        if question.kind == "approval":
-            rights.append(("tool.use", question.about))
-        return all(authorize(actor, action, target).allowed for action, target in rights)
-
-    async def _ask(self, turn: Turn, step: str, question: Question) -> Answer:
-        session, asked = turn.inbound.session, question
-        shown: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
-
-        async def show(kept: str) -> None:
-            nonlocal asked
-            asked = _QUESTION.from_json(kept)
-            left = self._left(asked)
-            shown.set_result(left)
-            self._note(turn.id, session, step, asked, left)
-            self._ports.publish(QuestionAsked(turn.id, session, asked))
-            if turn.inbound.address.channel != LOCAL:
-                text = in_words(asked)
-                await self._ports.promise(Delivery(f"{turn.id}:{step}", turn.inbound.address, text))
-
-        answer = Answer("")
-        try:
-            async with background(self._expire(turn.id, step, shown), f"expiry of {step}"):
-                answer = _ANSWER.from_json(await turn.park(step, _QUESTION.to_json(question), show))
-        finally:
-            if self._open.pop(asked.id, None):
-                self._ports.publish(QuestionAnswered(turn.id, session, asked.id, answer.text, answer.by))
-        return answer
 
     async def _expire(self, turn: str, step: str, shown: "asyncio.Future[float | None]") -> None:
         """Answer with nothing when the time of the question is over; a restart does not lengthen it."""
@@ -240,76 +294,3 @@ class Questions:
         if left is not None:
             await self._ports.clock.sleep(left)
             await self._ports.signal(turn, step, _ANSWER.to_json(Answer("")))
-
-
-def chosen(question: Question, text: str) -> str | None:
-    """The answer that somebody meant: an option by number or text, or free words; None when that is not taken."""
-    said = text.strip()
-    if said.isdecimal() and len(said) <= LONGEST_NUMBER and 1 <= int(said) <= len(question.options):
-        return question.options[int(said) - 1]
-    for option in question.options:
-        if said.casefold() == option.casefold():
-            return option
-    return said if said and (question.free_text or not question.options) else None
-
-
-def in_words(question: Question) -> str:
-    """A question for a chat without cards."""
-    lines = [f"**{question.title}**", question.text]
-    if question.kind == "approval":
-        lines.append(f"/approve {question.id} or /deny {question.id} (within {APPROVAL_SECONDS / 60:.0f} minutes)")
-    elif question.options:
-        lines.append("\n".join(f"{number}. {option}" for number, option in enumerate(question.options, 1)))
-        lines.append("Answer with a number" + (" or in your own words." if question.free_text else "."))
-    return "\n\n".join(line for line in lines if line)
-
-
-def shown_call(call: ToolCall) -> str:
-    """A call's arguments as code, secrets masked, and everything that would not be seen as its code."""
-    text = revealed(mask_order(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode()))
-    left = len(text) - SHOWN_INPUT
-    if left <= 0:
-        return _fenced(text)
-    # The end as well: what matters is easily pushed out of sight behind what does not.
-    beginning, end = text[: SHOWN_INPUT // 2], text[-(SHOWN_INPUT // 2) :]
-    missing = f"**{left:,} characters between these two parts are not shown. Deny the call unless you know them.**"
-    return f"{_fenced(beginning)}\n\n{missing}\n\n{_fenced(end)}"
-
-
-def _fenced(text: str) -> str:
-    fence = "`" * 3
-    while fence in text:
-        fence += "`"
-    return f"{fence}json\n{text}\n{fence}"
-
-
-PauseBudget = Callable[[], AbstractContextManager[None]]
-"""Stops the turn's clock while a person is waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnQuestions:
-    """What the tools of one turn may ask; the turn's time stands still meanwhile."""
-
-    questions: Questions
-    turn: Turn
-    pause: PauseBudget
-
-    async def approve(self, call: ToolCall, reason: str, step: str) -> bool:
-        """May `call` run?"""
-        with self.pause():
-            return await self.questions.approve(self.turn, step, call, reason)
-
-    async def ask(self, question: Question, step: str) -> str | None:
-        """The answer; None when the person does not want to give one.
-
-        Raises:
-            ToolError: none was given, and the question requires one.
-        """
-        with self.pause():
-            answer = await self.questions.ask(self.turn, step, question)
-        if answer.declined or not answer.text:
-            if question.required:
-                raise ToolError("the user cancelled the question")
-            return None
-        return answer.text

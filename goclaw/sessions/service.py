@@ -40,7 +40,7 @@ from goclaw.sessions.debts import Debts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.models import Models
-from goclaw.sessions.questions import Questions, TurnQuestions
+from goclaw.sessions.questions import Questions
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received, ReceivedPorts
 from goclaw.sessions.state import Contexts, Session
@@ -89,6 +89,7 @@ class SessionPorts:
     forgetting: Forgetting
     retention: Retention
     questions: Questions
+    approvals: ApprovalPorts
     settings: Settings
     spending: Spending
     transcriber: Transcriber | None = None
@@ -135,6 +136,7 @@ class Sessions:
             )
         )
         self.questions = ports.questions
+        self.rules = ports.approvals.rules
         self.strays = ports.dispatcher.strays
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         self.settings = ports.settings
@@ -160,7 +162,7 @@ class Sessions:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.contexts.forget(session.key)
                 raise
-        self.questions.turn_ended(turn.id)
+        await self.questions.turn_ended(turn.id)
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
         if entries := session.window.entries:
             self.aside.turn_ended(inbound.session, inbound.actor, entries[-1].row)
@@ -178,6 +180,7 @@ class Sessions:
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
         """The words to the user when `run` ended in a way that nobody foresaw."""
         self.contexts.forget(turn.inbound.session)
+        await self.questions.turn_ended(turn.id)
         return self._finish(turn, Outcome.FAILED, FAILED)
 
     async def clear(self, key: str, running: str, by: str) -> None:
@@ -252,7 +255,7 @@ class Sessions:
 
     def _turn_ports(self, turn: Turn, session: Session, policy: RunPolicy) -> TurnPorts:
         ports, inbound = self._ports, turn.inbound
-        questions = TurnQuestions(ports.questions, turn, policy.paused)
+        questions = TurnQuestions(ports.questions, ports.approvals, turn, policy.paused, policy.was_denied)
 
         async def keep_todos(todos: Sequence[Todo]) -> None:
             await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)

@@ -37,6 +37,15 @@ CREATE TABLE daemon_facts (name VARCHAR NOT NULL PRIMARY KEY, value TEXT NOT NUL
 _TO_3 = """
 ALTER TABLE deliveries ADD COLUMN progress TEXT;
 CREATE INDEX messages_with_images ON messages (session, id) WHERE images IS NOT NULL;
+CREATE TABLE approval_rules (
+    id INTEGER NOT NULL PRIMARY KEY, question VARCHAR NOT NULL, holder VARCHAR NOT NULL, tool VARCHAR NOT NULL,
+    place TEXT NOT NULL, pattern TEXT NOT NULL, label TEXT NOT NULL, made_by VARCHAR NOT NULL,
+    by_owner BOOLEAN NOT NULL, made_at FLOAT NOT NULL,
+    CONSTRAINT approval_rules_once UNIQUE (question, pattern)
+);
+CREATE INDEX approval_rules_by_holder ON approval_rules (holder, tool);
+ALTER TABLE messages ADD COLUMN material TEXT;
+INSERT INTO daemon_facts (name, value) VALUES ('material_key', '"' || lower(hex(randomblob(32))) || '"');
 """
 STEPS: Sequence[str] = (_TO_2, _TO_3)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""

@@ -143,6 +143,23 @@ steps = Table(
 )
 
 deliveries = Table(
+approval_rules = Table(
+    "approval_rules",
+    metadata,
+    Column("id", ROW_ID, primary_key=True, autoincrement=True),
+    Column("question", String, nullable=False, doc="The approval that it was made with."),
+    Column("holder", String, nullable=False, doc="Actor key of the person for whom it holds."),
+    Column("tool", String, nullable=False),
+    Column("place", Text, nullable=False, doc="Containment and workspace that it holds in, as JSON."),
+    Column("pattern", Text, nullable=False, doc="What is allowed, as the tool says it."),
+    Column("label", Text, nullable=False, doc="The same for people."),
+    Column("made_by", String, nullable=False, doc="Actor key of whoever approved."),
+    Column("by_owner", Boolean, nullable=False, doc="Whether that was the owner of the state folder."),
+    Column("made_at", Float, nullable=False),
+    UniqueConstraint("question", "pattern", name="approval_rules_once"),
+    Index("approval_rules_by_holder", "holder", "tool"),
+)
+
     "deliveries",
     metadata,
     Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of delivery within a chat."),

@@ -10,7 +10,7 @@ non-zero or a search without hits is a result, not an error.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Protocol, get_type_hints
 
@@ -23,7 +23,8 @@ from goclaw.config.schema import Config
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.sandbox.base import Sandbox
-from goclaw.specs import RISK_OF, Risk, SideEffect, ToolSpec
+from goclaw.specs import RISK_OF, TELLS_FOREIGN, Risk, SideEffect, ToolSpec
+from goclaw.toolkit.consent import DENIED, Grounds, names_in
 from goclaw.workspace import Workspace
 
 
@@ -114,6 +115,16 @@ class Tool:
     """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's limit does not apply."""
     risk: Callable[[Any, ToolContext], Risk] | None = None
     """The risk of one call, from its validated arguments, where it differs from the spec's."""
+    grounds: "GroundsOf | None" = None
+    """What a call rests on besides its arguments, looked at when it is asked for and again before it runs."""
+    denied: str = DENIED
+    """What the model reads of a denied call (see `consent.DENIED`)."""
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The values of arguments that a call may leave out."""
+        fields = self.arguments.model_fields.items()
+        return {name: field.get_default() for name, field in fields if not field.is_required()}
 
 
 class ToolSource(Protocol):
@@ -134,6 +145,9 @@ def tool(
     name: str | None = None,
     own_timeout: bool = False,
 ) -> Callable[[ToolFunction], Tool]:
+    foreign: bool | None = None,
+    grounds: GroundsOf | None = None,
+    denied: str = DENIED,
     """Turn `async def name(ctx, …) -> str` into a `Tool`.
 
     Args:
@@ -144,6 +158,9 @@ def tool(
         name: the tool's name where it cannot be the function's own (`exec` is a builtin of Python).
         own_timeout: the tool bounds its own time.
     """
+        foreign: whether it returns text from outside; None: as its side effect says (`TELLS_FOREIGN`).
+        grounds: what a call rests on besides its arguments (`Tool.grounds`).
+        denied: what the model reads of a denied call (`consent.DENIED`).
 
     def declare(function: ToolFunction) -> Tool:
         arguments = _arguments_model(function)
@@ -157,7 +174,10 @@ def tool(
             idempotent=idempotent,
             tags=frozenset(tags),
         )
-        return Tool(spec, arguments, function, own_timeout, None if isinstance(risk, Risk) else risk)
+        if unknown := set(names_in(denied)) - {"tool", *arguments.model_fields}:
+            raise ValueError(f"the template for denials of {spec.name} names {', '.join(sorted(unknown))}")
+        own_risk = None if isinstance(risk, Risk) else risk
+        return Tool(spec, arguments, function, own_timeout, own_risk, grounds, denied)
 
     return declare
 

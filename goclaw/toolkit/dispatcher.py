@@ -23,7 +23,9 @@ from goclaw.messages import ToolCall, ToolResult
 from goclaw.redact import mask
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
+from goclaw.toolkit.asking import denied, grounds_of, wanted
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
+from goclaw.toolkit.consent import Approve, Consent, Denied
 from goclaw.toolkit.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -37,13 +39,8 @@ RESULT_LIMIT = 100_000
 MOST_OF_A_VALUE = 1_000
 """Characters of an argument that are looked at for the audit log, which keeps fewer."""
 
-Approve = Callable[[ToolCall, str, str], Awaitable[bool]]
-"""Ask a person: from the call, the reason for asking and the call's step to yes or no.
-
-Raises ToolError where nobody can be asked.
-"""
 Ask = Callable[[Question, str], Awaitable[str | None]]
-"""Ask a person something: from the question and a step name to the answer. Raises ToolError as `Approve` does."""
+"""Ask a person something: from the question and a step name to the answer. Raises ToolError where nobody can be."""
 
 
 async def _no_begin() -> None:
@@ -112,7 +109,7 @@ class Dispatcher:
             return await self._call(call, scope)
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
-        clock = self._environment.clock
+        clock, reason = self._environment.clock, ""
         watch = _Watch(clock.monotonic())
         scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input))
         try:
@@ -122,6 +119,8 @@ class Dispatcher:
             if not watch.began_to_act or self.is_idempotent(call, scope.actor):
                 raise
             content, failed = error_text(str(error)), True
+        except Denied as error:
+            content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
             content, failed = error_text(_text(str(error))[:RESULT_LIMIT]), True
         except asyncio.CancelledError:
@@ -130,7 +129,7 @@ class Dispatcher:
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
-        self._record(call, scope, watch, content if failed else "")
+        self._record(call, scope, watch, reason or (content if failed else ""))
         seconds = clock.monotonic() - watch.began
         scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
         log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
@@ -177,8 +176,12 @@ class Dispatcher:
             raise UnknownTool(call.name)
         arguments = validate(tool.arguments, call.input)
         context = await self._context(call, scope, watch)
-        await self._obtain_consent(tool, arguments, call, context, scope)
+        consent = await self._obtain_consent(tool, arguments, call, context, scope)
+        if consent is not None:
+            await self._look_again(consent, tool, arguments, call, context)
         await scope.begin()
+        if consent is not None:  # as late as can be: `begin` waits for the disk
+            await self._look_again(consent, tool, arguments, call, context)
         watch.began_to_act = True
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         limit = None if tool.own_timeout else self._environment.config.tools.timeout
@@ -212,16 +215,42 @@ class Dispatcher:
 
     async def _obtain_consent(
         self, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext, scope: CallScope
-    ) -> None:
+    ) -> Consent | None:
+        """Ask, if somebody has to be; None: nobody.
+
+        Raises:
+            Denied: the answer was no, or there was none.
+        """
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
         if not self._must_ask(call, risk, scope.actor):
-            return
-        if not await scope.approve(call, f"{call.name} has {risk} risk", context.step):
-            raise ToolError(f"denied: the user did not approve {call.name}")
-        # Half an hour may have gone by: whoever allowed the call cannot give a right that was taken away meanwhile.
-        if self.registry.find(call.name, scope.actor) is None:
+            return None
+        grounds = await grounds_of(tool, arguments, call, context)
+        consent = await scope.approve(wanted(tool, call, risk, context, grounds))
+        if consent.refusal:
+            raise denied(tool, call, consent.refusal)
+        return consent
+
+    async def _look_again(
+        self, consent: Consent, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext
+    ) -> None:
+        """Whether everything still is what was agreed to: half an hour may have gone by.
+
+        Raises:
+            ToolError: it is not, or a right was taken away, which whoever agreed cannot give.
+        """
+        if self.registry.find(call.name, context.actor) is not tool:
             raise UnknownTool(call.name)
-        self._must_ask(call, risk, scope.actor)
+        risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
+        self._must_ask(call, risk, context.actor)
+        now = wanted(tool, call, risk, context, await grounds_of(tool, arguments, call, context))
+        # Last, with nothing awaited between this and the run.
+        if lapsed := consent.lapsed():
+            raise ToolError(f"not run: {lapsed}. Call it again to have it asked anew")
+        if now.digest != consent.digest:
+            raise ToolError(
+                f"not run: what {call.name} rests on (a file, the configuration) changed after it was shown for "
+                "approval. Call it again to have it asked anew"
+            )
 
     def _must_ask(self, call: ToolCall, risk: Risk, actor: Actor) -> bool:
         """Whether a person has to be asked.

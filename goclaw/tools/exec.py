@@ -17,6 +17,8 @@ from goclaw.sandbox.layout import shell
 from goclaw.sandbox.rules import Rules
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.tools.exec_grounds import exec_grounds
+from goclaw.tools.exec_policy import policy_of
 from goclaw.tools.text import encoded
 
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -32,7 +34,21 @@ def _risk(arguments: BaseModel, ctx: ToolContext) -> Risk:
     return Risk.HIGH if ctx.config.tools.exec.network == "host" else Risk.CONTAINED
 
 
-@tool(side_effect=SideEffect.SPAWNS, risk=_risk, idempotent=False, name="exec", own_timeout=True)
+_DENIED = (
+    '{"summary": "Cancelled, nothing was run", "command": $command, "advice": "Do not try the same in another way. Go '
+    'on without it, or say what you wanted and why."}'
+)
+
+
+@tool(
+    side_effect=SideEffect.SPAWNS,
+    risk=_risk,
+    idempotent=False,
+    name="exec",
+    own_timeout=True,
+    grounds=exec_grounds,
+    denied=_DENIED,
+)
 async def exec_(
     ctx: ToolContext,
     command: Annotated[str, Field(min_length=1, max_length=_LONGEST_COMMAND, description="Command to execute.")],

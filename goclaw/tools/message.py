@@ -12,6 +12,7 @@ from goclaw.errors import ToolError
 from goclaw.events import LOCAL, Address, Delivery, Receipt
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.consent import Grounds
 
 Action = Literal["send", "react", "edit", "delete"]
 
@@ -81,6 +82,15 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
     # A chat that may not be written to at all fails here, before anybody is asked for consent.
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
     return Risk.LOW if address == ctx.address else Risk.HIGH
+
+
+async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
+    """The file that is sent, as it is now; for good the chat may be allowed, for one kind of action."""
+    address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
+    chat = f"{address.channel}:{address.chat}"
+    facts = await ctx.workspace.fingerprints([arguments.media_path] if arguments.media_path else [])
+    what = f"{arguments.action} a file" if arguments.media_path else arguments.action
+    return Grounds(facts, pattern=(f"{what}: {chat}",), labels=(f"{what}: {chat}",))
 
 
 # Idempotent, although it reaches out: a repeated call has the same delivery id, and what was delivered under an id is

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +26,7 @@ ResultT = TypeVar("ResultT")
 READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
 _MOST_ENTRIES = 10_000
+_HASHED_AT_ONCE = 1 << 20
 _NEW_FOLDER = 0o755
 _MOST_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
@@ -161,6 +163,10 @@ class Workspace:
         """What lies in one folder, ignored or not; nothing when there is no such folder."""
         return await asyncio.to_thread(self._paths_in, folder, limit)
 
+    async def fingerprints(self, paths: Iterable[str]) -> dict[str, str]:
+        """The state of each path: the hash of a regular file's bytes, or in words why there is none."""
+        return await asyncio.to_thread(lambda names: {name: self._fingerprint(name) for name in names}, tuple(paths))
+
     async def folder(self, path: str) -> Path:
         """The absolute path of an existing folder, for running something in it."""
         await asyncio.to_thread(self._still_there)
@@ -168,6 +174,12 @@ class Workspace:
         if not found.is_folder:
             raise ToolError(f"not a directory: {path}")
         return self.root / found.path
+
+    def _fingerprint(self, path: str) -> str:
+        try:
+            return self._use(path, _hash)
+        except ToolError as error:
+            return str(error)
 
     def _has_link(self, path: str) -> bool:
         name = PurePosixPath(self._names(path)[0])
@@ -366,6 +378,13 @@ class Workspace:
         finally:
             os.close(above)
         return open_beneath(self._folder, str(path), flags, by_walk=self._by_walk)
+
+
+def _hash(opened: Opened) -> str:
+    whole = hashlib.sha256()
+    while part := opened.file.read(_HASHED_AT_ONCE):
+        whole.update(part)
+    return f"sha256:{whole.hexdigest()}"
 
 
 def _read_whole(opened: Opened, limit: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from goclaw.events import (
+    DECIDED,
     GONE,
     AcceptKind,
     Actor,
@@ -19,7 +20,7 @@ from goclaw.events import (
 )
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.redact import remember
-from goclaw.sessions.questions import APPROVAL_SECONDS, SHOWN_INPUT, chosen, shown_call
+from goclaw.sessions.wording import SHOWN_INPUT, chosen, shown_call
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
@@ -28,6 +29,7 @@ from goclaw.users import User
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.parts import Trail
 
+APPROVAL_SECONDS = 30 * 60.0
 EventT = TypeVar("EventT", bound=TurnEvent)
 GO = [Answer("I will.", calls=(ToolCall("c1", "dig", {"where": "here"}),), when="go"), Answer("Done.", when="dug")]
 
@@ -69,12 +71,12 @@ async def test_an_approval_shows_the_call_and_lets_it_run_once(tmp_path: Path) -
     async with world.running() as core:
         await core.say("go")
         question = await asked(core)
-        assert (question.kind, question.about, question.options) == ("approval", "dig", ("allow", "deny"))
+        assert (question.kind, question.about, question.options) == ("approval", "dig", ("allow", "always", "deny"))
         assert '"where": "here"' in question.text and trail.times == 0
         assert (await core.gateway.now("memory:here")).questions == (question,)
         assert await core.command(f"/approve {question.id}") == "Allowed."
         await core.settled()
-        assert await core.command(f"/approve {question.id}") == GONE
+        assert await core.command(f"/approve {question.id}") == f"{DECIDED} allowed by tui:here."
         assert trail.times == 1 and await results(core) == ["dug here"]
         assert (await core.gateway.now("memory:here")).questions == ()
         answered = await seen(core, QuestionAnswered)
@@ -90,7 +92,7 @@ async def test_a_denied_call_does_not_run_and_the_model_is_told(tmp_path: Path) 
         await core.say("go")
         assert await core.command(f"/deny {(await asked(core)).id}") == "Denied."
         await core.settled()
-        assert trail.times == 0 and "denied: the user did not approve dig" in (await results(core))[0]
+        assert trail.times == 0 and "the user did not approve dig" in (await results(core))[0]
 
 
 @pytest.mark.promise("P-parked")

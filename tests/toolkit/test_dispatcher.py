@@ -31,7 +31,8 @@ from goclaw.events import (
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.dispatcher import RESULT_LIMIT, Approve, CallScope, Dispatcher
+from goclaw.toolkit.consent import Approve, Consent, Wanted
+from goclaw.toolkit.dispatcher import RESULT_LIMIT, CallScope, Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -143,9 +144,11 @@ class Bench:
     async def _deliver(self, delivery: Delivery) -> Receipt:
         raise DeliveryError("bot was blocked by the user", permanent=True)
 
-    async def _approve(self, call: ToolCall, reason: str, step: str) -> bool:
-        self.asked.append(reason)
-        return await self.asking(call, reason, step) if self.asking else self.approves
+    async def _approve(self, wanted: Wanted) -> Consent:
+        self.asked.append(wanted.reason)
+        if self.asking:
+            return await self.asking(wanted)
+        return Consent(wanted.digest) if self.approves else Consent(refusal=f"nobody approved {wanted.call.name}")
 
     async def _ask(self, question: Question, step: str) -> str | None:
         self.asked.append(f"{step} {question.text}")
@@ -246,7 +249,14 @@ async def test_what_is_risky_asks(tmp_path: Path) -> None:
     async with bench(tmp_path) as at:
         assert (await at.call(reach)).content == "reached"
         at.approves = False
-        assert await at.error(reach) == "denied: the user did not approve reach"
+        told = await at.call(reach)
+        assert json.loads(told.content) == {
+            "denied": "nobody approved reach",
+            "summary": "Cancelled",
+            "tool": "reach",
+            "advice": "Do not try the same in another way. Go on without it, or say what you wanted and why.",
+        }
+        assert not told.is_error, "a person's no is no failure of the tool"
         assert at.asked == ["reach has high risk"] * 2
         assert (await at.call(change)).content == "changed"
 
@@ -281,10 +291,10 @@ async def test_a_right_taken_away_while_somebody_is_asked_counts(tmp_path: Path,
     file.write_bytes(orjson.dumps({"users": {"telegram:1": {}}}))
     users, settings = Users.read(file), Config()
 
-    async def takes_it_away(_: ToolCall, __: str, ___: str) -> bool:
+    async def takes_it_away(wanted: Wanted) -> Consent:
         file.write_bytes(orjson.dumps({"users": {"telegram:1": {"allowedTools": left}} if left else {}}))
         await users.refresh()
-        return True
+        return Consent(wanted.digest)
 
     async with bench(tmp_path) as at:
         access = Access(users, settings)

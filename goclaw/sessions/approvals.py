@@ -1,0 +1,153 @@
+"""Whether a tool call may run: by a rule that somebody made, or because a person says so now.
+
+One object per turn. What it answers holds for exactly what was shown (`Consent.digest`); whoever runs the call looks
+again right before (`Consent.lapsed`).
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from goclaw.access import Access
+from goclaw.audit import Entry
+from goclaw.clock import Clock
+from goclaw.engine.base import Turn
+from goclaw.errors import ToolError
+from goclaw.events import ALLOW, ALWAYS, DENY, Actor, Question
+from goclaw.messages import ToolCall
+from goclaw.sessions.questions import Answer, Questions
+from goclaw.sessions.wording import SHOWN_INPUT, asking_text, is_long, whole_call
+from goclaw.store.approvals import ApprovalRule, ApprovalRules
+from goclaw.toolkit.consent import Consent, Wanted
+
+PauseBudget = Callable[[], AbstractContextManager[None]]
+"""Stops the turn's clock while a person is waited for."""
+AGAIN = "a call like it was denied in this turn already, so nobody was asked again"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPorts:
+    """What approvals stand on beside the questions."""
+
+    access: Access
+    audit: Callable[[Entry], None]
+    clock: Clock
+    rules: ApprovalRules
+
+
+@dataclass(frozen=True, slots=True)
+class TurnQuestions:
+    """What the tools of one turn may ask; the turn's time stands still meanwhile."""
+
+    questions: Questions
+    ports: ApprovalPorts
+    turn: Turn
+    pause: PauseBudget
+    was_denied: Callable[[ToolCall], bool]
+    """Whether a person said no in this turn to the call or one much like it."""
+
+    async def approve(self, wanted: Wanted) -> Consent:
+        """May this call run?"""
+        if rules := await self._rules(wanted):
+            self._record_rules(wanted, rules)
+            return Consent(
+                wanted.digest, lapsed=lambda: "" if self._hold(rules) else "the rule that allowed it is void"
+            )
+        if self.was_denied(wanted.call):
+            return Consent(refusal=AGAIN)
+        question = Question(
+            id="",
+            kind="approval",
+            asker=self._asker,
+            title=f"May {wanted.call.name} run?",
+            text=asking_text(wanted),
+            options=(ALLOW, ALWAYS, DENY) if wanted.pattern else (ALLOW, DENY),
+            free_text=False,
+            required=True,
+            about=wanted.call.name,
+            digest=wanted.digest,
+        )
+        text = asking_text(wanted, SHOWN_INPUT)
+        whole = whole_call(wanted.call) if is_long(wanted.call) else ""
+        with self.pause():
+            identified = self.questions.identified(question, self.turn)
+            asked, answer = await self.questions.ask(self.turn, f"approve:{wanted.step}", identified, text, whole)
+        if answer.text not in (ALLOW, ALWAYS):
+            by = f"the user did not approve {wanted.call.name}" if answer.by == self._asker else ""
+            return Consent(refusal=by or f"nobody with the right to has approved {wanted.call.name}")
+        if answer.text == ALWAYS and asked.digest == wanted.digest:
+            await self._remember(wanted, asked, answer)
+        return Consent(asked.digest, lapsed=lambda: self._lapsed(asked, answer))
+
+    async def ask(self, question: Question, step: str) -> str | None:
+        """The answer; None when the person does not want to give one.
+
+        Raises:
+            ToolError: none was given, and the question requires one.
+        """
+        identified = self.questions.identified(question, self.turn)
+        with self.pause():
+            _, answer = await self.questions.ask(self.turn, f"ask:{step}", identified, question.text)
+        if answer.declined or not answer.text:
+            if question.required:
+                raise ToolError("the user cancelled the question")
+            return None
+        return answer.text
+
+    @property
+    def _asker(self) -> str:
+        return self.turn.inbound.actor.key
+
+    def _lapsed(self, asked: Question, answer: Answer) -> str:
+        """Why an approval that was given does not hold any more."""
+        if self.questions.left_of(answer) < 0:
+            return "its approval is too old"
+        if not self.questions.may_answer(answer.actor, asked, self.turn.inbound.session):
+            return "whoever approved it may not do so any more"
+        return ""
+
+    async def _rules(self, wanted: Wanted) -> list[ApprovalRule]:
+        """Rules that together allow every part of the call; none where one part has none."""
+        if not wanted.pattern or self.turn.inbound.actor.behalf:
+            return []
+        kept = await self.ports.rules.matching(self._asker, wanted.call.name, wanted.place)
+        found = {rule.pattern: rule for rule in kept if self._hold([rule])}
+        return [found[part] for part in wanted.pattern] if set(wanted.pattern) <= found.keys() else []
+
+    def _hold(self, rules: list[ApprovalRule]) -> bool:
+        """Whether those who made rules still may approve such calls."""
+        access = self.ports.access
+        return all(
+            access.authorize(maker, "question.answer", rule.holder).allowed
+            and access.authorize(maker, "tool.use", rule.tool).allowed
+            for rule in rules
+            for maker in (Actor(rule.made_by, "", owner=rule.by_owner),)
+        )
+
+    async def _remember(self, wanted: Wanted, asked: Question, answer: Answer) -> None:
+        now = self.ports.clock.now()
+        await self.ports.rules.add(
+            [
+                ApprovalRule(
+                    asked.id, self._asker, wanted.call.name, wanted.place, part, label, answer.by, answer.owner, now
+                )
+                for part, label in zip(wanted.pattern, wanted.labels, strict=True)
+            ]
+        )
+
+    def _record_rules(self, wanted: Wanted, rules: list[ApprovalRule]) -> None:
+        turn, numbers = self.turn, ", ".join(str(rule.id) for rule in rules)
+        makers = ", ".join(sorted({rule.made_by for rule in rules}))
+        rule = f"approval rule {numbers}, made by {makers}"
+        inbound = turn.inbound
+        self.ports.audit(
+            Entry(
+                "tool.approval",
+                wanted.call.name,
+                inbound.actor,
+                inbound.session,
+                rule=rule,
+                result="rule",
+                turn=turn.id,
+            )
+        )

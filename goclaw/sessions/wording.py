@@ -1,0 +1,106 @@
+"""Questions as people read them in a chat: what is asked, its buttons, what was decided; and which answer was meant."""
+
+import orjson
+
+from goclaw.events import ALLOW, ALWAYS, DENY, Choice, Question
+from goclaw.messages import ToolCall
+from goclaw.redact import mask_order, printable, revealed
+from goclaw.toolkit.consent import Wanted
+
+SHOWN_INPUT = 3_000
+"""Characters of a call's arguments that a chat shows; of a longer text the beginning and the end."""
+MOST_SHOWN = 100_000
+"""Characters of them that a terminal shows: nobody reads more."""
+LONGEST_NUMBER = 3
+"""Digits of an option's number; Python refuses to read a number of thousands of digits."""
+MOST_BUTTONS = 6
+KEPT_TEXT = 1_500
+"""Characters of a question that stay in its message when it is decided."""
+_LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
+_DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
+
+
+def chosen(question: Question, text: str) -> str | None:
+    """The answer that somebody meant: an option by number or text, or free words; None when that is not taken."""
+    said = text.strip()
+    if said.isdecimal() and len(said) <= LONGEST_NUMBER and 1 <= int(said) <= len(question.options):
+        return question.options[int(said) - 1]
+    for option in question.options:
+        if said.casefold() == option.casefold():
+            return option
+    return said if said and (question.free_text or not question.options) else None
+
+
+def asking_text(wanted: Wanted, most: int = MOST_SHOWN) -> str:
+    """What an approval shows."""
+    remembered = "; ".join(revealed(mask_order(label)) for label in wanted.labels)
+    for_good = f"Always: from now on unasked, {remembered}" if remembered else ""
+    parts = (f"{wanted.reason}.", *wanted.lines, shown_call(wanted.call, most), for_good)
+    return "\n\n".join(part for part in parts if part)
+
+
+def is_long(call: ToolCall) -> bool:
+    """Whether a chat shows only parts of a call."""
+    return len(whole_call(call)) > SHOWN_INPUT
+
+
+def in_words(question: Question, text: str, *, asked: str = "") -> str:
+    """A question for a chat. `asked`: it is not for the person there to answer, and this says for whom it is."""
+    lines = [f"**{question.title}**", text]
+    if asked:
+        lines.append(asked)
+    elif question.kind == "approval":
+        minutes = ((question.expires_at or 0) - question.asked_at) / 60
+        more = f" or /approve {question.id} always" if ALWAYS in question.options else ""
+        lines.append(f"/approve {question.id}{more} or /deny {question.id} (within {minutes:.0f} minutes)")
+    elif question.options:
+        lines.append("\n".join(f"{number}. {option}" for number, option in enumerate(question.options, 1)))
+        lines.append("Answer with a number" + (" or in your own words." if question.free_text else "."))
+    return "\n\n".join(line for line in lines if line)
+
+
+def buttons(question: Question) -> tuple[Choice, ...]:
+    """A button for each option, in the order of the options; none for more than anybody wants to choose from."""
+    if len(question.options) > MOST_BUTTONS:
+        return ()
+    labels = _LABELS if question.kind == "approval" else {}
+    return tuple(Choice(labels.get(option, option), question.id, option) for option in question.options)
+
+
+def decision(question: Question, answer: str, by: str) -> str:
+    """What became of a question, in few words. `by`: who answered, for people; empty: nobody."""
+    if not by:
+        return "Not answered in time" if question.expires_at is not None else "Not asked any more"
+    if question.kind == "approval":
+        return f"{_DECISIONS.get(answer, 'Denied')} by {by}"
+    return f"Answered by {by}: {answer}" if answer else f"Left open by {by}"
+
+
+def decided_words(question: Question, text: str, decided: str, *, yes: bool) -> str:
+    """What the message of a question says afterwards: in one part, so that no second one has to follow."""
+    kept = f"\n\n{text}" if len(text) <= KEPT_TEXT else ""
+    return f"{'✓' if yes else '✗'} {printable(decided)[:KEPT_TEXT]}: **{question.title}**{kept}"
+
+
+def whole_call(call: ToolCall) -> str:
+    """A call's arguments, secrets masked, and everything that would not be seen as its code."""
+    return revealed(mask_order(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode()))
+
+
+def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
+    """The same as a block of code, of at most so many characters."""
+    text = whole_call(call)
+    left = len(text) - most
+    if left <= 0:
+        return _fenced(text)
+    # The end as well: what matters is easily pushed out of sight behind what does not.
+    beginning, end = text[: most // 2], text[-(most // 2) :]
+    missing = f"**{left:,} characters between these two parts are not shown. Deny the call unless you know them.**"
+    return f"{_fenced(beginning)}\n\n{missing}\n\n{_fenced(end)}"
+
+
+def _fenced(text: str) -> str:
+    fence = "`" * 3
+    while fence in text:
+        fence += "`"
+    return f"{fence}json\n{text}\n{fence}"

@@ -1,0 +1,108 @@
+"""What a command rests on, for whoever approves it: where it runs, and the content of every file that its line names.
+
+A line may run a script that somebody rewrites between the approval and the run; so the script is part of what was
+approved. What the script runs in turn, and what a program finds by itself, is not looked at.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from goclaw import catalog
+from goclaw.errors import ToolError
+from goclaw.plugins import load
+from goclaw.sandbox.base import Grammar, Part, Unclear
+from goclaw.sandbox.mentions import TooMany, folders_of, is_roundabout, paths_of
+from goclaw.sandbox.plain import INTERPRETERS
+from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.consent import Grounds
+from goclaw.workspace import Workspace
+
+HASHED = "sha256:"
+SHOWN = 16
+"""Characters of a hash that are shown."""
+MOST_SHOWN = 20
+LONGEST_LABEL = 300
+ROUNDABOUT = (
+    "**What this runs is only known when it runs:** a file that no word here names may change until then."
+)
+
+
+async def exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
+    """The grounds of an `exec` call.
+
+    Raises:
+        ToolError: there is no such folder, or the line names too much for anybody to look at.
+    """
+    line, folder = arguments.command, arguments.working_dir or "."
+    place = await ctx.workspace.folder(folder)
+    try:
+        states = await _states(line, folder, ctx.workspace)
+    except TooMany:
+        raise ToolError("the command is too long to be approved; write it into a script and run that") from None
+    files = [f"- `{path}` ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)]
+    more = [f"- … and {len(files) - MOST_SHOWN} more"] if len(files) > MOST_SHOWN else []
+    listed = "\n".join(["Approved as they are now:", *files[:MOST_SHOWN], *more]) if files else ""
+    contained = f"In `{folder}`, sandbox `{ctx.sandbox.tier}`, network `{ctx.config.tools.exec.network}`."
+    parts = await _remembered(line, folder, ctx.workspace)
+    return Grounds(
+        facts={"folder": await asyncio.to_thread(_place, place), **states},
+        lines=tuple(filter(None, (contained, listed, ROUNDABOUT if is_roundabout(line) else ""))),
+        pattern=tuple(parts),
+        labels=tuple(f"{label[:LONGEST_LABEL]} (in {folder})" for label in parts.values()),
+    )
+
+
+async def _states(line: str, folder: str, workspace: Workspace) -> dict[str, str]:
+    """Every path that the line may name, from the workspace on, and what is there."""
+    named = [_from(folder, path) for path in paths_of(line)]
+    found = await workspace.fingerprints(named)
+    below = folders_of([path for path, state in found.items() if state.startswith("is a directory")])
+    further = [_from(folder, path) for path in paths_of(line, below)]
+    found |= await workspace.fingerprints(path for path in further if path not in found)
+    for pattern in (path for path in further if any(sign in path for sign in "*?[")):
+        found |= await workspace.fingerprints(entry.path for entry in await workspace.walk([pattern], 1_000))
+    return found
+
+
+def _from(folder: str, path: str) -> str:
+    return path if path.startswith("/") or folder == "." else f"{folder.rstrip('/')}/{path}"
+
+
+async def _remembered(line: str, folder: str, workspace: Workspace) -> Mapping[str, str]:
+    """The parts of a line that may be allowed for good, each with its words; none where one of them may not."""
+    try:
+        parts = load(catalog.GRAMMARS["bash"], Grammar).parts_of(line)
+        return {await _pattern(part, folder, workspace): _shown(part) for part in parts}
+    except (Unclear, TooMany):
+        return {}
+
+
+async def _pattern(part: Part, folder: str, workspace: Workspace) -> str:
+    """A part of a line under a name that changes with the files which it names."""
+    states = await _states(_shown(part), folder, workspace)
+    files = {path: state for path, state in states.items() if _is_file(state)}
+    for words in part:
+        is_script = len(words) > 1 and _is_file((await workspace.fingerprints([_from(folder, words[1])])).popitem()[1])
+        if INTERPRETERS.fullmatch(words[0].rpartition("/")[2]) and not is_script:
+            raise Unclear(f"{words[0]} runs no script of the workspace")
+    known = {"in": folder, "run": part, "files": files}
+    return orjson.dumps(known, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _shown(part: Part) -> str:
+    return " | ".join(shlex.join(words) for words in part)
+
+
+def _is_file(state: str) -> bool:
+    return state.startswith(HASHED)
+
+
+def _place(folder: Path) -> str:
+    """A folder by what it is, not only by its name."""
+    found = folder.stat()
+    return f"{folder.resolve()} {found.st_dev}:{found.st_ino}"
