@@ -22,6 +22,7 @@ from goclaw.config.values import (
     Names,
     OneOrMore,
     Origins,
+    Ports,
     QueueMode,
     Row,
     Secret,
@@ -225,7 +226,11 @@ class ExecSettings(Section):
     sandbox: Literal["auto", "bubblewrap", "broker", "off"] = Field(
         "auto", description="Containment: the best that works here, a certain one, or none at all (`off`)."
     )
-    network: Literal["none", "host"] = Field("none", description="Whether commands reach the network.")
+    network: Literal["none", "proxy", "host"] = Field(
+        "none",
+        description="What commands reach of the network: nothing, public hosts through a proxy that keeps to "
+        "`tools.network` (bubblewrap only), or all that this machine reaches.",
+    )
     allowed: Names | None = Field(
         None,
         description="Only these commands may run: `git`, or `git status` for these first words. Not set: every one. "
@@ -269,6 +274,7 @@ class ToolsSettings(Section):
     )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
 
+    ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
 
 class PolicySettings(Section):
     """What runs, what asks, what is refused."""

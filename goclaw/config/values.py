@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from unicodedata import category
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 _LONGEST_PATH, _LONGEST_NAME = 4095, 255
 """Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
+_LOADED = re.compile("LD_PRELOAD|LD_AUDIT|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS")
+"""Variables by which every command first runs something else: no use of them is honest in a configuration."""
 
 
 def _split(value: Any) -> Any:
@@ -106,6 +108,8 @@ def absolute(value: Path, base: Path = Path()) -> Path:
 def _check_environment(value: dict[str, str]) -> dict[str, str]:
     if not all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) for name in value):
         raise ValueError("should have names of letters, digits and `_`")
+    if loaders := [name for name in value if _LOADED.fullmatch(name)]:
+        raise ValueError(f"should not set {loaders[0]}: it makes every command run something else first")
     if any("\0" in text for text in value.values()):
         raise ValueError("should hold no NUL characters")
     return value
@@ -115,6 +119,7 @@ OneOrMore = BeforeValidator(_split)
 """A list that may also be written as one text with commas, as environment variables are."""
 
 Names = Annotated[tuple[str, ...], OneOrMore]
+Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65_535)], ...], OneOrMore]
 Groups = Annotated[tuple[Annotated[int, AfterValidator(_check_group)], ...], OneOrMore]
 ChatName = Annotated[str, AfterValidator(_check_chat)]
 Host = Annotated[str, AfterValidator(_check_host)]

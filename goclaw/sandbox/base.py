@@ -1,12 +1,15 @@
 """The seam between whoever wants a command run and the thing that contains it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-Network = Literal["none", "host"]
+Network = Literal["none", "proxy", "host"]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+"""Answers one connection to its end."""
 
 NONE = "none"
 """The tier where nothing can contain commands."""
@@ -43,7 +46,14 @@ class Policy:
     """Writable; all else of the machine is read-only or invisible."""
     hidden: tuple[Path, ...] = ()
     """Folders that must not be visible inside, whatever else is mounted (the state folder)."""
+    masked: tuple[Path, ...] = ()
+    """Folders of the workspace of which the command must not see what is in them, where the tier can cut them out
+    (bubblewrap): the notes of all users."""
+    shown: tuple[Path, ...] = ()
+    """Existing folders below masked ones that are visible and writable all the same: the user's own notes."""
     network: Network = "none"
+    proxy: Serve | None = None
+    """With the network `proxy`: who answers what the command connects to."""
     limits: Limits = field(default_factory=Limits)
 
 

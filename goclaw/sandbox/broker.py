@@ -22,8 +22,8 @@ from typing import Any
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import landlock, seccomp
 from goclaw.sandbox.base import Command, Policy, Process, Tier
-from goclaw.sandbox.broker_main import PACKET
-from goclaw.sandbox.descriptors import background, chunks, closing, reading, stdin_of, to_the_end
+from goclaw.sandbox.broker_main import PACKET, REQUEST
+from goclaw.sandbox.descriptors import background, chunks, closing, file_of, reading, stdin_of, to_the_end
 from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
 
 log = logging.getLogger(__name__)
@@ -117,27 +117,15 @@ class Broker:
             return self._control
         self.close()
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        command = [sys.executable, "-I", "-S", "-B", "-c", _BOOT, _PACKAGES, str(theirs.fileno())]
+        with ExitStack() as unless_started, theirs:
+            unless_started.enter_context(mine)
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    "-B",
-                    "-c",
-                    _BOOT,
-                    _PACKAGES,
-                    str(theirs.fileno()),
-                    str(int(self._contained)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={},
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+                [*command, str(int(self._contained))],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                cwd="/", env={}, pass_fds=(theirs.fileno(),), start_new_session=True,
+            )  # fmt: skip
+            unless_started.pop_all()
         mine.setblocking(False)
         self._control = mine
         return mine
@@ -159,10 +147,23 @@ class Broker:
     async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
         if self._contained:
             refuse_system(policy.workspace)
+            if policy.network == "proxy":
+                raise SandboxUnavailable(
+                    "the broker cannot limit commands to a proxy: that needs a network of their own, which only "
+                    "bubblewrap makes (tools.exec.network: none works here)"
+                )
         async with AsyncExitStack() as stack:
+            process = await self._start(command, policy, stack)
+            yield process
+
+    async def _start(self, command: Command, policy: Policy, stack: AsyncExitStack) -> BrokerProcess:
+        """The command, running; leaving `stack` ends it. Whatever the machine refuses is SandboxUnavailable."""
+        try:
             scratch = await stack.enter_async_context(_scratch_folder())
-            request = self._request(command, policy, scratch)
             given = stack.enter_context(ExitStack())  # what the supervisor gets: ours is closed once it has its own
+            # As a file: a packet has its bounds, and JSON writes some characters with six bytes.
+            request = file_of(json.dumps(self._request(command, policy, scratch)).encode(), "request")
+            given.enter_context(closing(request))
             channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             stack.enter_context(channel)
             given.enter_context(theirs)
@@ -172,13 +173,15 @@ class Broker:
             output = await stack.enter_async_context(reading(read_end))
             stdin = stdin_of(command.stdin)
             given.enter_context(closing(stdin))
-            await self._send(json.dumps(request).encode(), [theirs.fileno(), stdin, write_end])
+            await self._send([theirs.fileno(), request, stdin, write_end])
             given.close()
             process = BrokerProcess(channel, output)
             await process.started()
             await stack.enter_async_context(background(process.follow()))
             stack.push_async_callback(lambda: to_the_end(process.kill()))
-            yield process
+            return process
+        except OSError as error:
+            raise SandboxUnavailable(f"the command cannot be started: {error.strerror or error}") from error
 
     def _request(self, command: Command, policy: Policy, scratch: Path) -> dict[str, Any]:
         limits = policy.limits
@@ -200,13 +203,13 @@ class Broker:
             }
         return request
 
-    async def _send(self, data: bytes, descriptors: list[int]) -> None:
-        control = self.start()
+    async def _send(self, descriptors: list[int]) -> None:
         try:
+            control = self.start()
             async with asyncio.timeout(_START):
                 while True:
                     try:
-                        socket.send_fds(control, [data], descriptors)
+                        socket.send_fds(control, [REQUEST], descriptors)
                         return
                     except BlockingIOError:
                         await asyncio.sleep(0.002)

@@ -7,9 +7,9 @@ nothing but the standard library, and of that little: its size is the price of e
                  ▲ counts processes         ▲ one per command: takes in orphans, kills the whole tree
     daemon ◀────────── socket of the command ┘
 
-Messages are JSON, one per packet. Daemon to broker: a request (see `_Request`) with the descriptors of the command's
-socket, standard input and output. Supervisor to daemon: `{"started": pid}` or `{"error": text}`, then
-`{"exit": code}`, then end of file when the whole tree is dead. Any packet, or end of file, from the daemon: kill it.
+Daemon to broker: a packet with the descriptors of the command's socket, of a file with the request (see `_Request`), of
+standard input and output. Supervisor to daemon, in JSON, one message a packet: `{"started": pid}` or `{"error": text}`,
+then `{"exit": code}`, then end of file when the whole tree is dead. A packet, or end of file, from the daemon: kill it.
 """
 
 import ctypes
@@ -24,8 +24,10 @@ from typing import Any, NoReturn
 
 from goclaw.sandbox import landlock, seccomp, tree
 
-PACKET = 1 << 20
+PACKET = 1 << 16
 """Bytes that one message may have."""
+REQUEST = b"run"
+"""The packet that brings a request; what is to be run is in its descriptors."""
 
 _Request = dict[str, Any]
 """argv, env, cwd; limits as [cpu seconds, memory bytes, processes, file bytes]; contained (bool), grants as
@@ -68,20 +70,47 @@ def main(descriptor: int, *, powerless: bool) -> None:
         _look_after(supervisors)
         if not ready:
             continue
-        data, descriptors, _, _ = socket.recv_fds(control, PACKET, 3)
+        data, descriptors, _, _ = socket.recv_fds(control, PACKET, 4)
         if not data:
             return
-        request = json.loads(data)
-        watched, alarm = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            control.close()
-            for mine in (alarm, *(other.alarm for other in supervisors.values())):
-                os.close(mine)
-            _supervise(request, watched, *descriptors)
-        supervisors[pid] = _Supervisor(alarm, request["limits"][2])
-        for theirs in (watched, *descriptors):
+        try:
+            _begin(supervisors, control, *descriptors)
+        except (OSError, TypeError) as error:
+            # No process, no descriptor left for it. The daemon hears it, and the next one may be luckier.
+            _turn_away(descriptors, error)
+        for theirs in descriptors:
             os.close(theirs)
+
+
+def _begin(
+    supervisors: dict[int, _Supervisor], control: socket.socket, report: int, asked: int, stdin: int, output: int
+) -> None:
+    with open(asked, "rb", closefd=False) as file:
+        request: _Request = json.loads(file.read())
+    watched, alarm = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(watched)
+        os.close(alarm)
+        raise
+    if pid == 0:
+        control.close()
+        for mine in (asked, alarm, *(other.alarm for other in supervisors.values())):
+            os.close(mine)
+        _supervise(request, watched, report, stdin, output)
+    supervisors[pid] = _Supervisor(alarm, request["limits"][2])
+    os.close(watched)
+
+
+def _turn_away(descriptors: list[int], error: Exception) -> None:
+    """Say that nothing was started, where the socket to say it has come."""
+    if descriptors:
+        try:
+            with socket.socket(fileno=os.dup(descriptors[0])) as channel:
+                _tell(channel, {"error": getattr(error, "strerror", None) or "its descriptors did not come"})
+        except OSError:
+            pass  # closing says as much
 
 
 def _look_after(supervisors: dict[int, _Supervisor]) -> None:
@@ -173,14 +202,16 @@ def _watch(pid: int, watched: int, channel: socket.socket, processes: int) -> in
     for descriptor in (os.pidfd_open(pid), watched, channel.fileno()):
         waiting.register(descriptor, select.POLLIN)
     while True:
-        ready = {descriptor for descriptor, _ in waiting.poll(_REAP_EVERY)}
+        ready = dict(waiting.poll(_REAP_EVERY))
         exits, _ = tree.reap_all()
         if pid in exits:
             return exits[pid]
         if channel.fileno() in ready:
             return None
         if watched in ready:
-            _tell(channel, {"note": f"more than {processes} processes"})
+            counted = ready[watched] & select.POLLIN
+            # Without the broker nobody counts any more.
+            _tell(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
             return 128 + signal.SIGKILL
 
 
@@ -227,8 +258,8 @@ def _become(request: _Request, restrict: Callable[[], None], stdin: int, output:
         os.closerange(3, tell)
         os.closerange(tell + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         os.execve(request["argv"][0], request["argv"], request["env"])  # noqa: S606 -- this is the broker's purpose
-    except OSError as error:
-        os.write(tell, f"{request['argv'][0]}: {error.strerror}".encode())
+    except (OSError, ValueError) as error:
+        os.write(tell, f"{request['argv'][0]}: {getattr(error, 'strerror', None) or error}".encode(errors="replace"))
     finally:
         os._exit(127)
 

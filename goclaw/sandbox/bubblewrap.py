@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox import seccomp, tree
-from goclaw.sandbox.base import Command, Limits, Policy, Process, Tier
+from goclaw.sandbox import inlet, seccomp, tree
+from goclaw.sandbox.base import Command, Limits, Policy, Process, Serve, Tier
 from goclaw.sandbox.broker_main import NICENESS, limits_of
 from goclaw.sandbox.descriptors import background, chunks, closing, file_of, reading, stdin_of, to_the_end, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
@@ -66,7 +66,7 @@ class BubblewrapProcess:
         if self._popen.returncode is None:
             self._killed = True
             if self._first < 0:
-                self._kill_unborn()
+                _kill_unborn(self._popen)
             for process in (self._first, self._outer):
                 if process >= 0:
                     _signal(process, signal.SIGKILL)
@@ -76,14 +76,6 @@ class BubblewrapProcess:
                     await asyncio.to_thread(self._help_to_die)
         except TimeoutError:
             log.warning("a killed command is still not gone after %s s", _DEATH)
-
-    def _kill_unborn(self) -> None:
-        """Before bubblewrap has told of the first process, that one does not die with it but would wait for ever."""
-        _signal(self._outer, signal.SIGSTOP)
-        # Once it stands still it starts nothing more, and what it started can be seen.
-        os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        for pid in tree.children_of(self._popen.pid):
-            tree.kill(pid)
 
     async def _is_gone_soon(self) -> bool:
         try:
@@ -97,8 +89,8 @@ class BubblewrapProcess:
         for pid in tree.descendants(self._first_pid) if self._first_pid else ():
             tree.kill(pid)
 
-    async def started(self, status: asyncio.StreamReader, unblock: int, output: asyncio.StreamReader) -> None:
-        """Return when the namespace stands, limits are set and the command runs; SandboxUnavailable when not."""
+    async def born(self, status: asyncio.StreamReader, output: asyncio.StreamReader) -> None:
+        """Return when the namespaces are there and limits are set; SandboxUnavailable when not. The command waits."""
         try:
             async with asyncio.timeout(_START):
                 first_line = await status.readline()
@@ -115,7 +107,10 @@ class BubblewrapProcess:
             _limit(self._first_pid, self._limits)
         except ProcessLookupError as error:
             raise SandboxUnavailable((await output.read()).decode(errors="replace").strip()) from error
-        os.write(unblock, b"1")
+
+    def inlet(self, serve: Serve) -> AbstractAsyncContextManager[None]:
+        """Answer what the command connects to at the proxy's port."""
+        return inlet.inlet(self._first_pid, self._first, serve)
 
     async def follow(self, status: asyncio.StreamReader) -> None:
         """Take in the exit code that bubblewrap reports."""
@@ -171,7 +166,15 @@ class Bubblewrap:
     @asynccontextmanager
     async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
         refuse_system(policy.workspace)
+        if (policy.network == "proxy") != (policy.proxy is not None):
+            raise SandboxUnavailable("the network `proxy` and who answers there belong together")
         async with AsyncExitStack() as stack:
+            process = await self._start(command, policy, stack)
+            yield process
+
+    async def _start(self, command: Command, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
+        """The command, running; leaving `stack` ends it. Whatever the machine refuses is SandboxUnavailable."""
+        try:
             given = stack.enter_context(ExitStack())  # what bubblewrap gets: ours is closed once it has its own
             status_read, status_write = os.pipe()
             given.enter_context(closing(status_write))
@@ -183,23 +186,30 @@ class Bubblewrap:
             given.enter_context(closing(block_read))
             stack.enter_context(closing(block_write))
             program = file_of(_filter(policy.network), "seccomp")
+            given.enter_context(closing(program))
             options = [*self._options(command, policy), "--seccomp", str(program)]
             options += ["--json-status-fd", str(status_write), "--block-fd", str(block_read)]
             arguments = file_of(b"".join(os.fsencode(option) + b"\0" for option in options), "options")
+            given.enter_context(closing(arguments))
             stdin = stdin_of(command.stdin)
-            given.enter_context(closing(program, arguments, stdin))
+            given.enter_context(closing(stdin))
             passed = (arguments, program, status_write, block_read)
             popen = self._popen([str(arguments), "--", *command.argv], stdin, output_write, passed)
             given.close()
-            process = BubblewrapProcess(popen, output, policy.limits)
+            process = _watched(popen, output, policy.limits)
             stack.callback(process.close)
             await stack.enter_async_context(background(process.reap()))
             stack.push_async_callback(lambda: to_the_end(process.kill()))
-            await process.started(status, block_write, output)
+            await process.born(status, output)
+            if policy.proxy is not None:
+                await stack.enter_async_context(process.inlet(policy.proxy))
+            os.write(block_write, b"1")
             await stack.enter_async_context(background(process.follow(status)))
             if os.geteuid() == 0:
                 await stack.enter_async_context(background(process.count()))
-            yield process
+            return process
+        except OSError as error:
+            raise SandboxUnavailable(f"the command cannot be started contained: {error.strerror or error}") from error
 
     def _popen(self, arguments: list[str], stdin: int, output: int, passed: tuple[int, ...]) -> subprocess.Popen[bytes]:
         try:
@@ -218,7 +228,8 @@ class Bubblewrap:
         if policy.network == "host":
             yield "--share-net"
         yield "--clearenv"
-        for name, value in {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env}.items():  # noqa: S108 -- a fresh tmpfs inside
+        ways = inlet.VARIABLES if policy.network == "proxy" else {}
+        for name, value in {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env, **ways}.items():  # noqa: S108 -- a fresh tmpfs
             yield from ("--setenv", name, value)
         yield from _mounts(policy)
         yield from ("--chdir", str(command.cwd))
@@ -253,6 +264,22 @@ def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
     given = policy.workspace.absolute()
     if given != workspace and workspace not in covered:
         yield from ("--bind", str(workspace), str(given))
+    for name in dict.fromkeys((workspace, given)):
+        yield from _masks(name, policy)
+
+
+def _masks(workspace: Path, policy: Policy) -> Iterator[str]:
+    """An empty folder over each masked one, under the workspace's name `workspace`."""
+    for masked in policy.masked:
+        inside = masked.relative_to(policy.workspace)
+        # A mount on every folder above, too: what is a mount cannot be renamed, so the mask stays where it belongs.
+        for above in reversed(inside.parents[:-1]):
+            yield from ("--bind", str(policy.workspace / above), str(workspace / above))
+        yield from ("--tmpfs", str(workspace / inside))
+        for shown in policy.shown:
+            if shown.is_relative_to(masked):
+                yield from ("--bind", str(shown), str(workspace / shown.relative_to(policy.workspace)))
+        yield from ("--remount-ro", str(workspace / inside))
 
 
 @cache
@@ -270,6 +297,26 @@ def _limit(pid: int, limits: Limits) -> None:
         hard = resource.prlimit(pid, kind)[1]
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.prlimit(pid, kind, (bound, bound))
+
+
+def _watched(popen: subprocess.Popen[bytes], output: asyncio.StreamReader, limits: Limits) -> BubblewrapProcess:
+    try:
+        return BubblewrapProcess(popen, output, limits)
+    except OSError:
+        # Nobody would end it, and what it waits for comes when our end of the pipe is closed.
+        _kill_unborn(popen)
+        popen.kill()
+        popen.wait()
+        raise
+
+
+def _kill_unborn(popen: subprocess.Popen[bytes]) -> None:
+    """Before bubblewrap has told of the first process, that one does not die with it but would wait for ever."""
+    popen.send_signal(signal.SIGSTOP)
+    # Once it stands still it starts nothing more, and what it started can be seen.
+    os.waitid(os.P_PID, popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    for pid in tree.children_of(popen.pid):
+        tree.kill(pid)
 
 
 def _signal(process: int, number: signal.Signals) -> None:

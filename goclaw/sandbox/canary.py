@@ -27,6 +27,10 @@ cat "$HIDDEN/secret" 2>/dev/null && echo hidden-read
 kill -0 "$DAEMON" 2>/dev/null && echo processes-reached
 [ -n "$BASH_VERSION" ] && (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && echo network-reached
 [ -d "/proc/$DAEMON" ] && echo processes-visible
+if [ -n "$BASH_VERSION" ] && [ -n "$HTTP_PROXY" ]; then
+    (exec 3<>"/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}" && read -ru 3 said && [ "$said" = hello ]) 2>/dev/null ||
+        echo no-proxy
+fi
 echo done
 """
 _BREACHES = {
@@ -36,6 +40,7 @@ _BREACHES = {
     "system-written": "system folders could be written",
     "processes-reached": "other processes could be signalled",
     "network-reached": "the network could be reached",
+    "no-proxy": "the proxy could not be reached",
 }
 
 
@@ -56,7 +61,7 @@ async def prove(sandbox: Sandbox, network: Network, clock: Clock) -> Proof:
         SandboxUnavailable: the tier does not run commands here, or does not contain them; the message says which.
     """
     with _stage() as (workspace, hidden, port):
-        policy = Policy(workspace, hidden=(hidden,), network=network)
+        policy = Policy(workspace, hidden=(hidden,), network=network, proxy=_greet if network == "proxy" else None)
         env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HIDDEN": str(hidden),
@@ -76,7 +81,7 @@ async def prove(sandbox: Sandbox, network: Network, clock: Clock) -> Proof:
         await _run(sandbox, (shell(), "-c", "true"), env, policy)
         isolates = ["files"]
         isolates += [] if "processes-visible" in said else ["pids"]
-        isolates += [] if network == "host" else ["network"]
+        isolates += {"host": [], "proxy": ["network but for a proxy"], "none": ["network"]}[network]
         return Proof(tuple(isolates), (clock.monotonic() - began) * 1000)
 
 
@@ -89,6 +94,12 @@ async def _run(sandbox: Sandbox, argv: tuple[str, ...], env: dict[str, str], pol
     except TimeoutError:
         raise SandboxUnavailable(f"the canary did not end within {_PATIENCE:g} s") from None
     return set(output.decode(errors="replace").splitlines())
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Stands for the proxy."""
+    writer.write(b"hello\n")
+    writer.close()
 
 
 @contextmanager

@@ -12,12 +12,13 @@ from pydantic import BaseModel, Field
 from goclaw.blobs import Blobs, Spill
 from goclaw.config.schema import ExecSettings
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.sandbox.base import Command, Limits, Policy, Process
+from goclaw.sandbox.base import Command, Process
 from goclaw.sandbox.layout import shell
 from goclaw.sandbox.rules import Rules
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.tools.exec_grounds import exec_grounds
+from goclaw.tools.exec_policy import policy_of
 from goclaw.tools.exec_policy import policy_of
 from goclaw.tools.text import encoded
 
@@ -31,7 +32,7 @@ def _risk(arguments: BaseModel, ctx: ToolContext) -> Risk:
     """Uncontained is critical, with network high, else contained."""
     if ctx.sandbox.tier == "off":
         return Risk.CRITICAL
-    return Risk.HIGH if ctx.config.tools.exec.network == "host" else Risk.CONTAINED
+    return Risk.CONTAINED if ctx.config.tools.exec.network == "none" else Risk.HIGH
 
 
 _DENIED = (
@@ -66,7 +67,7 @@ async def exec_(
     seconds = timeout or settings.timeout
     async with AsyncExitStack() as stack:
         capture = Capture(stack, ctx.blobs, ctx.actor.key, settings.output_limit)
-        process = await stack.enter_async_context(ctx.sandbox.run(what, _policy(ctx)))
+        process = await stack.enter_async_context(ctx.sandbox.run(what, await policy_of(ctx)))
         code = await _run(process, capture, seconds)
     # Outside of the block: what was kept of the output must survive the error.
     if code is None:
@@ -142,18 +143,3 @@ def _argv(command: str) -> tuple[str, ...]:
 def _environment(settings: ExecSettings, own: Mapping[str, str]) -> dict[str, str]:
     passed_on = {name: own[name] for name in _PASSED_ON if name in own}
     return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "TERM": "dumb", **passed_on, **settings.env}
-
-
-def _policy(ctx: ToolContext) -> Policy:
-    settings = ctx.config.tools.exec
-    return Policy(
-        workspace=ctx.workspace.root,
-        hidden=(ctx.config.state_dir.expanduser().absolute(),),
-        network=settings.network,
-        limits=Limits(
-            cpu_seconds=settings.cpu_seconds,
-            memory_bytes=settings.memory_mb << 20,
-            processes=settings.processes,
-            file_bytes=settings.file_mb << 20,
-        ),
-    )

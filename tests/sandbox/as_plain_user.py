@@ -32,6 +32,16 @@ async def try_all(sandbox: Sandbox) -> None:
     sys.stdout.write(f"{sandbox.tier}: {len(PROBES)} probes\n")
 
 
+async def through_a_proxy() -> None:
+    """The canary proves that the proxy's port answers, and nothing else."""
+    try:
+        async with open_bubblewrap() as sandbox:
+            await prove(sandbox, "proxy", RealClock())
+            sys.stdout.write(f"{sandbox.tier}: proxied\n")
+    except SandboxUnavailable as error:
+        sys.stdout.write(f"unavailable: {error}\n")
+
+
 async def main() -> None:
     for open_tier in (open_bubblewrap, open_broker):
         try:
@@ -42,4 +52,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(asyncio.run(through_a_proxy() if sys.argv[1:] == ["proxy"] else main()))
