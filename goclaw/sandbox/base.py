@@ -108,6 +108,10 @@ Words = tuple[str | None, ...]
 """A command and its arguments; None for a word that only the shell will know."""
 
 
+Part = tuple[tuple[str, ...], ...]
+"""A pipeline: its commands, each with all its words."""
+
+
 class Unclear(Exception):
     """It cannot be known what a line would run; the message says why."""
 
@@ -117,10 +121,6 @@ class Found:
     """One command of a line."""
 
     words: Words
-
-Part = tuple[tuple[str, ...], ...]
-"""A pipeline: its commands, each with all its words."""
-
 
     @property
     def name(self) -> str:

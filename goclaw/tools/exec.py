@@ -19,7 +19,6 @@ from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.tools.exec_grounds import exec_grounds
 from goclaw.tools.exec_policy import policy_of
-from goclaw.tools.exec_policy import policy_of
 from goclaw.tools.text import encoded
 
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
