@@ -47,6 +47,7 @@ from goclaw.store.transcripts import Transcripts
 
 log = logging.getLogger(__name__)
 
+NOT_FORWARDED = "A question waits for your answer, and a forwarded message cannot be one: answer in your own words."
 NO_FILE_ANSWERS = (
     "A question waits for your answer, and a file or a voice message cannot be one: answer in words, then send it "
     "again."
@@ -123,7 +124,8 @@ class Gateway:
             return Acceptance(AcceptKind.IGNORED)
         if inbound.edited:
             return await self._edit(inbound)
-        if match := COMMAND.fullmatch(text.strip()):
+        # What was forwarded are another's words, whatever its channel made of them.
+        if not inbound.forwarded and (match := COMMAND.fullmatch(text.strip())):
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
         if question := self._ports.command_ports.sessions.questions.waiting_for(inbound.actor, session):
             return await self._answer_question(inbound, question)
@@ -250,12 +252,14 @@ class Gateway:
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         if inbound.attachments:
             return await self._answer(inbound, NO_FILE_ANSWERS)
-        if chosen(question, inbound.text) is None:
+        if inbound.forwarded:
+            return await self._answer(inbound, NOT_FORWARDED)
+        if chosen(question, inbound.own_words) is None:
             return await self._answer(inbound, f"Please answer with one of: {', '.join(question.options)}.")
         settled = self._ports.journal.settled(inbound, self._ports.clock.now())
         questions = self._ports.command_ports.sessions.questions
         return Acceptance(
-            AcceptKind.ANSWER, text=await questions.decide(inbound.actor, question.id, inbound.text, settled)
+            AcceptKind.ANSWER, text=await questions.decide(inbound.actor, question.id, inbound.own_words, settled)
         )
 
     async def _answer(self, inbound: Inbound, text: str) -> Acceptance:

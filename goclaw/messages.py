@@ -4,7 +4,8 @@ No library's types appear here. What a provider wants to have replayed to itself
 beside an answer as an opaque `Native` and is dropped when another provider reads the conversation.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 NO_LONGER_KEPT = "[picture no longer kept]"
@@ -41,12 +42,42 @@ class Native:
     """JSON data."""
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A piece of a text that nobody of the conversation wrote: what was forwarded, quoted, or read in a file."""
+
+    start: int
+    end: int
+    """The first character behind it. Pieces of one text are in order and apart."""
+    origin: str
+    """Where it comes from, for the model: `forwarded from Bob`. Names in it were chosen by their bearers."""
+
+
+def joined(pieces: Iterable[tuple[str, str]]) -> tuple[str, tuple[Foreign, ...]]:
+    """Texts, each with its origin (empty: a person's or our own words), as one text of a line or more each.
+
+    What is empty is left out, and so is blank space around our own.
+    """
+    lines: list[str] = []
+    foreign: list[Foreign] = []
+    at = 0
+    for text, origin in pieces:
+        if not text.strip():
+            continue
+        lines.append(text if origin else text.strip())
+        if origin:
+            foreign.append(Foreign(at, at + len(text), origin))
+        at += len(lines[-1]) + 1
+    return "\n".join(lines), tuple(foreign)
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class UserMessage:
     """What a person (or the gateway in a person's place) says to the model."""
 
     text: str
     images: tuple[Image, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
     role: Literal["user"] = "user"
 
 
@@ -68,6 +99,8 @@ class ToolResult:
     name: str
     content: str
     is_error: bool = False
+    foreign: bool = field(default=False, compare=False)
+    """The content is from outside (a file, a command, the web), not GoClaw's own words."""
     role: Literal["tool_result"] = "tool_result"
 
 

@@ -39,6 +39,10 @@ RISK_OF = {
 """The risk that a side effect has unless the tool's own declaration lowers or raises it."""
 
 
+TELLS_FOREIGN = frozenset({SideEffect.READ_ONLY, SideEffect.NETWORK, SideEffect.BLOCKING, SideEffect.SPAWNS})
+"""Side effects whose tools read what somebody else may have written, unless the declaration says otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """One tool as the model, the documentation and the permission rules see it."""
@@ -52,3 +56,5 @@ class ToolSpec:
     idempotent: bool = True
     """False: the journal writes an intent first, and a call cut by a crash is never run a second time."""
     tags: frozenset[str] = field(default_factory=frozenset)
+    foreign: bool = False
+    """What it returns is text from outside, which the model is shown as such; see `TELLS_FOREIGN`."""

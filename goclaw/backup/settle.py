@@ -111,7 +111,7 @@ def _last_words(connection: sqlite3.Connection, row: sqlite3.Row, words: str, no
     yield _SESSION(key=session, created_at=now, context_start=0)
     if not _rows(connection, _HEARD(turn=turn, role="user"))[0][0]:
         heard = Origin(session, turn, "user", row["received_at"], inbound.actor.key, envelope(inbound))
-        yield from rows_of(UserMessage(inbound.text), heard)
+        yield from rows_of(UserMessage(inbound.text, foreign=inbound.foreign), heard)
     yield from rows_of(AssistantMessage(words), Origin(session, turn, "settle", now))
 
 

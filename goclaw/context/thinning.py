@@ -7,6 +7,7 @@ thinned in the same places (`View`), so that the part that a provider has cached
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from goclaw.context.fences import TOKENS, Fences, count_of
 from goclaw.llm.estimate import estimate_message
 from goclaw.messages import AssistantMessage, Message, ToolResult
 
@@ -26,9 +27,18 @@ class Entry:
     message: Message
     tokens: int = field(init=False, repr=False, compare=False)
     """Estimated; asked for several times in every turn."""
+    _marked: tuple[Fences, Message] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tokens", estimate_message(self.message))
+        object.__setattr__(self, "tokens", estimate_message(self.message) + TOKENS * count_of(self.message))
+
+    def marked(self, fences: Fences) -> Message:
+        """The message as it is sent. Always the same object: models keep what they made of it."""
+        if self._marked and self._marked[0] is fences:
+            return self._marked[1]
+        marked = fences.around(self.message, self.row)
+        object.__setattr__(self, "_marked", (fences, marked))
+        return marked
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from goclaw.context.fences import Fences, moved
 from goclaw.context.repair import in_words, repair
 from goclaw.context.thinning import Entry, View, cut_to_window
 from goclaw.llm.base import Usage
@@ -26,7 +27,8 @@ def as_read(stored: StoredMessage) -> Message:
     """A stored message as the model reads it: a user's text begins with the line about time, sender and channel."""
     message = stored.message
     if isinstance(message, UserMessage) and stored.context:
-        return UserMessage(f"{stored.context}\n{message.text}", message.images)
+        foreign = moved(message.foreign, len(stored.context) + 1)
+        return UserMessage(f"{stored.context}\n{message.text}", message.images, foreign)
     return message
 
 
@@ -45,6 +47,7 @@ class Window:
     entries: list[Entry] = field(default_factory=list)
     view: View = field(default_factory=View)
     """What of the entries is smaller than in the store."""
+    fences: Fences = field(default_factory=Fences, compare=False)
     scale: float = 1.0
     """What an estimate is multiplied with for the model that answers; see `calibration`."""
     _counted: int = 0
@@ -133,7 +136,7 @@ class Window:
     def messages(self) -> list[Message]:
         """What is sent: valid for every provider."""
         head = [UserMessage(f"{SUMMARY_HEAD}\n\n{self.summary}")] if self.summary else []
-        valid, repairs = repair([*head, *(entry.message for entry in self.entries)])
+        valid, repairs = repair([*head, *(entry.marked(self.fences) for entry in self.entries)])
         if repairs != self._repairs:
             self._repairs = repairs
             if repairs:

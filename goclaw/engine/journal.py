@@ -248,7 +248,13 @@ class Journal:
     async def replace(self, turn: JournaledTurn, edited: Inbound, at: float) -> bool:
         """Give a turn that was not begun the words and files of the message's new version, which is settled with it."""
         older = turn.inbound
-        newer = replace(older, text=edited.text, attachments=edited.attachments)
+        newer = replace(
+            older,
+            text=edited.text,
+            attachments=edited.attachments,
+            foreign=edited.foreign,
+            forwarded=edited.forwarded,
+        )
         turn.inbound = newer  # at once: should it begin before this is on disk, what it writes comes after
         body = _INBOUND.to_json(newer)
         settled = _SETTLED(**self._row(edited, "message"), state="done", ended_at=at)

@@ -1,10 +1,12 @@
 """What comes in from people and what goes out to them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from goclaw.events.people import Actor, Address
+from goclaw.messages import Foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,25 @@ class Inbound:
     """The message's own name at its channel (`telegram:<chat>:<message id>`): the same when the person edits it."""
     edited: bool = False
     """A new version of the message `ref`: it replaces the one that waits, and is dropped once that one was taken up."""
+    foreign: tuple[Foreign, ...] = ()
+    """What of the text others wrote."""
+    forwarded: bool = False
+    """All of it is another's, what came with it included; the sender only passed it on."""
+
+    @property
+    def pieces(self) -> Iterator[tuple[str, str]]:
+        """The text in pieces, each with its origin (empty: the sender wrote it)."""
+        at = 0
+        for piece in self.foreign:
+            yield self.text[at : piece.start], ""
+            yield self.text[piece.start : piece.end], piece.origin
+            at = piece.end
+        yield self.text[at:], ""
+
+    @property
+    def own_words(self) -> str:
+        """The text without what others wrote."""
+        return "".join(text for text, origin in self.pieces if not origin).strip()
 
 
 class AcceptKind(StrEnum):

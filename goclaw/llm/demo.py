@@ -27,6 +27,8 @@ DELTAS = 4
 """Pieces that a reply is streamed in."""
 ENVELOPE = re.compile(r"\A<context\b.*?</context>\n?", re.DOTALL)
 """What the gateway puts before a person's words."""
+MATERIAL = re.compile(r'<material (?P<id>[0-9a-f]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>', re.DOTALL)
+"""What the gateway puts around words of others: no order is taken from there."""
 TOOL_LINE = re.compile(r"^/tool[ \t]+(?P<name>\S+)[ \t]*(?P<input>.*)$", re.MULTILINE)
 
 
@@ -61,13 +63,13 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
     """The text and the tool calls that answer `messages`."""
     results = trailing_results(messages)
     if results:
-        report = "\n\n".join(f"{result.name} returned:\n{result.content}" for result in results)
+        report = "\n\n".join(f"{result.name} returned:\n{unmarked(result.content)}" for result in results)
         return f"{NO_AI}\n\n{report}", ()
     said = last_words(messages)
-    orders = list(TOOL_LINE.finditer(said))
+    orders = list(TOOL_LINE.finditer(MATERIAL.sub("", said)))
     if not orders:
         hint = 'Say `/tool NAME {"argument": "value"}` to run a tool.'
-        return f"{NO_AI}\n\nYou said: {said}\n\n{hint}" if said else f"{NO_AI}\n\n{hint}", ()
+        return f"{NO_AI}\n\nYou said: {unmarked(said)}\n\n{hint}" if said else f"{NO_AI}\n\n{hint}", ()
     calls, lines = [], []
     fresh = fresh_ids(messages)
     for order in orders:
@@ -97,6 +99,11 @@ def last_words(messages: Sequence[Message]) -> str:
         if isinstance(message, UserMessage):
             return ENVELOPE.sub("", message.text).strip()
     return ""
+
+
+def unmarked(text: str) -> str:
+    """The text as people know it."""
+    return MATERIAL.sub(lambda found: found["text"], text)
 
 
 def parse_object(written: str) -> dict[str, Any] | None:

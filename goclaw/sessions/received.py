@@ -8,14 +8,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from goclaw.agent.quoting import quoted
 from goclaw.blobs import Blobs
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.config.schema import MediaSettings
+from goclaw.context.fences import OF_THE_SENDER
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.events import Actor, Attachment, Inbound
-from goclaw.messages import Image, UserMessage
+from goclaw.messages import Image, UserMessage, joined
 from goclaw.redact import mask
 from goclaw.sessions.filenames import recording_name, safe_name
 from goclaw.sessions.filetypes import image_type, sound_type, text_of
@@ -31,6 +31,9 @@ WRITE = "write"
 TRIES = 3
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 """Seconds between tries to fetch a file: a person waits."""
+A_RECORDING = "the transcript of a recording"
+Pieces = list[tuple[str, str]]
+"""Texts, each with its origin; empty: our own words."""
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
 
 
@@ -60,19 +63,20 @@ class Received:
         Doing it again (after a crash) gives the same: files are fetched anew and found in the workspace.
         """
         images: list[Image] = []
-        parts = [inbound.text]
+        parts = [*inbound.pieces]
         for attachment in inbound.attachments:
             try:
                 data = await self._fetch(inbound.address.channel, attachment)
             except DeliveryError as error:
-                parts.append(f"[{_called(attachment)}: could not be fetched: {error}]")
+                parts.append((f"[{_called(attachment)}: could not be fetched: {error}]", ""))
                 continue
-            found = await self._open(inbound.actor, attachment, data)
+            found = await self._open(inbound, attachment, data)
             if isinstance(found, Image):
                 images.append(found)
             else:
-                parts.append(found)
-        return UserMessage("\n".join(part for part in parts if part).strip(), tuple(images))
+                parts += found
+        text, foreign = joined(parts)
+        return UserMessage(text, tuple(images), foreign)
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
         channel = self._ports.channels.get(name)
@@ -89,7 +93,8 @@ class Received:
                 pause *= 2
         return await channel.fetch(attachment)
 
-    async def _open(self, actor: Actor, attachment: Attachment, data: bytes) -> Image | str:
+    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> Image | Pieces:
+        actor = inbound.actor
         match attachment.kind:
             case "image":
                 # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
@@ -99,24 +104,25 @@ class Received:
                     return Image(await self._ports.blobs.put(data, mime), mime)
                 return await self._document(actor, attachment, data)
             case "voice" | "audio":
-                return await self._recording(actor, attachment, data)
+                spoken = attachment.kind == "voice" and not inbound.forwarded
+                return await self._recording(actor, attachment, data, OF_THE_SENDER if spoken else A_RECORDING)
             case "document":
                 return await self._document(actor, attachment, data)
 
-    async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> str:
+    async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> Pieces:
         name = safe_name(attachment.name, attachment.mime)
         place = await self._save(actor, name, data)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
         head = f"{_called(attachment)}, {in_words(len(data))}"
         if text is None:
-            return f"[{head}, {attachment.mime}: {place}]"
+            return [(f"[{head}, {attachment.mime}: {place}]", "")]
         shown, limit = text, self._ports.settings.text_characters
         if len(text) > limit:
             shown = text[:limit]
             place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
-        return f"[{head}: {place}]\n{quoted(shown, f'the file {name}')}" if shown else f"[{head}: {place}]"
+        return [(f"[{head}: {place}]", ""), (shown, f"the file {name}")]
 
-    async def _recording(self, actor: Actor, attachment: Attachment, data: bytes) -> str:
+    async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, origin: str) -> Pieces:
         """The transcript. What has none is kept as a file, and sound files always are: they may be meant as files."""
         mime = sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
@@ -130,10 +136,10 @@ class Received:
         if attachment.kind == "audio" or failed:
             head = f"{head}, {in_words(len(data))}, {await self._save(actor, name, data)}"
         if failed:
-            return f"[{head}; not transcribed: {failed}]"
+            return [(f"[{head}; not transcribed: {failed}]", "")]
         if not words:
-            return f"[{head}, transcribed: nobody speaks in it]"
-        return f"[{head}, transcribed:]\n{quoted(self._bounded(words), 'the transcript of a recording')}"
+            return [(f"[{head}, transcribed: nobody speaks in it]", "")]
+        return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin)]
 
     async def _transcribe(self, recording: Recording) -> str:
         transcriber, seconds = self._ports.transcriber, self._ports.settings.transcriber_seconds
@@ -162,8 +168,9 @@ class Received:
 
 def unopened(inbound: Inbound) -> UserMessage:
     """The message of a turn that ended before it was opened; it says what came with it."""
-    lines = [inbound.text, *(f"[{_called(attachment)}: not opened]" for attachment in inbound.attachments)]
-    return UserMessage("\n".join(line for line in lines if line).strip())
+    lines = [(f"[{_called(attachment)}: not opened]", "") for attachment in inbound.attachments]
+    text, foreign = joined([*inbound.pieces, *lines])
+    return UserMessage(text, foreign=foreign)
 
 
 def _called(attachment: Attachment) -> str:

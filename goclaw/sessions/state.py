@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -9,9 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 
 from goclaw.clock import Clock
 from goclaw.config.values import QueueMode
+from goclaw.context.fences import Fences
 from goclaw.context.thinning import View
 from goclaw.context.window import Window, shown
 from goclaw.events import Actor, Todo
+from goclaw.store.migrations import MATERIAL_KEY
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import LAST_ROW, Transcripts
 
@@ -77,6 +80,7 @@ class Contexts:
         self._stored = stored
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
+        self._fences: Fences | None = None
         self._changed = 0
         """How often a conversation was dropped or cleared: who was reading one meanwhile reads it again."""
 
@@ -110,7 +114,18 @@ class Contexts:
         stored = await self._transcripts.context(key)
         # A long conversation is some megabytes, and each message is measured.
         window = await asyncio.to_thread(Window.of, *stored, View(**settings.get(VIEW, {})))
+        window.fences = await self._fences_kept()
         return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE))
+
+    async def _fences_kept(self) -> Fences:
+        """What foreign text is marked with, the same for as long as the database is."""
+        if self._fences is None:
+            # A file has a key from its first day; one that lost it gets marks that last until the next restart.
+            key = await self._stored.fact(MATERIAL_KEY) or secrets.token_hex()
+            fences = Fences(bytes.fromhex(key))
+            if self._fences is None:  # nobody else was quicker
+                self._fences = fences
+        return self._fences
 
     def forget(self, key: str, *, gone: bool = False) -> None:
         """Drop a conversation from memory: the store knows better (a turn of it ended half-way), or it is deleted."""

@@ -47,6 +47,9 @@ CREATE INDEX approval_rules_by_holder ON approval_rules (holder, tool);
 ALTER TABLE messages ADD COLUMN material TEXT;
 INSERT INTO daemon_facts (name, value) VALUES ('material_key', '"' || lower(hex(randomblob(32))) || '"');
 """
+MATERIAL_KEY = "material_key"
+"""What the marks around foreign text are made with (`context.fences`): in the file, out of every tool's reach."""
+_SEED = f"INSERT INTO daemon_facts (name, value) VALUES ('{MATERIAL_KEY}', '\"' || lower(hex(randomblob(32))) || '\"')"  # noqa: S608  # our name
 STEPS: Sequence[str] = (_TO_2, _TO_3)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
@@ -99,6 +102,7 @@ def _create(connection: sqlite3.Connection, version: int) -> None:
         connection.execute(str(CreateTable(table).compile(dialect=dialect)))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
+    connection.execute(_SEED)
     connection.execute(f"PRAGMA user_version={version}")
     connection.execute("COMMIT")
 

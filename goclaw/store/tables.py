@@ -47,6 +47,7 @@ messages = Table(
     Column("input", Text, doc="Arguments of a tool_use."),
     Column("is_error", Boolean, nullable=False, server_default="0"),
     Column("images", Text, doc="Pictures of a user message: [[blob, mime], …]."),
+    Column("material", Text, doc="Of a user's text what others wrote: [[start, end, origin], …]; of a result `true`."),
     Column("context", Text, nullable=False, server_default="", doc="Time, sender, channel: sent before a user's text."),
     Column("native_provider", String, doc="Whose native form `native` is."),
     Column("native_schema", Integer),

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, func, literal, select, text, update
 from sqlalchemy.dialects import sqlite
 
 from goclaw.events import MessageStored, SessionInfo
-from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.messages import AssistantMessage, Foreign, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.store.database import Bound, Database, Statement, insert_if, insert_into
 from goclaw.store.tables import compactions, messages, sessions
 
@@ -205,7 +205,16 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
     match message:
         case UserMessage():
             images = [[image.blob, image.mime] for image in message.images]
-            return [_row(origin, "user", text=message.text, images=_json(images) if images else None)]
+            pieces = [[piece.start, piece.end, piece.origin] for piece in message.foreign]
+            return [
+                _row(
+                    origin,
+                    "user",
+                    text=message.text,
+                    images=_json(images) if images else None,
+                    material=_json(pieces) if pieces else None,
+                )
+            ]
         case AssistantMessage():
             native = message.native
             answer = _row(
@@ -230,6 +239,7 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
                     name=message.name,
                     call_id=message.call_id,
                     is_error=message.is_error,
+                    material=_json(True) if message.foreign else None,
                 )
             ]
 
@@ -277,14 +287,15 @@ def _message(row: sqlite3.Row) -> Message:
     match row["role"]:
         case "user":
             images = tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
-            return UserMessage(row["text"], images)
+            pieces = tuple(Foreign(*piece) for piece in orjson.loads(row["material"] or "[]"))
+            return UserMessage(row["text"], images, pieces)
         case "assistant":
             native = None
             if row["native_provider"] is not None:
                 native = Native(row["native_provider"], row["native_schema"], orjson.loads(row["native"]))
             return AssistantMessage(row["text"], (), native)
         case _:
-            return ToolResult(row["call_id"], row["name"], row["text"], bool(row["is_error"]))
+            return ToolResult(row["call_id"], row["name"], row["text"], bool(row["is_error"]), bool(row["material"]))
 
 
 def _compaction(row: sqlite3.Row) -> StoredCompaction:

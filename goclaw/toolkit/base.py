@@ -173,6 +173,7 @@ def tool(
             risk=fixed,
             idempotent=idempotent,
             tags=frozenset(tags),
+            foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
         )
         if unknown := set(names_in(denied)) - {"tool", *arguments.model_fields}:
             raise ValueError(f"the template for denials of {spec.name} names {', '.join(sorted(unknown))}")

@@ -74,6 +74,8 @@ class _Watch:
     """Monotonic."""
     began_to_act: bool = False
     """It is allowed, and may have had an effect."""
+    foreign: bool = False
+    """What the tool says, its errors included, is text from outside."""
     over: bool = False
     """Nobody waits for it any more."""
 
@@ -133,7 +135,7 @@ class Dispatcher:
         seconds = clock.monotonic() - watch.began
         scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
         log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
-        return ToolResult(call.id, call.name, content, failed)
+        return ToolResult(call.id, call.name, content, failed, foreign=watch.began_to_act and watch.foreign)
 
     def _record(self, call: ToolCall, scope: CallScope, watch: "_Watch", error: str) -> None:
         decision = self._access.authorize(scope.actor, "tool.use", call.name)
@@ -182,7 +184,7 @@ class Dispatcher:
         await scope.begin()
         if consent is not None:  # as late as can be: `begin` waits for the disk
             await self._look_again(consent, tool, arguments, call, context)
-        watch.began_to_act = True
+        watch.began_to_act, watch.foreign = True, tool.spec.foreign
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         limit = None if tool.own_timeout else self._environment.config.tools.timeout
         try:

@@ -29,7 +29,7 @@ class AskedQuestion(BaseModel):
     allow_free_text: Annotated[bool, Field(description="Whether an answer beside the options is taken")] = True
 
 
-@tool(side_effect=SideEffect.READ_ONLY, own_timeout=True)
+@tool(side_effect=SideEffect.READ_ONLY, own_timeout=True, foreign=False)
 async def ask_user(
     ctx: ToolContext,
     questions: Annotated[

@@ -49,7 +49,7 @@ class Change:
     preview: str
 
 
-@tool(side_effect=SideEffect.MUTATING, idempotent=False)
+@tool(side_effect=SideEffect.MUTATING, idempotent=False, foreign=True)
 async def edit(
     ctx: ToolContext,
     path: Annotated[str, Field(description="File path, absolute or relative to the workspace.")],

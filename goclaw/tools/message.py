@@ -95,7 +95,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
 
 # Idempotent, although it reaches out: a repeated call has the same delivery id, and what was delivered under an id is
 # not delivered again.
-@tool(side_effect=SideEffect.NETWORK, risk=_risk, idempotent=True)
+@tool(side_effect=SideEffect.NETWORK, risk=_risk, idempotent=True, foreign=False)
 async def message(
     ctx: ToolContext,
     action: Annotated[Action, Field(description="What to do")],

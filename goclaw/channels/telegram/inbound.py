@@ -12,6 +12,7 @@ from typing import Any
 
 from goclaw.channels.telegram.files import files_of
 from goclaw.events import Actor, Address, Inbound
+from goclaw.messages import joined
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
     session = f"{CHANNEL}:{terms.origin(chat_id) if in_group else sender_id}"
     files = [files_of(message) for message in messages]
     attachments = tuple(attachment for found, _ in files for attachment in found)
-    text = words_of(messages, terms.me, [note for _, notes in files for note in notes])
+    text, foreign = joined(words_of(messages, terms.me, [note for _, notes in files for note in notes]))
     if not text and not attachments:
         return None
     return Inbound(
@@ -110,6 +111,8 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
         attachments=attachments,
         ref=f"{CHANNEL}:{chat_id}:{message_id}",
         edited=edited,
+        foreign=foreign,
+        forwarded=any("forward_origin" in message for message in messages),
     )
 
 
@@ -175,14 +178,19 @@ def is_my_command(text: str, entity: Json, me: Me) -> bool:
     return addressed.lower() in ("", me.username.lower())
 
 
-def words_of(messages: Sequence[Json], me: Me, notes: Sequence[str]) -> str:
-    """What was said, without the bot's name, and with what the words refer to; an album may have several captions."""
-    texts = [text for message in messages if (text := said_in(message, me))]
+def words_of(messages: Sequence[Json], me: Me, notes: Sequence[str]) -> list[tuple[str, str]]:
+    """What was said, without the bot's name, and what the words refer to, each with its origin (empty: the sender).
+
+    An album may have several captions.
+    """
+    texts = [(text, forwarded_from(message)) for message in messages if (text := said_in(message, me))]
     lead = next((message for message in messages if body_of(message)[0]), messages[0])
     # What was forwarded are another's words: a command in it is not the sender's.
-    if texts and texts[0].startswith("/") and "forward_origin" not in lead:
-        return texts[0]
-    return "\n".join([*contexts_of(lead, me), *texts, *dict.fromkeys(notes)])
+    if texts and texts[0][0].startswith("/") and not forwarded_from(lead):
+        return texts[:1]
+    origin = forwarded_from(lead)
+    forwarded = [(f"[{origin[0].upper()}{origin[1:]}]", origin)] if origin else []
+    return [*quotes_in(lead, me), *forwarded, *texts, *((note, "") for note in dict.fromkeys(notes))]
 
 
 def said_in(message: Json, me: Me) -> str:
@@ -196,16 +204,19 @@ def said_in(message: Json, me: Me) -> str:
     return text.strip()
 
 
-def contexts_of(message: Json, me: Me) -> list[str]:
-    """Lines that say what a message answers and where it was forwarded from."""
-    lines = []
+def quotes_in(message: Json, me: Me) -> list[tuple[str, str]]:
+    """A line with what a message answers, and its origin."""
     quoted = quoted_text(message, me)
-    if quoted:
-        author = name_of(message.get("reply_to_message", {}).get("from", {})) or "somebody"
-        lines.append(f"[In reply to {author}: {shortened(quoted)}]")
-    if origin := message.get("forward_origin"):
-        lines.append(f"[Forwarded from {origin_name(origin)}]")
-    return lines
+    if not quoted:
+        return []
+    author = shortened(name_of(message.get("reply_to_message", {}).get("from", {}))) or "somebody"
+    return [(f"[In reply to {author}: {shortened(quoted)}]", f"a message by {author} that this answers")]
+
+
+def forwarded_from(message: Json) -> str:
+    """Where a message was forwarded from, in words; empty: its sender wrote it."""
+    origin = message.get("forward_origin")
+    return "" if origin is None else f"forwarded from {shortened(origin_name(origin))}"
 
 
 def quoted_text(message: Json, me: Me) -> str:

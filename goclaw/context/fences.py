@@ -1,0 +1,83 @@
+"""Marks around what nobody of the conversation wrote, as the model reads it: it must not pass for a person's words.
+
+Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the same
+way for ever, so that what a provider has cached stays byte for byte.
+"""
+
+import hmac
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from goclaw.messages import Foreign, Message, ToolResult, UserMessage
+
+ID_LENGTH = 8
+"""Hex digits. What would be taken for a mark is written differently as well, so that nothing rests on guessing alone."""
+LONGEST_ORIGIN = 100
+TOKENS = 24
+"""About what the two marks of one piece cost."""
+OF_THE_SENDER = "the sender's own voice"
+"""Origin of what was spoken by whoever sent it: a machine heard it, but it is said to us."""
+
+_MARK = re.compile(r"<(?=/?\s*(?:material|context)\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fences:
+    """What marks are made with: the installation's key (`store.migrations`). Without one the marks have no id."""
+
+    key: bytes = b""
+
+    def around(self, message: Message, row: int) -> Message:
+        """The message of a row with marks around what is foreign in it; itself where nothing is."""
+        match message:
+            case ToolResult(foreign=True):
+                return replace(message, content=fenced(message.content, message.name, self._id(row)))
+            case UserMessage(foreign=pieces) if pieces:
+                return replace(message, text="".join(self._pieces(message, row)), foreign=())
+            case _:
+                return message
+
+    def _pieces(self, message: UserMessage, row: int) -> Iterator[str]:
+        at = 0
+        for piece in message.foreign:
+            yield message.text[at : piece.start]
+            yield fenced(message.text[piece.start : piece.end], piece.origin, self._id(row))
+            at = piece.end
+        yield message.text[at:]
+
+    def _id(self, row: int) -> str:
+        return hmac.digest(self.key, str(row).encode(), "sha256").hex()[:ID_LENGTH] if self.key else ""
+
+
+def fenced(text: str, origin: str, mark: str = "") -> str:
+    """`text` between marks that it cannot imitate; `mark`: their id."""
+    name = f"material {mark}".rstrip()
+    return f'<{name} from="{_plain(origin)}">\n{harmless(text)}\n</{name}>'
+
+
+def harmless(text: str) -> str:
+    """`text` with everything written differently that looks like a mark of ours."""
+    return _MARK.sub("<\u200b", text) if "<" in text else text
+
+
+def count_of(message: Message) -> int:
+    """How many pieces of a message get marks."""
+    match message:
+        case ToolResult():
+            return int(message.foreign)
+        case UserMessage():
+            return len(message.foreign)
+        case _:
+            return 0
+
+
+def moved(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
+    """The pieces of a text that got `by` characters before it."""
+    return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
+
+
+def _plain(origin: str) -> str:
+    """Names in it were chosen by their bearers."""
+    plain = "".join(char if char.isprintable() else " " for char in origin if char not in '<>"')
+    return " ".join(plain.split())[:LONGEST_ORIGIN]
