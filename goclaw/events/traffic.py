@@ -119,6 +119,10 @@ class Delivery:
     """The session of that turn."""
     choices: tuple[Choice, ...] = ()
     """Buttons; only the daemon itself makes them, never a tool or a model."""
+    asks: bool = False
+    """It puts a question to somebody: nothing but the daemon's own `of` may change or remove it."""
+    of: str = ""
+    """For an edit: the id of the delivery whose message it changes, in place of `message_id`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,3 @@ class Receipt:
 
     message_id: str
     """The (first) message's id at the channel, or empty where there is none."""
-    asks: bool = False
-    """It puts a question to somebody: nothing but the daemon's own `of` may change or remove it."""
-    of: str = ""
-    """For an edit: the id of the delivery whose message it changes, in place of `message_id`."""

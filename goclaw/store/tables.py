@@ -143,7 +143,6 @@ steps = Table(
     Column("output", Text, doc="The outcome; of a parked step the question."),
 )
 
-deliveries = Table(
 approval_rules = Table(
     "approval_rules",
     metadata,
@@ -161,6 +160,7 @@ approval_rules = Table(
     Index("approval_rules_by_holder", "holder", "tool"),
 )
 
+deliveries = Table(
     "deliveries",
     metadata,
     Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of delivery within a chat."),

@@ -134,6 +134,7 @@ class ToolSource(Protocol):
 
 
 ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[str]]
+GroundsOf = Callable[[Any, ToolContext], Awaitable[Grounds]]
 
 
 def tool(
@@ -144,10 +145,10 @@ def tool(
     tags: Sequence[str] = (),
     name: str | None = None,
     own_timeout: bool = False,
-) -> Callable[[ToolFunction], Tool]:
     foreign: bool | None = None,
     grounds: GroundsOf | None = None,
     denied: str = DENIED,
+) -> Callable[[ToolFunction], Tool]:
     """Turn `async def name(ctx, …) -> str` into a `Tool`.
 
     Args:
@@ -157,10 +158,10 @@ def tool(
         tags: labels that rules and audits select by.
         name: the tool's name where it cannot be the function's own (`exec` is a builtin of Python).
         own_timeout: the tool bounds its own time.
-    """
         foreign: whether it returns text from outside; None: as its side effect says (`TELLS_FOREIGN`).
         grounds: what a call rests on besides its arguments (`Tool.grounds`).
         denied: what the model reads of a denied call (`consent.DENIED`).
+    """
 
     def declare(function: ToolFunction) -> Tool:
         arguments = _arguments_model(function)
