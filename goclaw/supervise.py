@@ -7,12 +7,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from goclaw.clock import Clock
 from goclaw.errors import DiskError
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -49,6 +51,33 @@ async def ends_within(task: "asyncio.Task[Any]", clock: Clock, seconds: float) -
     finally:
         timer.cancel()
     return task.done()
+
+
+async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:
+    """Await what must not be cut: a cancellation is raised when it has ended, and what it failed of is logged then."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.add_done_callback(_log_failure)
+        await asyncio.wait({task})
+        raise
+    return task.result()
+
+
+async def goes_on(task: "asyncio.Task[T]") -> T:
+    """Await a task that goes on when the caller is cancelled; what it fails of then is logged, as nobody else hears."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_log_failure)
+        raise
+
+
+def _log_failure(task: "asyncio.Task[Any]") -> None:
+    """For a task whose result nobody will ask for."""
+    if not task.cancelled() and (error := task.exception()):
+        log.warning("%s failed, and whoever wanted it had gone: %s", task.get_name(), error)
 
 
 async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:

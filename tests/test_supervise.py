@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.errors import DiskError, DiskFault
-from goclaw.supervise import LONGEST_PAUSE, background, keep_running
+from goclaw.supervise import LONGEST_PAUSE, background, goes_on, keep_running, see_through
 
 
 class Failing:
@@ -93,3 +93,62 @@ async def test_a_background_task_that_failed_is_not_passed_over_in_silence() -> 
     with pytest.raises(RuntimeError, match="broken"):
         async with background(work(), "work") as task:
             await asyncio.wait({task})
+
+
+async def cancelled(task: "asyncio.Task[object]") -> None:
+    """Let a task begin, then cancel it."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+async def test_what_must_not_be_cut_has_ended_when_the_cancellation_is_raised(
+    caplog: pytest.LogCaptureFixture, nothing_is_lost: None
+) -> None:
+    ready = asyncio.Event()
+
+    async def work() -> None:
+        await ready.wait()
+        raise OSError("no room")
+
+    task = asyncio.ensure_future(see_through(work(), "writing"))
+    await cancelled(task)
+    assert not task.done()
+    ready.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert "writing failed, and whoever wanted it had gone: no room" in caplog.text
+
+
+async def test_what_goes_on_without_its_caller_loses_no_error(
+    caplog: pytest.LogCaptureFixture, nothing_is_lost: None
+) -> None:
+    ready = asyncio.Event()
+
+    async def work() -> None:
+        await ready.wait()
+        raise OSError("no room")
+
+    inner = asyncio.create_task(work(), name="promising")
+    task = asyncio.ensure_future(goes_on(inner))
+    await cancelled(task)
+    assert task.cancelled() and not inner.done()
+    ready.set()
+    await asyncio.wait({inner})
+    await asyncio.sleep(0)
+    assert "promising failed, and whoever wanted it had gone: no room" in caplog.text
+
+
+async def test_both_hand_out_what_the_work_yields_or_raises() -> None:
+    async def work() -> int:
+        return 5
+
+    async def trouble() -> int:
+        raise OSError("no room")
+
+    assert await see_through(work(), "work") == await goes_on(asyncio.create_task(work())) == 5
+    with pytest.raises(OSError, match="no room"):
+        await see_through(trouble(), "work")
+    with pytest.raises(OSError, match="no room"):
+        await goes_on(asyncio.create_task(trouble()))

@@ -1,21 +1,27 @@
 """Albums: Telegram sends each picture of one as a message of its own; people mean one message.
 
-What belongs to an album is decided once, and on disk before it is handed over: a kill in between finds the same parts
-again when Telegram repeats them, and whatever comes later is a message of its own.
+A part is on disk before it is acknowledged, and acknowledged before the next one comes: Telegram calls a webhook with
+one message of a chat at a time, so who waited for the whole album would never get it. What belongs to an album is
+decided once, and on disk before it is handed over: whatever comes later is a message of its own, also after a kill.
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from goclaw.channels.telegram import kept
-from goclaw.channels.telegram.inbound import CHANNEL, Json, number
+from goclaw.channels.telegram.inbound import CHANNEL, UNREADABLE, Json, number
 from goclaw.channels.telegram.waiting import set_within
 from goclaw.clock import Clock
+from goclaw.errors import DiskError
+
+log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.8
 """An album is whole when no part came for so long. Its parts arrive within a few hundred milliseconds."""
@@ -28,7 +34,18 @@ KEPT = 200
 KEPT_WHOLE = 20
 """Albums that are remembered with their content, so that an edited caption finds its pictures."""
 
-_PARTS: TypeAdapter[dict[str, list[int]]] = TypeAdapter(dict[str, list[int]])
+
+@dataclass(slots=True)
+class _OnDisk:
+    """The file. Of strangers' albums, too, as who may write is decided later; only until they are handed over."""
+
+    open: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The messages of those that were not handed over yet, by name."""
+    ended: dict[str, list[int]] = field(default_factory=dict)
+    """The ids of the messages of those that have ended."""
+
+
+_ON_DISK = TypeAdapter(_OnDisk)
 
 
 @dataclass(eq=False)
@@ -43,7 +60,6 @@ class Album:
     """Messages by their ids, in the order in which they came."""
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no more parts are waited for."""
-    settled: bool = False
 
     async def whole(self, clock: Clock) -> None:
         """Return when it has ended."""
@@ -58,15 +74,22 @@ class Albums:
     def __init__(self, path: Path, clock: Clock) -> None:
         """Reads the file: call this in a thread."""
         self._clock = clock
-        self._decided = kept.read(path, _PARTS, {})
-        self._keeper = kept.Keeper(path, flush=False)
+        found = kept.read(path, _ON_DISK, _OnDisk())
+        self._ended = found.ended
+        self._keeper = kept.Keeper(path, flush=True)
         self._open: dict[str, Album] = {}
         self._recent: OrderedDict[str, list[Json]] = OrderedDict()
+        for name, messages in found.open.items():
+            for message in messages:
+                try:
+                    self.gather(name, message)
+                except UNREADABLE:
+                    continue  # somebody edited the file
 
     def gather(self, name: str, message: Json) -> Album | None:
         """Put a part where it belongs; None when its album has ended without it."""
         part = number(message["message_id"])
-        if part not in self._decided.get(name, [part]):
+        if part not in self._ended.get(name, [part]):
             return None
         album = self._open.get(name)
         if album is None:
@@ -79,26 +102,62 @@ class Albums:
             album.closed.set()
         return album
 
+    async def keep(self) -> None:
+        """Have all that was gathered on disk.
+
+        Raises:
+            DiskError: it cannot be written; the part must come again.
+        """
+        opened = {album.name: list(album.parts.values()) for album in self._open.values()}
+        await self._keeper.write(_OnDisk(opened, self._ended))
+
+    def open(self) -> Sequence[Album]:
+        """Those that were not handed over yet, also by an earlier run of the daemon."""
+        return list(self._open.values())
+
     def open_of(self, chat: int, sender: int) -> Sequence[Album]:
         """What a person is sending in a chat: their next message ends it."""
         return [album for album in self._open.values() if (album.chat, album.sender) == (chat, sender)]
 
+    def is_open(self, album: Album) -> bool:
+        """Whether an album was not handed over yet."""
+        return self._open.get(album.name) is album
+
     async def decide(self, album: Album) -> list[Json]:
-        """End an album: its messages, in the order of their ids."""
+        """End an album: its messages, in the order of their ids. The same again when it is asked again.
+
+        Raises:
+            DiskError: that cannot be written down.
+        """
         album.closed.set()
-        self._open.pop(album.name, None)
+        if album.name not in self._ended:
+            self._ended[album.name] = sorted(album.parts)
+            while len(self._ended) > KEPT:
+                del self._ended[next(iter(self._ended))]
+            try:
+                await self.keep()
+            except DiskError:
+                self._ended.pop(album.name, None)
+                raise
         messages = [album.parts[part] for part in sorted(album.parts)]
-        self._recent[album.name] = messages
+        # One that is repeated may come in pieces.
+        self._recent.setdefault(album.name, messages)
         while len(self._recent) > KEPT_WHOLE:
             self._recent.popitem(last=False)
-        if album.name not in self._decided:
-            await self._remember(album.name, sorted(album.parts))
         return messages
 
+    async def handed_over(self, album: Album) -> None:
+        """Its content is on disk elsewhere."""
+        self._open.pop(album.name, None)
+        try:
+            await self.keep()
+        except DiskError as error:
+            log.warning("the next start hands an album over once more, which changes nothing: %s", error)
+
     def replace(self, name: str, message: Json) -> Album | None:
-        """Put the new version of a part into the album that is being gathered; None when it is not."""
+        """Put the new version of a part into the album that is being gathered; None when it is not (any more)."""
         album = self._open.get(name)
-        if album is None or number(message["message_id"]) not in album.parts:
+        if album is None or name in self._ended or number(message["message_id"]) not in album.parts:
             return None
         album.parts[number(message["message_id"])] = message
         return album
@@ -110,13 +169,6 @@ class Albums:
             return None
         self._recent[name] = [message if part["message_id"] == message["message_id"] else part for part in known]
         return self._recent[name]
-
-    async def _remember(self, name: str, parts: list[int]) -> None:
-        """Where it cannot be written, only a kill in the next moments would matter."""
-        self._decided[name] = parts
-        while len(self._decided) > KEPT:
-            del self._decided[next(iter(self._decided))]
-        await self._keeper.write(self._decided)
 
 
 def album_name(message: Json) -> str | None:

@@ -95,6 +95,7 @@ class TelegramChannel:
         identity = Identity(self._bot, self._clock)
         async with asyncio.TaskGroup() as group:
             intake = Intake(self._intake_ports(gateway, identity, group))
+            intake.resume()
             # Beside the first poll, so that a start costs no extra round trip.
             others = [
                 group.create_task(identity.learn(), name="telegram identity"),
@@ -104,6 +105,7 @@ class TelegramChannel:
             try:
                 await self._listen(intake.take)
             finally:
+                intake.end()
                 for task in others:
                     task.cancel()
 

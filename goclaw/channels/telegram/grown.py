@@ -4,13 +4,13 @@ A preview that Telegram took, but whose id was not recorded, cannot be found aga
 can be known is that there may be one (`is_lost`), so that no second one is sent.
 """
 
-import asyncio
 import logging
-import os
 from pathlib import Path
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+
+from goclaw.channels.telegram import kept
+from goclaw.errors import DiskError
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +27,9 @@ class Grown:
     """The latest turns and their messages. Lives in one file, which is small and never flushed: kill -9 spares it."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._messages = _read(path)
-        self._writing = asyncio.Lock()
+        """Reads the file: call this in a thread."""
+        self._messages = kept.read(path, _MESSAGES, {})
+        self._keeper = kept.Keeper(path, flush=False)
 
     def message_of(self, turn: str) -> int | None:
         """The id of the message that began to grow for this turn."""
@@ -52,25 +52,6 @@ class Grown:
         while len(self._messages) > KEPT:
             del self._messages[next(iter(self._messages))]
         try:
-            async with self._writing:
-                await asyncio.to_thread(_write, self._path, orjson.dumps(self._messages))
-        except OSError as error:
-            log.warning("%s cannot be written: %s", self._path, error.strerror)
-
-
-def _read(path: Path) -> dict[str, int]:
-    try:
-        return _MESSAGES.validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValidationError) as error:
-        log.warning("%s is not used: %s", path, type(error).__name__)
-        return {}
-
-
-def _write(path: Path, content: bytes) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    fresh.replace(path)
+            await self._keeper.write(self._messages)
+        except DiskError as error:
+            log.warning("a preview is not remembered over a restart: %s", error)

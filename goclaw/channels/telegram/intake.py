@@ -1,7 +1,7 @@
 """Everything that Telegram tells us, one update at a time: when `take` returns, the update may be acknowledged.
 
 Polling and the webhook both end here. Messages of one chat are taken in the order in which they came; only the parts of
-an album wait for each other (see `albums`).
+an album wait for each other, on disk (see `albums`).
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -35,6 +36,7 @@ from goclaw.channels.telegram.presses import LONGEST_TOAST, press_of, query_of
 from goclaw.channels.telegram.service import membership_of, move_of, stop_of
 from goclaw.clock import Clock
 from goclaw.events import Acceptance, GatewayPort, Inbound
+from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class Intake:
         self._ports = ports
         self._chats: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._courtesies: set[asyncio.Task[None]] = set()
+        self._gathering: dict[Album, asyncio.Task[None]] = {}
         self._kinds: dict[str, Callable[[Json], Awaitable[None]]] = {
             "message": self._message,
             "edited_message": self._edit,
@@ -104,6 +107,16 @@ class Intake:
             "my_chat_member": self._membership,
             "stopped_message_generation": self._stop,
         }
+
+    def resume(self) -> None:
+        """Take up the albums that were being gathered when the last run ended."""
+        for album in self._ports.albums.open():
+            self._see_off(album)
+
+    def end(self) -> None:
+        """Leave what is being gathered to the next start."""
+        for task in self._gathering.values():
+            task.cancel()
 
     async def take(self, update: Json) -> None:
         """Have one raw update made durable; one that is not for us needs nothing.
@@ -143,17 +156,28 @@ class Intake:
             return self._ports.albums.gather(name, message)
 
     async def _part(self, album: Album) -> None:
+        """Have a part on disk, and its album handed over when it is whole, which is not waited for."""
+        await self._ports.albums.keep()
+        self._see_off(album)
+
+    def _see_off(self, album: Album) -> None:
+        if album not in self._gathering:
+            work = keep_running(album.name, partial(self._hand_over, album), self._ports.clock)
+            task = self._gathering[album] = self._ports.spawn(work)
+            task.add_done_callback(lambda _: self._gathering.pop(album))
+
+    async def _hand_over(self, album: Album) -> None:
         await album.whole(self._ports.clock)
         async with self._order_of(album.chat):
             await self._settle(album)
 
     async def _settle(self, album: Album) -> None:
-        """Hand an album over, unless another of its parts has; its chat's order is ours."""
-        if not album.settled:
-            messages = await self._ports.albums.decide(album)
-            terms = await self._terms(*messages)
-            await self._accept(album_of(album.name, messages, terms))
-            album.settled = True
+        """Hand an album over, unless its sender's next message has; its chat's order is ours."""
+        albums = self._ports.albums
+        if albums.is_open(album):
+            messages = await albums.decide(album)
+            await self._accept(album_of(album.name, messages, await self._terms(*messages)))
+            await albums.handed_over(album)
 
     async def _edit(self, update: Json) -> None:
         with reading():

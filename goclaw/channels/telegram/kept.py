@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from goclaw.health.faults import disk_error
+from goclaw.supervise import see_through
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -34,16 +37,19 @@ class Keeper:
         self._flush = flush
         self._writing = asyncio.Lock()
 
-    async def write(self, value: Any) -> bool:
-        """On disk when this returns; False, with a line in the log, where it cannot be written."""
+    async def write(self, value: Any) -> None:
+        """On disk when this returns.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
         try:
             async with self._writing:
                 content = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
-                await asyncio.to_thread(self._replace, content)
+                # To its end also when nobody wants it any more: two threads must not write the same file.
+                await see_through(asyncio.to_thread(self._replace, content), f"writing {self._path.name}")
         except OSError as error:
-            log.warning("%s cannot be written: %s", self._path, error.strerror)
-            return False
-        return True
+            raise disk_error(error, self._path, "written") from error
 
     def _replace(self, content: bytes) -> None:
         fresh = self._path.with_name(f"{self._path.name}.new")
@@ -54,3 +60,14 @@ class Keeper:
                 file.flush()
                 os.fsync(file.fileno())
         fresh.replace(self._path)
+        if self._flush:
+            _flush_folder(self._path.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Have the names in a folder on disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

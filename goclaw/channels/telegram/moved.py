@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from goclaw.channels.telegram import kept
+from goclaw.errors import DiskError
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,10 @@ class Moved:
             return
         self._after[old], self._before[new] = new, old
         log.info("telegram: group %d is the supergroup %d now; the conversation goes on", old, new)
-        if not await self._keeper.write(self._after):
-            log.warning("a restart forgets that group %d moved", old)
+        try:
+            await self._keeper.write(self._after)
+        except DiskError as error:
+            log.warning("a restart forgets that group %d moved: %s", old, error)
 
 
 def _sound(found: dict[int, int]) -> dict[int, int]:

@@ -1,8 +1,8 @@
 """The poll loop: an update is acknowledged to Telegram only after it is durable, with everything that came before it.
 
 The library's own Updater raises the offset first and handles later; a crash in between loses what people wrote. Polling
-goes on while something is not durable yet (an album that is being gathered, a slow disk): with an offset that stays
-behind it, so that Telegram repeats it, which is passed over.
+goes on while something is not durable yet (a slow disk): with an offset that stays behind it, so that Telegram repeats
+it, which is passed over.
 """
 
 import asyncio

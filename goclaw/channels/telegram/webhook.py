@@ -6,7 +6,6 @@ Telegram's or of a proxy's, which no repetition mends: it is logged and acknowle
 """
 
 import hmac
-import json
 import logging
 import os
 import secrets
@@ -22,7 +21,7 @@ from telegram.error import BadRequest, InvalidToken, TelegramError
 from goclaw.channels.base import ChannelPorts
 from goclaw.channels.telegram.health import TOKEN_ALERT, Health
 from goclaw.channels.telegram.intake import ALLOWED_UPDATES
-from goclaw.channels.telegram.request import Flood
+from goclaw.channels.telegram.request import Flood, read_json
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -189,10 +188,7 @@ def kept_secret(state_dir: Path) -> str:
 
 def _update_in(body: bytes) -> dict[str, Any] | None:
     """The update in a body; None, with a line in the log, for anything else."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
+    found = read_json(body)
     if isinstance(found, dict) and type(found.get("update_id")) is int:
         return found
     log.error("telegram: %d bytes came in that are no update; they are passed over", len(body))

@@ -1,13 +1,17 @@
 """An album is one message: every part in it, none lost, none twice, and nobody else waits for it."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.albums import KEPT, QUIET_SECONDS, Albums
+from goclaw.channels.telegram.albums import QUIET_SECONDS, Albums
+from goclaw.channels.telegram.channel import ALBUMS_FILE
 from goclaw.clock import SteppedClock
+from goclaw.errors import DiskError, StateError
 from tests.channels.telegram.support import Stage, open_stage
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json, World
@@ -18,6 +22,18 @@ PICTURES = (b"one!" * 100, b"two!" * 200, b"three!!!" * 300)
 async def settled(stage: Stage) -> None:
     """Everything that people wrote is acknowledged."""
     await stage.telegram.wait_for(lambda: not stage.telegram.world.updates or None)
+
+
+@asynccontextmanager
+async def running(stage: Stage) -> AsyncIterator[asyncio.Task[None]]:
+    """Run the channel once."""
+    async with asyncio.timeout(10):
+        task = asyncio.create_task(stage.channel.run(stage.gateway))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.promise("P-telegram-albums")
@@ -35,17 +51,46 @@ async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_orde
 
 
 @pytest.mark.promise("P-telegram-albums")
-async def test_nothing_of_an_album_is_acknowledged_before_all_of_it_is_durable() -> None:
+@pytest.mark.promise("P-telegram-no-loss")
+async def test_a_part_is_acknowledged_when_it_is_on_disk_and_a_kill_then_loses_nothing(tmp_path: Path) -> None:
+    async with FakeTelegram() as telegram:
+        # No time passes, so the album is gathered for ever.
+        async with open_stage(telegram=telegram, state_dir=tmp_path, clock=SteppedClock()) as gathering:
+            await telegram.world.album(*PICTURES, text="look")
+            await settled(gathering)
+            assert gathering.gateway.begun == []
+        async with open_stage(telegram=telegram, state_dir=tmp_path) as after:
+            (inbound,) = await after.gateway.wait_accepted(1)
+    assert (inbound.text, len(inbound.attachments)) == ("look", 3)
+
+
+@pytest.mark.promise("P-telegram-albums")
+async def test_a_part_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
+    async with open_stage(state_dir=tmp_path, running=False) as stage:
+        obstacle = tmp_path / f"{ALBUMS_FILE}.new"
+        obstacle.mkdir()
+        with pytest.raises(DiskError):
+            await Albums(tmp_path / ALBUMS_FILE, SteppedClock()).keep()
+        async with running(stage) as outcome:
+            await stage.telegram.world.album(*PICTURES, text="look")
+            with pytest.raises(ExceptionGroup):
+                await outcome
+        assert stage.telegram.world.confirmed == [] and stage.gateway.begun == []
+        obstacle.rmdir()
+        async with running(stage):
+            (inbound,) = await stage.gateway.wait_accepted(1)
+            assert len(inbound.attachments) == 3
+
+
+@pytest.mark.promise("P-telegram-albums")
+async def test_an_album_that_cannot_be_taken_in_is_tried_again_and_holds_nobody_up() -> None:
     async with open_stage() as stage:
-        gate = stage.gateway.gates["look"] = asyncio.Event()
+        stage.gateway.errors = [StateError("the disk is full")]
         await stage.telegram.world.album(*PICTURES, text="look")
-        await stage.gateway.wait_begun(1)
-        polls = len(stage.telegram.called("getUpdates"))
-        await stage.telegram.wait_called("getUpdates", polls + 2)
-        assert stage.telegram.world.confirmed == []
-        gate.set()
         await settled(stage)
-        assert len(stage.gateway.accepted) == 1
+        await stage.gateway.wait_begun(1)
+        await stage.telegram.world.say("me", user=6)
+        assert [inbound.text for inbound in await stage.gateway.wait_accepted(2)] == ["me", "look"]
 
 
 @pytest.mark.promise("P-telegram-albums")
@@ -100,33 +145,24 @@ async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
 
 @pytest.mark.promise("P-telegram-albums")
 @pytest.mark.promise("P-telegram-no-loss")
-async def test_a_kill_before_or_after_the_album_was_taken_neither_loses_nor_doubles_it(tmp_path: Path) -> None:
+async def test_a_kill_while_the_album_is_handed_over_neither_loses_nor_doubles_it(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
-        updates = await telegram.world.album(*PICTURES, text="look")
-        # Killed while it is gathered, and once more right after it was written, before Telegram heard of it.
-        async with open_stage(telegram=telegram, state_dir=tmp_path) as gathering:
-            gathering.gateway.gates["look"] = asyncio.Event()  # never set
-            await telegram.wait_called("getUpdates", 2)
-            assert gathering.gateway.accepted == []
-        async with open_stage(telegram=telegram, state_dir=tmp_path, running=False) as written:
-            telegram.fail("getUpdates", times=1)
-            gate = written.gateway.gates["look"] = asyncio.Event()
-            polling = asyncio.create_task(written.channel.run(written.gateway))
-            await written.gateway.wait_begun(1)
-            telegram.fail("getUpdates", gate=asyncio.Event(), times=9)  # nothing is acknowledged any more
-            gate.set()
-            await written.gateway.wait_accepted(1)
-            polling.cancel()
-            await asyncio.gather(polling, return_exceptions=True)
-        telegram.faults.waiting.clear()
-        assert telegram.world.confirmed == []
+        async with open_stage(telegram=telegram, state_dir=tmp_path) as killed:
+            killed.gateway.gates["look"] = asyncio.Event()  # never set
+            first, *_ = await telegram.world.album(*PICTURES, text="look")
+            await killed.gateway.wait_begun(1)
+        late = {"media_group_id": first["message"]["media_group_id"]}
+        await telegram.world.say("late", photo=PICTURES[0], **late)
         async with open_stage(telegram=telegram, state_dir=tmp_path) as after:
-            again = await after.gateway.wait_accepted(1)
+            accepted = await after.gateway.wait_accepted(2)
             await settled(after)
-        assert len(again) == 1
-        assert again[0].id == written.gateway.accepted[0].id
-        assert again[0].attachments == written.gateway.accepted[0].attachments
-        assert telegram.world.confirmed == [update["update_id"] for update in updates]
+            assert sorted((inbound.text, len(inbound.attachments)) for inbound in accepted) == [
+                ("late", 1),
+                ("look", 3),
+            ]
+        async with open_stage(telegram=telegram, state_dir=tmp_path) as later:
+            await telegram.world.say("and?")
+            assert [inbound.text for inbound in await later.gateway.wait_accepted(1)] == ["and?"]
 
 
 @pytest.mark.promise("P-telegram-albums")
@@ -196,13 +232,16 @@ async def test_an_odd_album_id_makes_a_plain_message(group: Any) -> None:
 
 
 @pytest.mark.promise("P-telegram-albums")
-async def test_only_the_latest_albums_are_remembered(tmp_path: Path) -> None:
+async def test_only_the_latest_albums_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goclaw.channels.telegram.albums.KEPT", 3)
     albums = Albums(tmp_path / "albums.json", SteppedClock())
-    for number in range(KEPT + 1):
+    for number in range(4):
         album = albums.gather(str(number), {"message_id": number, "chat": {"id": 5}, "from": {"id": 5}})
         assert album is not None
         await albums.decide(album)
+        await albums.handed_over(album)
     after = Albums(tmp_path / "albums.json", SteppedClock())
+    assert after.open() == []
     late = {"message_id": 9999, "chat": {"id": 5}, "from": {"id": 5}}
     assert after.gather("0", late) is not None, "forgotten"
-    assert after.gather(str(KEPT), late) is None, "known to have ended"
+    assert after.gather("3", late) is None, "known to have ended"

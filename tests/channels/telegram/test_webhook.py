@@ -139,6 +139,15 @@ async def test_an_update_is_acknowledged_when_it_is_durable_and_not_before(tmp_p
         assert stage.statuses() == [200]
 
 
+@pytest.mark.promise("P-telegram-albums")
+async def test_an_album_is_one_message_though_each_part_waits_for_the_answer_to_the_one_before(tmp_path: Path) -> None:
+    async with called(tmp_path) as stage:
+        await stage.telegram.world.album(b"one!", b"two!!", b"three!!!", text="which?")
+        (inbound,) = await stage.gateway.wait_accepted(1)
+        assert (inbound.text, len(inbound.attachments)) == ("which?", 3)
+        await stage.confirmed(3)
+
+
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_an_update_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
     async with called(tmp_path) as stage:
