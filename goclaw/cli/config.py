@@ -8,10 +8,11 @@ import typer
 
 from goclaw.cli.common import load, spelling
 from goclaw.cli.frame import say
-from goclaw.cli.review import shared, weak_points
+from goclaw.cli.review import shared
 from goclaw.config.document import effective, example, markdown
 from goclaw.config.files import shown_path
 from goclaw.config.schema import Config
+from goclaw.doctor.security import weak_spots
 from goclaw.users import Users
 
 app = typer.Typer(
@@ -32,7 +33,7 @@ def check(context: typer.Context) -> None:
         say(f"warning: {warning}")
     print(f"{shown_path(loaded.path)}: fine" if loaded.path else "no configuration file; the defaults are in force")
     print(f"{shown_path(path)}: fine" if path.exists() else f"{shown_path(path)}: no such file; nobody is listed")
-    _section("Weak", weak_points(loaded, users))
+    _section("Weak", (f"{spot.text}\n    → {spot.remedy}" for spot in weak_spots(loaded, users)))
     _section("Shared", shared(loaded.config, users))
 
 

@@ -7,6 +7,7 @@ from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding, Verdict
 from goclaw.doctor.listener import check_listener
+from goclaw.doctor.security import check_security
 from goclaw.doctor.state import check_database, check_disk, check_state
 from goclaw.doctor.telegram import check_telegram
 from goclaw.errors import GoclawError
@@ -28,6 +29,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "config": _config,
         "state": _state,
         "users": _users,
+        "security": check_security,
         "database": _database,
         "disk": _disk,
         "exec": _exec,

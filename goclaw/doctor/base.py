@@ -20,3 +20,8 @@ class Finding:
         mark = {"ok": "✓", "warning": "!", "problem": "✗"}[self.verdict]
         remedy = f"\n    → {self.remedy}" if self.remedy else ""
         return f"{mark} {self.check}: {self.text}{remedy}"
+
+
+def weak(text: str, remedy: str, verdict: Verdict = "warning") -> Finding:
+    """A weak spot."""
+    return Finding("security", verdict, text, remedy)

@@ -60,7 +60,7 @@ def test_a_username_is_refused(state: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_the_check_says_what_is_weak_and_what_is_shared(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (state / "config.yaml").write_text(
-        "telegram: {token: abc, base_url: 'http://bots.example:1'}\nhttp: {host: 0.0.0.0}\n"
+        "telegram: {token: abc, base_url: 'http://bots.example:1'}\nhttp: {host: 0.0.0.0, enabled: false}\n"
         "tools: {exec: {sandbox: off, network: host}}\npolicy: {allow_bypass: true}\n"
     )
     users = {
@@ -92,6 +92,9 @@ def test_the_check_says_what_is_weak_and_what_is_shared(state: Path, capsys: pyt
         assert words in out
 
 
-def test_the_defaults_are_not_weak(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_defaults_are_not_weak(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goclaw.doctor.security.is_root", lambda: False)
     assert run(["config", "check"]) == 0
     assert "Weak: nothing" in capsys.readouterr().out

@@ -1,0 +1,99 @@
+"""What is weak: for `goclaw doctor` and for `goclaw config check`, from one place. Nothing here changes anything."""
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from goclaw.config.files import shown_path
+from goclaw.config.load import Loaded
+from goclaw.config.schema import ADMIN, USER, Config
+from goclaw.doctor.base import Finding, weak
+from goclaw.doctor.weak_files import weak_files
+from goclaw.doctor.weak_settings import weak_settings
+from goclaw.errors import ConfigError
+from goclaw.plugins import GROUP
+from goclaw.users import User, Users
+
+
+async def check_security(loaded: Loaded) -> list[Finding]:
+    """What is weak; one line that nothing is, otherwise."""
+    return await asyncio.to_thread(_looked_at, loaded)
+
+
+def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
+    """Everything that works but protects less than it could, each with what helps."""
+    yield from weak_settings(loaded)
+    yield from weak_files(loaded.config, users, loaded.path)
+    yield from _people(loaded.config, users)
+    yield from _process()
+
+
+def _looked_at(loaded: Loaded) -> list[Finding]:
+    try:
+        users = Users.read(loaded.config.users_path).all()
+    except ConfigError:
+        users = ()  # the check of the users says so
+    return list(weak_spots(loaded, users)) or [Finding("security", "ok", "no weak spot found")]
+
+
+def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    yield from _unlimited(config, users)
+    yield from _sharing(config, users)
+    telegram = [user for user in users if user.key.startswith("telegram:")]
+    on = config.telegram.token is not None and config.telegram.enabled is not False
+    if on and not telegram:
+        yield weak(
+            "Telegram is on, but users.json lists nobody of Telegram: every message there will be ignored",
+            "`goclaw users add telegram:<numeric id>`; `goclaw logs` shows who wrote",
+        )
+    admins = [user.key for user in telegram if ADMIN in user.roles]
+    if on and config.telegram.groups and admins:
+        yield weak(
+            f"admins may speak in groups ({', '.join(admins)}): others' words there reach turns with their rights",
+            "list admins with an account that is in no group of `telegram.groups`, or take the groups out",
+        )
+
+
+def _unlimited(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    limited = {name for name, role in config.roles.items() if role.tools is not None}
+    for user in users:
+        if user.allowed_tools is None and ADMIN not in user.roles and not (user.roles or {USER}) <= limited:
+            yield weak(
+                f"users.json {user.key} has no allowedTools: this user may use every tool",
+                'list what they need: `"allowedTools": ["read", "memory_search"]`',
+            )
+
+
+def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    """People whose tools work in one folder; the owner has the configured one, and sees all anyway."""
+    folders: dict[Path, list[str]] = defaultdict(list)
+    for user in users:
+        folders[user.workspace or config.workspace_path].append(user.key)
+    for folder, people in folders.items():
+        if len(people) > 1:
+            yield weak(
+                f"{', '.join(people)} share the workspace {shown_path(folder)}: each sees and changes all files",
+                'if they should not: `"workspace": "<a folder>"` in each entry of users.json',
+            )
+
+
+def is_root() -> bool:
+    """Whether the account may do everything on the machine."""
+    return os.geteuid() == 0
+
+
+def _process() -> Iterator[Finding]:
+    if is_root():
+        yield weak(
+            "this account is root: whatever gets past GoClaw has the whole machine",
+            "run it as a user of its own (`goclaw service install` there, or the container)",
+        )
+    plugins = sorted({f"{point.name} ({point.value.partition(':')[0]})" for point in entry_points(group=GROUP)})
+    if plugins:
+        yield weak(
+            f"plugins run inside the daemon with all its rights: {', '.join(plugins)}",
+            "uninstall those that you did not choose",
+        )
