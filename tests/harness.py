@@ -38,6 +38,7 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import Message
 from goclaw.plugins import load
+from goclaw.sandbox.base import Sandbox
 from goclaw.sessions.approvals import ApprovalPorts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
@@ -59,7 +60,7 @@ from goclaw.toolkit.registry import Registry
 from goclaw.transcribers.base import Transcriber
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
-from tests.parts import Environment, GivenModels, Mortal, Tools
+from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools
 
 PATIENCE = 30.0
 """Seconds that a test waits for what should take milliseconds; machines of CI are slow at times."""
@@ -147,6 +148,7 @@ class World:
         self.users = Users(users)
         self.room = Room()
         self.audited: list[Entry] = []
+        self.sandbox: Sandbox = NoSandbox()
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
         self.is_alone: Callable[[Actor], bool] = lambda actor: True
         """Whether nobody else works in an actor's workspace."""
@@ -166,7 +168,7 @@ class World:
             )
             blobs = await stack.enter_async_context(open_blobs(self.folder / "blobs", self.clock))
             workspace = await stack.enter_async_context(Workspace(self.root))
-            environment = Environment(self.config, self.clock, blobs, workspace, audited=self.audited)
+            environment = Environment(self.config, self.clock, blobs, workspace, self.sandbox, audited=self.audited)
             channel = MemoryChannel(self.room, self.clock)
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()

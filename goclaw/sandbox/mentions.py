@@ -73,14 +73,15 @@ def _words(line: str) -> Iterator[str]:
 
 
 def _raw(line: str) -> Iterator[str]:
-    try:
-        yield from shlex.split(line)
-    except ValueError:
-        pass  # half of a quotation; the words below are found all the same
-    for double, single in _QUOTED.findall(line):
-        yield double
-        yield single
-    for word in _SEPARATORS.split(line):
+    quoted = [part for found in _QUOTED.findall(line) for part in found]
+    for word in (*_split(line), *quoted, *_SEPARATORS.split(line)):
         yield word
         if "$" in word:
             yield from (part.lstrip("/") for part in _VARIABLE.split(word))
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []  # half of a quotation; other ways find the words all the same

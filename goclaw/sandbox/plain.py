@@ -19,6 +19,7 @@ INTERPRETERS = re.compile(
     r"|wish|[gmn]?awk|sed|osascript|ghci?|scala|groovy|julia|jshell|psql|sqlite3|mysql|vim?|ex|ed|emacs|nano"
 )
 """What they are told may be anything; with a script it is that script."""
+_BETWEEN = frozenset({";", "\n", "&&", "||"})
 _HARMLESS_REDIRECTION = re.compile(r"2>&1|[12]?>\s*/dev/null")
 
 
@@ -39,7 +40,7 @@ def parts_of(line: str) -> list[Part]:
 
 def _pipelines(node: Node) -> Iterator[list[Node]]:
     match node.type:
-        case "program" | "list":
+        case "program" | "list" if all(child.is_named or child.type in _BETWEEN for child in node.children):
             for child in node.named_children:
                 yield from _pipelines(child)
         case "pipeline":

@@ -145,10 +145,12 @@ class Questions:
     def may_answer(self, actor: Actor, question: Question, session: str) -> bool:
         """Whether `actor` may answer, at this moment. Whoever acts for others answers nothing in their name."""
         authorize = self._ports.access.authorize
-        rights = [("question.answer", question.asker), ("session.write", session)]
+        rights = [("session.write", session)]
         if question.kind == "approval":
             # To say yes to what is shown is not to take part in the conversation.
             rights = [("question.answer", question.asker), ("session.read", session), ("tool.use", question.about)]
+        elif actor.key != question.asker:
+            rights.append(("question.answer", question.asker))
         return not actor.behalf and all(authorize(actor, action, target).allowed for action, target in rights)
 
     def waiting_for(self, actor: Actor, session: str) -> Question | None:

@@ -6,7 +6,7 @@ answers only while the input is empty, only an approval that stood before the pe
 """
 
 from goclaw.clock import Clock
-from goclaw.events import ALLOW, DENY
+from goclaw.events import ALLOW, ALWAYS, DENY
 from goclaw.tui.link import Link
 from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.prompt import Prompt
@@ -35,7 +35,8 @@ class Approving:
         """`letter` was typed into the empty input; whether it may decide something, see `decide_soon`."""
         target = self._conversation.questions.answerable
         answer = next((answer for answer, key in KEYS.items() if key == letter), None)
-        self._held = (letter, answer, target) if answer is not None and target is not None else None
+        offered = target is not None and answer in target.question.options
+        self._held = (letter, answer, target) if answer is not None and target is not None and offered else None
         return self._held is not None
 
     async def decide_soon(self) -> None:
@@ -83,7 +84,7 @@ class Approving:
         decision = self._link.decide(card.question.id, answer)
         if decision:
             self._sent[decision] = card
-            doing = {ALLOW: "allowing …", DENY: "denying …"} if card.is_approval else {}
+            doing = {ALLOW: "allowing …", ALWAYS: "allowing for good …", DENY: "denying …"} if card.is_approval else {}
             self._conversation.questions.say(card, doing.get(answer, "answering …"))
         else:
             self._conversation.notify(NOT_CONNECTED, severity="warning")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from goclaw.clock import Clock
 from goclaw.events import (
+    ALWAYS,
+    DECIDED,
     GONE,
     AcceptKind,
     MessageStored,
@@ -220,8 +222,8 @@ class Incoming:
                 if text:
                     await conversation.settle(turn, Note(text, "reply"))
                 self._link.ask(AskStatus())
-            case AcceptKind.ANSWER if acceptance.text == GONE:
-                await conversation.settle(turn, Note(f"Not taken as an answer: {GONE}", "error"))
+            case AcceptKind.ANSWER if acceptance.text.startswith((GONE, DECIDED)):
+                await conversation.settle(turn, Note(f"Not taken as an answer: {acceptance.text}", "error"))
             case AcceptKind.ANSWER:
                 await conversation.withdraw(turn)
             case AcceptKind.IGNORED:
@@ -276,7 +278,8 @@ class Incoming:
             if self._parts.prompt.text:
                 return "an approval waits · empty the input to answer by a key"
             if (card := questions.answerable) is not None:
-                return f"{one_line(card.question.title, LONGEST_TITLE)} · y allows · n denies"
+                for_good = " · a always" if ALWAYS in card.question.options else ""
+                return f"{one_line(card.question.title, LONGEST_TITLE)} · y allows{for_good} · n denies"
             return "an approval waits · look at all of it to answer by a key"
         if any(card.is_mine for card in waiting):
             return f"you are asked · what you send is the answer{stops}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from goclaw.events import (
+    DECIDED,
     GONE,
     AcceptKind,
     MessageStored,
@@ -82,7 +83,8 @@ class Outstanding:
         if acceptance.kind in (AcceptKind.TURN, AcceptKind.DUPLICATE):
             self._turns[acceptance.turn or turn_of(accepted.id)] = words
             return None
-        went_well = acceptance.kind in (AcceptKind.REPLY, AcceptKind.ANSWER) and acceptance.text != GONE
+        is_answered = acceptance.kind in (AcceptKind.REPLY, AcceptKind.ANSWER)
+        went_well = is_answered and not acceptance.text.startswith((GONE, DECIDED))
         return Ended(turn_of(accepted.id), acceptance.text or str(acceptance.kind), went_well)
 
     def happened(self, event: TurnEvent) -> Ended | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from goclaw.events import ALLOW, Question, QuestionAnswered
+from goclaw.events import ALLOW, ALWAYS, Question, QuestionAnswered
 from goclaw.redact import revealed
 from goclaw.tui.text import one_line, printable
 
@@ -46,7 +46,8 @@ def time_left(question: Question, now: float) -> str:
 def ways(question: Question, me: str) -> str:
     """How `me` (an actor key) answers with words."""
     if question.kind == "approval":
-        return f"/approve {question.id} or /deny {question.id}"
+        always = f", /approve {question.id} always" if ALWAYS in question.options else ""
+        return f"/approve {question.id}{always} or /deny {question.id}"
     if question.asker != me:
         return f"{printable(question.asker)} is asked"
     words = "in your own words" if question.free_text or not question.options else ""
@@ -62,6 +63,8 @@ def decided(question: Question, answered: QuestionAnswered, me: str, now: float)
         case _ if not answered.by:
             expired = question.expires_at is not None and now >= question.expires_at
             return Decided("✗", "nobody answered in time" if expired else "not asked any more")
+        case "approval", _ if answer == ALWAYS:
+            return Decided("✓", f"allowed for good by {by}")
         case "approval", _:
             return Decided("✓", f"allowed by {by}") if answer == ALLOW else Decided("✗", f"denied by {by}")
         case _, "":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.clock import SteppedClock
-from goclaw.events import ALLOW, DENY, Outcome, Question, TurnFinished
+from goclaw.events import ALLOW, ALWAYS, DENY, Outcome, Question, TurnFinished
 from goclaw.tui.approving import HOLD_SECONDS
 from goclaw.tui.widgets.conversation import LOOK_SECONDS
 from goclaw.tui.widgets.prompt import Prompt
@@ -107,6 +107,24 @@ async def test_one_letter_answers_an_approval_when_nothing_follows(
         assert "pip install" not in text and MAY not in text
         assert screen.terminal.query_one(Prompt).text == ""
     assert daemon.heard == []
+
+
+@pytest.mark.promise("P-terminal-approval")
+async def test_always_is_a_letter_of_its_own_and_answers_only_where_it_is_offered(
+    daemon: FakeGateway, stage: Stage, clock: SteppedClock
+) -> None:
+    async with stage.terminal() as screen:
+        daemon.begin("t1", "install it")
+        assert "a always" not in await asked(screen, daemon, clock, approval(clock))
+        await screen.press("a", "enter")
+        await screen.until("1 queued")
+        assert daemon.decided == [] and [heard.text for heard in daemon.heard] == ["a"]
+        offered = replace(approval(clock, "q2"), options=(ALLOW, ALWAYS, DENY))
+        daemon.ask("t1", offered)
+        await until_seen(screen, clock, "a always")
+        await screen.press("a", "enter")
+        assert await until_decided(screen, daemon) == [("q2", ALWAYS)]
+        await screen.until("allowed for good by you")
 
 
 async def test_the_letter_with_enter_answers_at_once_and_is_no_message(

@@ -11,12 +11,12 @@ from textual.message import Message as TextualMessage
 from textual.widget import Widget
 
 from goclaw.clock import Clock
-from goclaw.events import ALLOW, DENY, Question, QuestionAnswered
+from goclaw.events import ALLOW, ALWAYS, DENY, Question, QuestionAnswered
 from goclaw.tui.markdown import Document
 from goclaw.tui.questions import Decided, decided, text_of, time_left, title_of, ways
 from goclaw.tui.text import QUIET, printable
 
-KEYS = {ALLOW: "y", DENY: "n"}
+KEYS = {ALLOW: "y", ALWAYS: "a", DENY: "n"}
 """The key for each option of an approval."""
 MEANWHILE = Decided("·", "answered meanwhile")
 """Of a question that was open before a break and is not any more."""
@@ -148,7 +148,8 @@ class QuestionCard(Widget):
     def _how(self) -> str:
         words = ways(self.question, self._me)
         if self.is_approval:
-            return f"y or n while the input is empty, a click, or {words}"
+            keys = "y, a (from now on unasked) or n" if ALWAYS in self.question.options else "y or n"
+            return f"{keys} while the input is empty, a click, or {words}"
         return words if self.is_mine or not self.question.options else f"{words}; a click answers for them"
 
     # Closed
