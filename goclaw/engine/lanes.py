@@ -22,7 +22,7 @@ from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.events import Delivery, Inbound
 from goclaw.health.stacks import task_stacks
-from goclaw.supervise import ends_within
+from goclaw.supervise import ends_within, goes_on
 
 log = logging.getLogger(__name__)
 
@@ -109,11 +109,11 @@ class Lanes:
         await self._resumed.wait()
         # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
         work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind)
-        return await asyncio.shield(self._spawn(work, f"submit {inbound.id}"))
+        return await goes_on(self._spawn(work, f"submit {inbound.id}"))
 
     async def replace(self, inbound: Inbound) -> bool:
         await self._resumed.wait()
-        return await asyncio.shield(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
+        return await goes_on(self._spawn(self._replace(inbound), f"replace {inbound.id}"))
 
     async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
         lane = self._lanes.get(session)
@@ -122,7 +122,7 @@ class Lanes:
         stoppable = lane.running()
         ending = self._spawn(self._see_stopped(lane, [turn for turn in stoppable if lane.stop(turn)], by), "stop")
         if patience is None:
-            await asyncio.shield(ending)
+            await goes_on(ending)
         else:
             await ends_within(ending, self._clock, patience)
         return bool(stoppable)  # not if its answer was being recorded: too late to stop it

@@ -27,7 +27,7 @@ from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Delivery, Receipt
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import deliveries
-from goclaw.supervise import keep_running
+from goclaw.supervise import goes_on, keep_running
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,7 @@ class Outbox:
         self._clock = clock
         self._queues: dict[Chat, deque[Parcel]] = {}
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
+        """What somebody waits for; gone when it is there."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unforeseen: Counter[str] = Counter()
         self._early: list[Parcel] | None = []
@@ -104,7 +105,7 @@ class Outbox:
     async def promise(self, delivery: Delivery, *others: Bound) -> bool:
         """Commit a delivery, together with other statements, and send it. False: its id was promised before."""
         # Goes on when the caller is cancelled: what is on disk must be in its queue, too.
-        return await asyncio.shield(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
+        return await goes_on(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
 
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
@@ -125,14 +126,10 @@ class Outbox:
             raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
         if missing := channel.capabilities.missing_for(delivery):
             raise DeliveryError(f"the channel {channel.name} cannot {missing}", permanent=True)
+        await self.promise(delivery)
         receipt = self._receipts.setdefault(delivery.id, asyncio.get_running_loop().create_future())
-        if not await self.promise(delivery):
-            await self._recall(delivery.id, receipt)
-        try:
-            return await asyncio.shield(receipt)
-        finally:
-            if receipt.done():
-                self._receipts.pop(delivery.id, None)
+        await self._recall(delivery.id)
+        return await asyncio.shield(receipt)
 
     async def resume(self) -> int:
         """Take up what the last run left undelivered; returns how many."""
@@ -184,13 +181,24 @@ class Outbox:
         self.take([delivery])
         return True
 
-    async def _recall(self, delivery_id: str, receipt: asyncio.Future[Receipt]) -> None:
-        """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will set it."""
+    async def _recall(self, delivery_id: str) -> None:
+        """The receipt of a delivery that was sent meanwhile, or by an earlier run; else the queue will give it."""
         row = (await self._database.read(_ONE(of=delivery_id)))[0]
-        if row["state"] == "sent" and not receipt.done():
-            receipt.set_result(_RECEIPT.from_json(row["receipt"]))
-        elif row["state"] == "failed" and not receipt.done():
-            receipt.set_exception(DeliveryError(row["error"], permanent=True))
+        if row["state"] == "sent":
+            self._receive(delivery_id, _RECEIPT.from_json(row["receipt"]))
+        elif row["state"] == "failed":
+            self._receive(delivery_id, DeliveryError(row["error"], permanent=True))
+
+    def _receive(self, delivery_id: str, outcome: Receipt | DeliveryError) -> None:
+        """Tell whoever waits for a delivery."""
+        receipt = self._receipts.pop(delivery_id, None)
+        if receipt is None:
+            return
+        if isinstance(outcome, Receipt):
+            receipt.set_result(outcome)
+        else:
+            receipt.set_exception(outcome)
+            receipt.exception()  # whoever waited may have gone
 
     def _queue(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
@@ -268,9 +276,7 @@ class Outbox:
         self._unforeseen.pop(delivery.id, None)
         await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.to_json(receipt)))
         log.info("delivered to %s", delivery.address.channel)
-        waiter = self._receipts.get(delivery.id)
-        if waiter and not waiter.done():
-            waiter.set_result(receipt)
+        self._receive(delivery.id, receipt)
 
     async def _fail(self, delivery: Delivery, reason: str, *, known: bool = False) -> None:
         """Give it up; `known`: the channel has logged why."""
@@ -282,9 +288,7 @@ class Outbox:
             reason,
         )
         await self._database.write(_FAILED(of=delivery.id, error=reason))
-        waiter = self._receipts.get(delivery.id)
-        if waiter and not waiter.done():
-            waiter.set_exception(DeliveryError(reason, permanent=True))
+        self._receive(delivery.id, DeliveryError(reason, permanent=True))
 
 
 def _ids(delivery: Delivery) -> Mapping[str, str]:

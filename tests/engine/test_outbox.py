@@ -1,11 +1,12 @@
 """The outbox: in order per chat, as often as needed, never twice without saying so."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from sqlalchemy import select
@@ -13,9 +14,9 @@ from sqlalchemy import select
 from goclaw.channels.base import Capabilities, Doubt, Handover
 from goclaw.clock import SteppedClock
 from goclaw.engine.outbox import GIVE_UP_SECONDS, KEEP_SECONDS, UNFORESEEN_TRIES, Outbox, open_outbox
-from goclaw.errors import DeliveryError
+from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Address, Attachment, Delivery, GatewayPort, Receipt
-from goclaw.store.database import Statement, open_database
+from goclaw.store.database import Bound, Statement, open_database
 from goclaw.store.tables import deliveries
 
 STATES = Statement(select(deliveries.c.id, deliveries.c.state).order_by(deliveries.c.seq))
@@ -324,6 +325,41 @@ async def test_a_caller_that_goes_away_does_not_take_its_delivery_along(post: Po
         await post.wire.asked.wait()
         await outbox.flush(20)
     assert post.wire.texts == ["hi"]
+
+
+async def test_a_caller_that_goes_away_leaves_no_error_behind(post: Post) -> None:
+    post.wire.trouble = [DeliveryError("refused", permanent=True)]
+    gate = post.wire.gates["hi"] = asyncio.Event()
+    async with post.open() as outbox:
+        sending = asyncio.ensure_future(outbox.send(delivery("hi")))
+        await post.wire.asked.wait()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        gate.set()
+        await outbox.flush(20)
+    del outbox, sending
+    gc.collect()  # `nothing_is_lost` hears of what was lost when it is collected
+
+
+async def test_a_promise_that_the_disk_refuses_is_no_lost_error_when_its_caller_has_gone(
+    post: Post, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with post.open() as outbox:
+        post.database.write = refuse  # type: ignore[method-assign]  # as a full disk does
+        promising = asyncio.ensure_future(outbox.promise(delivery("hi")))
+        await asyncio.sleep(0)
+        promising.cancel()
+        await asyncio.gather(promising, return_exceptions=True)
+        await outbox.flush(20)
+        del post.database.write
+    gc.collect()
+    assert "promise id-hi failed" in caplog.text
+
+
+async def refuse(*statements: Bound, durable: bool = False) -> NoReturn:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    raise StateError("the disk is full")
 
 
 async def test_receipts_are_forgotten_after_a_week(post: Post, clock: SteppedClock) -> None:
