@@ -22,6 +22,7 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import inlet, seccomp, tree
 from goclaw.sandbox.base import Command, Limits, Policy, Process, Serve, Tier
 from goclaw.sandbox.broker_main import NICENESS, limits_of
+from goclaw.sandbox.causes import cause
 from goclaw.sandbox.descriptors import background, chunks, closing, file_of, reading, stdin_of, to_the_end, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
 
@@ -37,6 +38,7 @@ _PATIENCE = 0.01
 _COUNT_EVERY = 0.02
 """Seconds between two counts of the processes of a command that the kernel does not count for us."""
 _UNIX = 1  # AF_UNIX
+_LONGEST_REASON = 500
 
 
 class BubblewrapProcess:
@@ -53,13 +55,16 @@ class BubblewrapProcess:
         self._gone = asyncio.Event()
         self._killed = False
         self._note = ""
+        self._beginning = b""
         self.output: AsyncIterator[bytes] = self._output(output)
 
     async def wait(self) -> int:
         await self._gone.wait()
         await self._told.wait()
         if self._code is None and not self._killed:
-            raise SandboxUnavailable("bubblewrap ended without running the command")
+            # Nothing ran, so that all output was its own.
+            reason = self._beginning.decode(errors="replace").strip()
+            raise SandboxUnavailable(f"bubblewrap ended without running the command: {reason or 'no reason given'}")
         return 128 + signal.SIGKILL if self._code is None else self._code
 
     async def kill(self) -> None:
@@ -95,18 +100,19 @@ class BubblewrapProcess:
             async with asyncio.timeout(_START):
                 first_line = await status.readline()
                 if not first_line:
-                    raise SandboxUnavailable(
-                        (await output.read()).decode(errors="replace").strip() or "no reason given"
-                    )
+                    raise SandboxUnavailable(_with_cause(await output.read()))
         except TimeoutError:
             raise SandboxUnavailable(f"bubblewrap did not start the command within {_START:g} s") from None
-        self._first_pid = json.loads(first_line)["child-pid"]
+        try:
+            self._first_pid = int(json.loads(first_line)["child-pid"])
+        except (ValueError, KeyError, TypeError):
+            raise SandboxUnavailable("bubblewrap did not say what it started") from None
         try:
             self._first = os.pidfd_open(self._first_pid)
             os.setpriority(os.PRIO_PROCESS, self._first_pid, NICENESS)
             _limit(self._first_pid, self._limits)
         except ProcessLookupError as error:
-            raise SandboxUnavailable((await output.read()).decode(errors="replace").strip()) from error
+            raise SandboxUnavailable(_with_cause(await output.read())) from error
 
     def inlet(self, serve: Serve) -> AbstractAsyncContextManager[None]:
         """Answer what the command connects to at the proxy's port."""
@@ -146,6 +152,7 @@ class BubblewrapProcess:
 
     async def _output(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         async for chunk in chunks(reader):
+            self._beginning += chunk[: _LONGEST_REASON - len(self._beginning)]
             yield chunk
         if self._note:
             yield f"\n[the sandbox ended the command: {self._note}]\n".encode()
@@ -317,6 +324,13 @@ def _kill_unborn(popen: subprocess.Popen[bytes]) -> None:
     os.waitid(os.P_PID, popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     for pid in tree.children_of(popen.pid):
         tree.kill(pid)
+
+
+def _with_cause(said: bytes) -> str:
+    """What bubblewrap said when it could make no namespaces, and what this machine says about those."""
+    reason = said[:_LONGEST_REASON].decode(errors="replace").strip() or "no reason given"
+    why = cause(privileged=os.geteuid() == 0)
+    return f"{reason}; {why}" if why else reason
 
 
 def _signal(process: int, number: signal.Signals) -> None:

@@ -22,9 +22,13 @@ def closing(*descriptors: int) -> Iterator[None]:
 def file_of(data: bytes, name: str) -> int:
     """An anonymous file in memory with `data` in it, at its beginning."""
     descriptor = os.memfd_create(name)
-    with os.fdopen(os.dup(descriptor), "wb") as file:
-        file.write(data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
