@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from goclaw.messages import Foreign, Message, ToolResult, UserMessage
 
 ID_LENGTH = 8
-"""Hex digits. What would be taken for a mark is written differently as well, so that nothing rests on guessing alone."""
+"""Letters of four bits each. What would be taken for a mark is written differently as well, so that nothing rests on guessing alone."""
 LONGEST_ORIGIN = 100
 TOKENS = 24
 """About what the two marks of one piece cost."""
 OF_THE_SENDER = "the sender's own voice"
 """Origin of what was spoken by whoever sent it: a machine heard it, but it is said to us."""
 
-_MARK = re.compile(r"<(?=/?\s*(?:material|context)\b)", re.IGNORECASE)
+_MARK = re.compile(r"<(?=\s*/?\s*(?:material|context)\b)", re.IGNORECASE)
+_LETTERS = str.maketrans("0123456789abcdef", "abcdefghilmnoprs")
+"""Digits cost models two or three times the tokens of letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Fences:
         yield message.text[at:]
 
     def _id(self, row: int) -> str:
-        return hmac.digest(self.key, str(row).encode(), "sha256").hex()[:ID_LENGTH] if self.key else ""
+        digest = hmac.digest(self.key, str(row).encode(), "sha256") if self.key else b""
+        return digest.hex()[:ID_LENGTH].translate(_LETTERS)
 
 
 def fenced(text: str, origin: str, mark: str = "") -> str:

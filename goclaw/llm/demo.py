@@ -27,7 +27,7 @@ DELTAS = 4
 """Pieces that a reply is streamed in."""
 ENVELOPE = re.compile(r"\A<context\b.*?</context>\n?", re.DOTALL)
 """What the gateway puts before a person's words."""
-MATERIAL = re.compile(r'<material (?P<id>[0-9a-f]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>', re.DOTALL)
+MATERIAL = re.compile(r'<material (?P<id>[a-s]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>', re.DOTALL)
 """What the gateway puts around words of others: no order is taken from there."""
 TOOL_LINE = re.compile(r"^/tool[ \t]+(?P<name>\S+)[ \t]*(?P<input>.*)$", re.MULTILINE)
 
