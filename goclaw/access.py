@@ -196,7 +196,8 @@ def _session(person: Person, actor: Actor, session: str, visible: tuple[str, ...
     if role := person.granted_by(lambda role: role.sessions in visible):
         return Decision(True, f"config roles.{role}.sessions")
     key = person.user.key
-    if person.roles and actor.entry == "telegram" and key.startswith("telegram:") and _GROUP.fullmatch(session):
+    in_channel = actor.entry == "telegram" and key.startswith("telegram:")
+    if person.roles and person.user.groups and in_channel and _GROUP.fullmatch(session):
         return Decision(True, f"users.json {key}, group of the channel")
     return own
 

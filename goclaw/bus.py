@@ -115,10 +115,10 @@ class Bus:
                 self._subscriptions.discard(subscription)
 
     def notice(self, text: str) -> None:
-        """Show a line in every session that somebody watches."""
+        """Show a line to the admins in every session that somebody watches."""
         watched = {subscription.session for subscription in self._subscriptions}
         for session in filter(None, watched):
-            self.publish(Notice(session, text))
+            self.publish(Notice(session, text, for_admins=True))
 
     def now(self, session: str) -> SessionNow:
         """The turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""

@@ -191,9 +191,16 @@ class Gateway:
             return ()
         return await self._ports.files(actor, begun)
 
-    async def status(self, session: str) -> Mapping[str, Any]:
+    def oversees(self, actor: Actor) -> bool:
+        """Whether faults of the daemon, and what concerns everybody, are for `actor` to know."""
+        return self._ports.access.authorize(actor, "command.admin", "status").allowed
+
+    async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         sessions = self._ports.command_ports.sessions
-        status = await sessions.status(session, await self._ports.command_ports.details(session))
+        details = await self._ports.command_ports.details(session)
+        if not self.oversees(actor):
+            details = details.without_others()
+        status = await sessions.status(session, details)
         health = sessions.compactor.health
         return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
 

@@ -1,9 +1,17 @@
 """Makes text fit to leave the process: without secrets, and for a terminal without anything that it would obey.
 
-Known secrets are masked wherever they stand; beyond them everything that has the shape of a token.
+Known secrets are masked wherever they stand, as they are and as `disguises` writes them; beyond them everything that
+has the shape of a token. Against who wants to smuggle a secret out this is no wall: there are more ways to write it.
+What keeps it in is that nobody can read it (`workspace`, `sandbox`).
 """
 
+import base64
+import html
+import json
 import re
+import string
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
 
 MASK = "[secret]"
 SHORTEST = 8
@@ -12,10 +20,11 @@ SHORTEST = 8
 _SHAPES = (
     r"(?<!\d)\d{6,20}(?::|%3A)[A-Za-z0-9_-]{30,}",  # a Telegram bot's token, also inside a URL
     r"\bsk-[A-Za-z0-9_-]{16,}",  # keys of Anthropic, OpenAI and most who copied them
+    r"\bgoclaw_[A-Za-z0-9_-]{40,}",  # our own access tokens
     r"\bBearer[ \t]{1,8}[A-Za-z0-9._~+/=-]{8,}",
     r"(?<=://)[^/\s:@\"']{1,256}:[^/\s@\"']{1,256}(?=@)",  # user and password in a URL
 )
-_TRACES = ("sk-", "://", "Bearer", "%3A")
+_TRACES = ("sk-", "://", "Bearer", "goclaw_", "%3A")
 _COLON_BEFORE_TOKEN = re.compile(r":[A-Za-z0-9_-]{30}")
 """Begins with one certain character: looking for that is many times as quick as looking for any digit."""
 
@@ -32,27 +41,109 @@ _HIDDEN = re.compile(
 _ACTS = re.compile(r"[$`;&|(){}<>\\]")
 """What a shell does not take as it stands. A line's end is a backslash and a letter in JSON."""
 
+_TOKEN = (string.ascii_letters + string.digits + "+/=_%-").encode()
+_RUNS = bytes(ord("x") if byte in _TOKEN else ord(" ") for byte in range(256))
+_WRAPPED = 60
+"""Characters of a line that something wrote as base64 in lines (76 and 64 are usual)."""
+_HALF = 6
+"""Characters with which the beginning of a secret is known as such, where a text was cut or still grows."""
+
 # One set of secrets per process, as there is one standard error.
 _known: set[str] = set()
+_plain: tuple[str, ...] = ()
+"""What is looked for in every text."""
+_runs: tuple[str, ...] = ()
+"""What is looked for only where there is a run of letters and digits as long as the shortest of them."""
+_run = b""
 _pattern = re.compile("|".join(_SHAPES))
+_wrapped = re.compile(r"(?!)")
 
 
 def remember(secret: str) -> None:
     """Mask this text from now on, wherever it appears; texts under eight characters are not remembered."""
-    global _pattern
+    global _pattern, _plain, _runs, _run, _wrapped
     if len(secret) < SHORTEST or secret in _known:
         return
     _known.add(secret)
+    written = set(disguises(secret)) - {secret}
+    in_runs = {text for text in written if set(text.encode()) <= set(_TOKEN)}
+    _plain = tuple({*_plain, secret, *(written - in_runs)})
+    _runs = tuple({*_runs, *in_runs})
+    _run = b"x" * min(map(len, _runs))
     # The longest first: one secret may begin with another.
-    known = sorted(map(re.escape, _known), key=len, reverse=True)
-    _pattern = re.compile("|".join((*known, *_SHAPES)))
+    known = sorted((*_plain, *_runs), key=len, reverse=True)
+    _pattern = re.compile("|".join((*map(re.escape, known), *_SHAPES)))
+    _wrapped = re.compile("|".join("\\s*".join(map(re.escape, text)) for text in known if text in _runs))
+
+
+def disguises(secret: str) -> Iterator[str]:
+    """How a secret looks where a program, or somebody clever, has written it in another way."""
+    raw = secret.encode(errors="surrogatepass")
+    for before in range(3):  # base64 of a longer text has one of three forms, by the bytes before
+        whole = base64.b64encode(bytes(before) + raw).decode()
+        core = whole[(8 * before + 5) // 6 : 8 * (before + len(raw)) // 6]
+        yield from (core, core.translate(str.maketrans("+/", "-_")))
+    yield from (raw.hex(), raw.hex().upper())
+    yield from (quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace"))
+    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1])
+    yield from (html.escape(secret), secret[::-1])
 
 
 def mask(text: str) -> str:
     """The text with every secret replaced by `[secret]`; quick where there is none."""
-    if any(map(text.__contains__, _TRACES)) or _COLON_BEFORE_TOKEN.search(text) or any(map(text.__contains__, _known)):
-        return _pattern.sub(MASK, text)
+    if any(map(text.__contains__, _plain)) or _has_traces(text) or _COLON_BEFORE_TOKEN.search(text):
+        text = _pattern.sub(MASK, text)
+    if _run and _run in (runs := text.encode(errors="replace").translate(_RUNS)):
+        if any(map(text.__contains__, _runs)):
+            text = _pattern.sub(MASK, text)
+        if b"x" * _WRAPPED in runs and any(map("".join(text.split()).__contains__, _runs)):
+            text = _wrapped.sub(MASK, text)
     return text
+
+
+def mask_end(text: str) -> str:
+    """`mask` for a text that was cut at its end: what is left of a secret there is masked as well."""
+    text = mask(text)
+    half = _half_at_the_end(text)
+    return f"{text[:-half]}{MASK}" if half else text
+
+
+class Masking:
+    """Masks known secrets in a text that comes in pieces: what may be the beginning of one waits for the next piece."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def next(self, piece: str) -> str:
+        """What can be shown by now."""
+        text = mask(self._held + piece)
+        half = _half_at_the_end(text)
+        shown, self._held = (text[:-half], text[-half:]) if half else (text, "")
+        return shown
+
+
+def _half_at_the_end(text: str) -> int:
+    """How many of the last characters begin a known secret."""
+    longest = 0
+    for secret in _known:
+        begin, end = secret[:_HALF], text[-len(secret) + 1 :]
+        at = end.find(begin)
+        while at >= 0:
+            if secret.startswith(end[at:]):
+                longest = max(longest, len(end) - at)
+                break
+            at = end.find(begin, at + 1)
+    return longest
+
+
+def _has_traces(text: str) -> bool:
+    """Whether something may have one of the shapes; one character is found many times as quickly as three."""
+    return (
+        ("-" in text and "sk-" in text)
+        or (":" in text and "://" in text)
+        or ("B" in text and "Bearer" in text)
+        or ("%" in text and "%3A" in text)
+    )
 
 
 def mask_order(text: str) -> str:
@@ -62,9 +153,9 @@ def mask_order(text: str) -> str:
 
 def _masked_unless_it_acts(found: re.Match[str]) -> str:
     text = found[0]
-    if text in _known or not _ACTS.search(text):
+    if text in _plain or text in _runs or not _ACTS.search(text):
         return MASK
-    for secret in sorted(_known, key=len, reverse=True):
+    for secret in sorted(_plain, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
 

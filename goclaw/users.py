@@ -1,15 +1,12 @@
 """users.json: who may use GoClaw, and which tools. The file is watched; a change is in force within two seconds."""
 
 import asyncio
-import fcntl
 import getpass
 import json
 import logging
-import os
 import re
-import tempfile
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from goclaw.config.keys import Loc
 from goclaw.config.locate import Located
 from goclaw.config.locate_json import parse_json
 from goclaw.config.report import json_type, problem_line, problem_lines
+from goclaw.config.rewriting import only_writer, replace
 from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
 from goclaw.supervise import background
@@ -49,6 +47,8 @@ class User:
     """Replaces the session that the user would have of their own."""
     workspace: Path | None = None
     """Replaces the configured workspace for this user."""
+    groups: bool = True
+    """Whether the user may speak in groups, where the bot may: not who was let in by pairing."""
 
 
 class Users:
@@ -140,6 +140,7 @@ class _Entry(BaseModel):
     allowedTools: list[str] = Field(default_factory=list)
     session: str = ""
     workspace: str = ""
+    groups: bool = True
 
 
 class _File(BaseModel):
@@ -201,6 +202,7 @@ def add_user(
     name: str = "",
     roles: Collection[str] = ("user",),
     allowed_tools: Collection[str] | None = None,
+    groups: bool = True,
 ) -> None:
     """Write one more entry into the file (made when missing, mode 0600), at once or not at all; the rest stays.
 
@@ -212,16 +214,18 @@ def add_user(
     entry: dict[str, Any] = {**({"name": name} if name else {}), "roles": list(roles)}
     if allowed_tools is not None:
         entry["allowedTools"] = list(allowed_tools)
+    if not groups:
+        entry["groups"] = False
     target = path.resolve()
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(target.parent):
+        with only_writer(target.parent):
             before = _read(target)
             if any(user.key == key for user in _parse(before, target)):
                 raise ConfigError(f"{shown_path(path)}: {key} is already listed; edit the file to change the entry")
             content = json.loads(before.decode("utf-8-sig")) if before is not None else {"users": {}}
             content["users"][key] = entry
-            _replace(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+            replace(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise ConfigError(f"{shown_path(path)}: cannot be written: {error.strerror}") from None
 
@@ -263,6 +267,7 @@ def _user(key: str, entry: _Entry, base: Path) -> User:
         allowed_tools=frozenset(entry.allowedTools) if "allowedTools" in entry.model_fields_set else None,
         session=entry.session or None,
         workspace=absolute(Path(entry.workspace), base.absolute()) if entry.workspace else None,
+        groups=entry.groups,
     )
 
 
@@ -270,33 +275,6 @@ def _read(path: Path) -> bytes | None:
     if not path.exists() and not path.is_symlink():
         return None
     return read_bytes(path, shown_path(path), MAX_FILE_BYTES)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time, by a lock on the folder (the file itself is replaced)."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _replace(target: Path, text: str) -> None:
-    # Files of tempfile have mode 0600.
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".users-", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def login_name() -> str:

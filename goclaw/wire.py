@@ -58,7 +58,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """First frame of a connection: which session, and the last row that the client has."""
+    """First frame of a connection: which session (empty: the person's own), and the last row that the client has."""
 
     session: Annotated[str, Field(max_length=LONGEST_NAME)]
     after: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
@@ -172,6 +172,8 @@ class Attached:
     """The client has missed nothing but what follows as events: there is no history, and `now` is of no concern."""
     clock: float = 0.0
     """The daemon's seconds at this moment, by which events are timed: those may have waited, here or on their way."""
+    person: str = ""
+    """The key of the user as whom the client acts; empty: an older daemon, which does not say."""
     type: Literal["attached"] = "attached"
 
 

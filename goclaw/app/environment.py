@@ -18,7 +18,7 @@ from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
-from goclaw.state import check_apart
+from goclaw.state import check_apart, private_paths
 from goclaw.users import Users
 from goclaw.workspace import Workspace
 
@@ -39,12 +39,16 @@ class Environment:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def workspace(self, actor: Actor) -> Workspace:
-        """The user's own workspace if users.json names one, else the configured one; made when it is missing."""
+        """The user's own workspace if users.json names one, else the configured one; made when it is missing.
+
+        It is seen with the actor's eyes: without the notes of others, but for the owner of the state folder.
+        """
         root = self.root(actor.key)
         if root not in self._opened:
             async with self._opening:
                 await self._open(root)
-        return self._opened[root]
+        opened = self._opened[root]
+        return opened if actor.owner and not actor.behalf else opened.seen_by(actor.key)
 
     def root(self, key: str) -> Path:
         """The folder of the workspace of the user with this key."""
@@ -57,7 +61,7 @@ class Environment:
             if lies_inside(self.config.users_path, root):
                 raise StateError(f"the users file lies inside the workspace {root}: move one of them")
             await asyncio.to_thread(_prepare_workspace, root)
-            self._opened[root] = await self.stack.enter_async_context(Workspace(root, _state_files(self.config)))
+            self._opened[root] = await self.stack.enter_async_context(Workspace(root, private_paths(self.config)))
 
 
 @asynccontextmanager
@@ -86,12 +90,3 @@ def _prepare_workspace(root: Path) -> None:
         write_templates(root)
     except OSError as error:
         raise StateError(f"the workspace {root} cannot be made: {error.strerror}") from error
-
-
-def _state_files(config: Config) -> list[Path]:
-    """Files of the daemon that no tool may touch, under whatever name they can be reached."""
-    database = config.database_path
-    names = [database, database.with_name(f"{database.name}-wal"), database.with_name(f"{database.name}-shm")]
-    secrets = config.state_dir / "secrets"
-    kept = [config.users_path, config.state_dir / "config.yaml", config.state_dir / "memory.db", config.socket_path]
-    return [*names, *kept, *(secrets.glob("*") if secrets.is_dir() else ())]

@@ -11,12 +11,13 @@ from goclaw.app.parts import App
 from goclaw.app.standing import details, watch_faults
 from goclaw.app.winding import wind_down
 from goclaw.commands.base import Command, CommandPorts
-from goclaw.config.listening import listens
+from goclaw.config.listening import CLIENTS, is_loopback, listens
 from goclaw.engine.stamps import Stamps
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.plugins import load, third_party
+from goclaw.servers.door import Door
 from goclaw.servers.http import open_http
 from goclaw.servers.socket import open_socket
 from goclaw.sessions.greeting import greeting
@@ -25,6 +26,7 @@ from goclaw.spelling import warnings
 from goclaw.store.media import NeededMedia
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
+from goclaw.tokens import open_tokens
 from goclaw.workspace import Completion
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,27 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     await stack.enter_async_context(background(faults, "looking for faults"))
     wanted = listens(ground.config) or (ground.routes.added and ground.config.http.enabled is not False)
     if wanted and not alone:
+        door = await _door(stack, app, gateway) if ground.config.http.clients else None
         await stack.enter_async_context(open_http(ground.config, ground.routes, app.probe.look))
+        if door:
+            stack.push_async_callback(door.end)
+
+
+async def _door(stack: AsyncExitStack, app: App, gateway: Gateway) -> Door:
+    """Where terminals come in over TCP, on the listener that opens next."""
+    ground = app.ground
+    tokens = await stack.enter_async_context(open_tokens(ground.config.tokens_path, ground.clock))
+    if not tokens.any() and not is_loopback(ground.config.http.host):
+        log.warning("there is no access token yet, so nobody can come in: `goclaw token add NAME --user KEY`")
+    # What is missing here, and what would mend it, is for the owner and not for guests.
+    model = partial(_first_line, app)
+    door = Door(gateway, tokens, ground.clock, ground.environment.audit, model)
+    ground.routes.add("GET", CLIENTS, door.receive)
+    return door
+
+
+def _first_line(app: App) -> str:
+    return app.models.sentence.partition("\n")[0]
 
 
 def _gateway(app: App) -> Gateway:

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
+    "token": ("goclaw.cli.token:app", "Make, list and revoke tokens for terminals that come in over TCP."),
     "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
     "backup": ("goclaw.cli.backup:app", "Keep everything in one new file, while the daemon runs."),

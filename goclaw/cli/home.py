@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import sys
+from pathlib import Path
 
 import typer
 
@@ -16,6 +17,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.tui.plain import converse
+from goclaw.tui.remote import Remote
 from goclaw.users import login_name
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -35,11 +37,17 @@ def home(context: typer.Context) -> None:
 
 
 def talk_here(
-    config: Config, session: str = "", *, plain: bool = False, mouse: bool = True, pick: bool = False
+    config: Config,
+    session: str = "",
+    *,
+    plain: bool = False,
+    mouse: bool = True,
+    pick: bool = False,
+    remote: Remote | None = None,
 ) -> None:
     """Talk in `session` (empty: the person's own) in this terminal, or in plain lines where there is none.
 
-    `pick` begins with the list of sessions.
+    `pick` begins with the list of sessions. `remote` is a daemon elsewhere, and then `session` is not empty.
 
     Raises:
         StateError: no daemon answers, or it went away under a conversation in plain lines; or the session is not open
@@ -50,13 +58,13 @@ def talk_here(
         raise StateError("--pick needs the full client in a terminal; `goclaw sessions list` shows the sessions here")
     if in_lines:
         try:
-            asyncio.run(converse(config.socket_path, session or own_session()))
+            asyncio.run(converse(remote or config.socket_path, session or own_session()))
         except KeyboardInterrupt:
             print()
         if sys.stdin.isatty():
-            say(goodbye(session))
+            say(goodbye(session, remote=remote))
     else:
-        _open_terminal(config, session, mouse=mouse, pick=pick)
+        _open_terminal(config, session, mouse=mouse, pick=pick, remote=remote)
 
 
 def own_session() -> str:
@@ -64,8 +72,10 @@ def own_session() -> str:
     return f"tui:{login_name()}"
 
 
-def goodbye(session: str = "", *, runs: bool = True) -> str:
+def goodbye(session: str = "", *, runs: bool = True, remote: Remote | None = None) -> str:
     """The last line: what goes on, how to come back, how to end it."""
+    if remote:
+        return f"GoClaw at {remote} goes on. Come back with `goclaw tui --url {remote}`."
     back = f"goclaw tui --session {session}" if session else "goclaw tui"
     if runs:
         return f"GoClaw keeps running in the background. Come back with `{back}`, end it with `goclaw stop`."
@@ -77,17 +87,19 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
-def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool) -> None:
+def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool, remote: Remote | None) -> None:
     # Nothing that is made until the first picture becomes garbage; looking for some costs a tenth of the start.
     gc.disable()
     from goclaw.tui.app import Place, open_terminal
 
-    place = Place(config.socket_path, config.state_dir / "logs" / "goclaw.log", config.state_dir)
+    # The log of a daemon elsewhere is not to be had; that of one here is not what is asked for.
+    log = Path(os.devnull) if remote else config.state_dir / "logs" / "goclaw.log"
+    place = Place(config.socket_path, log, config.state_dir, remote)
     farewell = asyncio.run(open_terminal(place, session or own_session(), mouse=mouse, pick=pick))
     for text in farewell.unsent:
         say(f"not sent: {text}")
     last = farewell.session or session
-    say(goodbye("" if last == own_session() else last, runs=farewell.connected))
+    say(goodbye("" if last == own_session() else last, runs=farewell.connected, remote=remote))
 
 
 def _run_here(loaded: Loaded, given: Options) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from goclaw.cli import talk
+from goclaw.cli.away import Insecure, TokenFile, Url, reach
 from goclaw.cli.common import load
 from goclaw.redact import printable
 from goclaw.users import login_name
@@ -19,10 +20,16 @@ def send(
     text: Annotated[str, typer.Argument(help="The message, or a command such as /status.")],
     session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")] = False,
+    url: Url = "",
+    token_file: TokenFile = None,
+    insecure: Insecure = False,
 ) -> None:
     """Send one message and print the answer. Exit code 1 when it could not be answered."""
-    config = load(context).config
-    answer, went_well = asyncio.run(talk.send(config, text, session or f"tui:{login_name()}", as_json=as_json))
+    config, remote = load(context).config, None
+    if url:
+        remote, session = reach(url, token_file, session, insecure=insecure)
+    sending = talk.send(config, text, session or f"tui:{login_name()}", as_json=as_json, remote=remote)
+    answer, went_well = asyncio.run(sending)
     if answer:
         print(printable(answer))
     if not went_well:

@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import orjson
 
@@ -26,6 +26,7 @@ from goclaw.tui.client import Received
 from goclaw.tui.link import Link
 from goclaw.tui.outstanding import Ended, Outstanding, Patience
 from goclaw.tui.questions import text_of, title_of
+from goclaw.tui.remote import Remote
 from goclaw.tui.text import one_line
 from goclaw.wire import Accepted, Attached, Files, Older, Refused, Sessions, Status, happened
 
@@ -36,7 +37,9 @@ LOST = (
 """Where the daemon does not come back."""
 
 
-async def send(config: Config, text: str, session: str, *, as_json: bool = False) -> tuple[str, bool]:
+async def send(
+    config: Config, text: str, session: str, *, as_json: bool = False, remote: Remote | None = None
+) -> tuple[str, bool]:
     """Send one message or command and wait for its end.
 
     With `as_json`, every event of the turn is printed as a line of JSON as it comes. Without, what a turn waits for is
@@ -50,9 +53,9 @@ async def send(config: Config, text: str, session: str, *, as_json: bool = False
     Raises:
         StateError: no daemon answers, the session is not open to the person, or the daemon does not come back.
     """
-    link = Link(config.socket_path, session, limit=1)
+    link = Link(remote or config.socket_path, session, limit=1)
     sending = _Sending(link, text, _Reporter(session, as_json=as_json))
-    async with _daemon(config):
+    async with nullcontext() if remote else _daemon(config):
         running = asyncio.create_task(link.run(sending), name="waiting for the answer")
         try:
             running.add_done_callback(sending.gave_up)

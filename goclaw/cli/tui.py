@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from goclaw.cli.away import Insecure, TokenFile, Url, reach
 from goclaw.cli.common import load
 from goclaw.cli.home import talk_here
 
@@ -17,6 +18,12 @@ def tui(
     pick: Annotated[bool, typer.Option("--pick", help="Begin with the list of conversations.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Plain lines, as pipes get them.")] = False,
     mouse: Annotated[bool, typer.Option(help="Whether the mouse folds cards and scrolls.")] = True,
+    url: Url = "",
+    token_file: TokenFile = None,
+    insecure: Insecure = False,
 ) -> None:
     """Talk to the agent in this terminal."""
-    talk_here(load(context).config, session, plain=plain, mouse=mouse, pick=pick)
+    config, remote = load(context).config, None
+    if url:
+        remote, session = reach(url, token_file, session, insecure=insecure)
+    talk_here(config, session, plain=plain, mouse=mouse, pick=pick, remote=remote)

@@ -5,7 +5,10 @@ from goclaw.commands.base import Command, CommandContext, Reply
 
 async def _status(context: CommandContext) -> Reply:
     ports = context.ports
-    status = await ports.sessions.status(context.session, await ports.details(context.session))
+    details = await ports.details(context.session)
+    if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
+        details = details.without_others()
+    status = await ports.sessions.status(context.session, details)
     return Reply(status.text(ports.sessions.compactor.health, ports.clock))
 
 

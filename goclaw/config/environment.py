@@ -10,8 +10,9 @@ from goclaw.config.schema import Config
 PREFIX = "GOCLAW_"
 LOCATION = "GOCLAW_CONFIG"
 """Names the file itself."""
-NO_KEYS = frozenset({LOCATION, "GOCLAW_LOOPBACK_ONLY"})
-"""Variables of ours that are no keys; the second is a switch of `net` for tests."""
+NO_KEYS = frozenset({LOCATION, "GOCLAW_TOKEN", "GOCLAW_LOOPBACK_ONLY"})
+"""Variables of ours that are no keys; the second is what `goclaw tui --url` comes in with, the third a switch of `net`
+for tests."""
 
 COMMON_VARIABLES = {
     "ANTHROPIC_API_KEY": ("providers", "anthropic", "api_key"),

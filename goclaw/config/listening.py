@@ -12,6 +12,8 @@ from goclaw.config.schema import Config, TelegramSettings
 
 PROBES = ("/healthz", "/readyz")
 """Paths of the listener's own. They tell nothing that needs a credential."""
+CLIENTS = "/ws"
+"""Where terminals come in, with `http.clients`."""
 TELEGRAM_PORTS = (443, 80, 88, 8443)
 """Ports that Telegram calls (Bot API, setWebhook)."""
 
@@ -34,13 +36,19 @@ def uses_webhook(config: Config) -> bool:
 
 def listens(config: Config) -> bool:
     """Whether the listener opens."""
-    return config.http.enabled or (config.http.enabled is None and uses_webhook(config))
+    return config.http.enabled or (config.http.enabled is None and (uses_webhook(config) or config.http.clients))
 
 
 def credentials(config: Config) -> Iterator[str]:
-    """What callers must know, each in words. The webhook always has its secret, made by the daemon if need be."""
+    """What callers must know, each in words.
+
+    The webhook always has its secret, made by the daemon if need be. Where clients may come in, nobody does without a
+    token; while there is none, nobody does at all.
+    """
     if uses_webhook(config):
         yield "the secret of telegram.webhook"
+    if config.http.clients:
+        yield "an access token"
 
 
 def hosts(config: Config) -> frozenset[str]:
@@ -62,9 +70,11 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.http.enabled is not False and not is_loopback(config.http.host) and not any(credentials(config)):
         yield (
             ("http", "host"),
-            "is not this machine alone, and no credential is set that would keep strangers out; leave it at 127.0.0.1 "
-            "and put a reverse proxy before it",
+            "is not this machine alone, and no credential is set that would keep strangers out (`http.clients`, "
+            "`telegram.mode: webhook`); leave it at 127.0.0.1 and put a reverse proxy before it",
         )
+    if config.http.clients and config.http.enabled is False:
+        yield ("http", "enabled"), "should be true, or not be set: `http.clients` needs the listener"
     if uses_webhook(config):
         yield from _webhook_contradictions(config)
 
@@ -83,5 +93,6 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         if parts.scheme != "https" or (parts.port or 443) not in TELEGRAM_PORTS:
             ports = ", ".join(map(str, TELEGRAM_PORTS))
             yield ("telegram", "webhook", "url"), f"should begin with https:// and have one of the ports {ports}"
-    if webhook_path(config.telegram) in PROBES:
-        yield ("telegram", "webhook", "path"), f"should be none of {', '.join(PROBES)}"
+    taken = (*PROBES, CLIENTS)
+    if webhook_path(config.telegram) in taken:
+        yield ("telegram", "webhook", "path"), f"should be none of {', '.join(taken)}"

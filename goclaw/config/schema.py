@@ -80,7 +80,7 @@ class TelegramSettings(Section):
         "https://api.telegram.org", description="A Bot API server, without `/bot…`: `http://host:port`."
     )
     proxy: Url | None = Field(None, description="HTTP proxy for Telegram only, `http://user:password@host:port`.")
-    groups: Groups = Field((), description="Numeric ids of groups where the bot may answer; empty: all.")
+    groups: Groups = Field((), description="Numeric ids of the groups where the bot may answer; empty: none.")
     messages_per_second: float = Field(30, gt=0, description="Telegram's limit over all chats.")
     chat_messages_per_second: float = Field(1, gt=0, description="Telegram's limit per chat, after a burst.")
     burst: int = Field(3, ge=1, description="Messages that a chat takes at once before its rate counts.")
@@ -89,10 +89,13 @@ class TelegramSettings(Section):
 
 
 class HttpSettings(Section):
-    """The HTTP listener: `/healthz`, `/readyz`, and Telegram's webhook."""
+    """The HTTP listener: `/healthz`, `/readyz`, Telegram's webhook, and terminals over TCP."""
 
     enabled: bool | None = Field(
-        None, description="On or off; not set: on when something needs it (`telegram.mode: webhook`)."
+        None, description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.clients`)."
+    )
+    clients: bool = Field(
+        False, description="Whether terminals may come in at `/ws` with a token (`goclaw token add`)."
     )
     host: Host = Field(
         "127.0.0.1", description="Address to listen on; one that others reach needs a credential to be set."
@@ -112,6 +115,24 @@ class AlertSettings(Section):
         description="Where: `telegram:<chat id>`, or `telegram:<chat id>:<topic>`; not set: the first admin in "
         "users.json whom the bot can write to.",
     )
+
+
+class PairingSettings(Section):
+    """Strangers who write to the bot in private: they get a code, and an admin lets them in by it."""
+
+    enabled: bool = Field(False, description="Whether they get a code; otherwise they are not answered at all.")
+    role: str = Field("user", description="The role in users.json of whoever is let in; never `admin`.")
+    allowed_tools: Names | None = Field(
+        None, description="`allowedTools` in users.json of whoever is let in; not set: what the role allows."
+    )
+    waiting: int = Field(20, ge=1, le=1_000, description="Codes that may be open at once; each for one hour.")
+
+    @field_validator("role")
+    @classmethod
+    def _no_admin(cls, role: str) -> str:
+        if role == ADMIN or not role.strip():
+            raise ValueError("should be `user` or one of your `roles`; admins are made by hand, in users.json")
+        return role
 
 
 class ProviderSettings(Section):
@@ -253,6 +274,7 @@ class NetworkSettings(Section):
         (), description="Exceptions: `host`, `host:port`, an address or a network of yours that may be reached."
     )
     deny: Names = Field((), description="Hosts, with all below them, addresses and networks that may not be reached.")
+    ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
 
 
 class ReadSettings(Section):
@@ -274,7 +296,6 @@ class ToolsSettings(Section):
     )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
 
-    ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
 
 class PolicySettings(Section):
     """What runs, what asks, what is refused."""
@@ -286,6 +307,9 @@ class PolicySettings(Section):
         description="Stricter answers per row of the table in docs/configuration.md: `medium: ask`, `high: refuse` …",
     )
     other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
+    approval_minutes: int = Field(
+        30, ge=1, le=1_440, description="Minutes that an approval is waited for, and that one which was given holds."
+    )
 
 
 class AuditSettings(Section):
@@ -313,9 +337,6 @@ class RoleSettings(Section):
 class LimitSettings(Section):
     """Limits of one turn; each ends it with a sentence that names its key."""
 
-    approval_minutes: int = Field(
-        30, ge=1, le=1_440, description="Minutes that an approval is waited for, and that one which was given holds."
-    )
     tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
     failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")
     repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")
@@ -352,6 +373,9 @@ class Config(Section):
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    pairing: PairingSettings = Field(
+        default_factory=PairingSettings, description="How strangers become users, if they may."
+    )
     models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
     providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
     compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
@@ -398,6 +422,11 @@ class Config(Section):
     def database_path(self) -> Path:
         """The SQLite database."""
         return self.state_dir / "goclaw.db"
+
+    @property
+    def tokens_path(self) -> Path:
+        """The hashes of the access tokens."""
+        return self.state_dir / "access-tokens.json"
 
     @property
     def socket_path(self) -> Path:

@@ -13,7 +13,7 @@ class Actor:
     key: str
     """The name in users.json: `telegram:<numeric user id>` or `tui:<name>`; empty for nobody."""
     entry: str
-    """The way in: a channel's name, `socket`, `cli`."""
+    """The way in: a channel's name, `socket`, `http` (with a token), `cli`."""
     owner: bool = False
     """True only where the operating system vouched for it: same uid on the socket, or the CLI under the state lock."""
     name: str = ""

@@ -55,8 +55,8 @@ class GatewayPort(Protocol):
         """Paths in the actor's workspace that match what somebody began to type after `@`; none without that right."""
         ...
 
-    async def status(self, session: str) -> Mapping[str, Any]:
-        """The numbers behind `/status`, for machines."""
+    async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
+        """The numbers behind `/status`, for machines. Who is no admin learns nothing of others from them."""
         ...
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:

@@ -81,6 +81,8 @@ class Notice:
     session: str
     text: str
     turn: str = ""
+    for_admins: bool = False
+    """A fault of the daemon: who has a token, or a session of somebody else's to read, need not know of it."""
 
 
 @dataclass(frozen=True, slots=True)

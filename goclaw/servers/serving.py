@@ -1,17 +1,21 @@
 """What a client gets once it was let in, whatever it came through: a session, its events, answers to its frames.
 
-Who may come in, and as whom, is the listener's business (`servers.socket`).
+Who may come in, and as whom, is the listener's business (`servers.socket`, `servers.door`). Whether somebody may stay
+is asked again for each thing that goes out or comes in, and twice a second: a right that is taken away ends what
+streams.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
+from goclaw.access import own_session
 from goclaw.bus import Following
 from goclaw.clock import Clock
 from goclaw.errors import AccessDenied, StateError
@@ -24,6 +28,7 @@ from goclaw.events import (
     GatewayPort,
     Inbound,
     MessageStored,
+    Notice,
     Outline,
     StreamRestarted,
     TranscriptRow,
@@ -68,11 +73,51 @@ GOODBYE_SECONDS = 0.5
 """What a client gets to take what waits for it, and to answer that it has heard the end of the connection."""
 
 
+DENIED = "denied: "
+"""How a reason begins where rights decided (see `tui.client`)."""
+LONGEST_REASON = 120
+"""Bytes of the reason in a closing frame, which takes 123 (RFC 6455, 5.5)."""
+LOOK_SECONDS = 0.5
+"""Between two looks whether a client may stay. With those at users.json and the tokens that is less than 1.5 s."""
+MOST_AT_ONCE = 32
+"""Frames of one client that are being answered; a client that asks for more is read again when it has its answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who comes in through a connection."""
+
+    actor_in: Callable[[str], Actor]
+    """As whom the client acts, from the session that it asks for (empty: the person's own)."""
+    objection: Callable[[], str]
+    """Why the person may not stay, whatever the session; empty: they may."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """One attached client."""
+
+    connection: web.WebSocketResponse
+    transport: asyncio.BaseTransport | None
+    visitor: Visitor
+    actor: Actor
+    asked: str
+    """The session that was asked for."""
+    session: str
+    """Its name at the gateway."""
+    client: str
+    """The client's name, as the bus knows it; empty: none. Nobody can come back in somebody else's."""
+
+
 class ServingGateway(GatewayPort, Protocol):
     """What clients ask of the gateway."""
 
     def session_for(self, actor: Actor, session: str) -> str:
         """Which session `actor` gets for `session`; AccessDenied when it may not read that."""
+        ...
+
+    def oversees(self, actor: Actor) -> bool:
+        """Whether faults of the daemon are for `actor` to know."""
         ...
 
     def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
@@ -104,12 +149,8 @@ class Serving:
         self._followings: dict[Following, asyncio.Task[None]] = {}
         """With the tasks that show their events."""
 
-    async def serve(self, request: web.Request, actor_in: Callable[[str], Actor]) -> web.WebSocketResponse:
-        """One client's connection, from its first frame to its last.
-
-        Args:
-            actor_in: as whom the client acts, from the session that it asks for.
-        """
+    async def serve(self, request: web.Request, visitor: Visitor) -> web.WebSocketResponse:
+        """One client's connection, from its first frame to its last."""
         connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME, timeout=GOODBYE_SECONDS)
         await connection.prepare(request)
         self._connections.add(connection)
@@ -120,7 +161,7 @@ class Serving:
             elif not attach.session.isprintable():
                 await _send(connection, Refused("the key of a session has no control characters"))
             else:
-                await self._admit(connection, attach, actor_in(attach.session))
+                await self._admit(connection, request.transport, attach, visitor)
             await connection.close()
         finally:
             self._connections.discard(connection)
@@ -134,25 +175,37 @@ class Serving:
             await asyncio.wait(self._followings.values(), timeout=GOODBYE_SECONDS)
         await asyncio.gather(*(connection.close(code=WSCloseCode.GOING_AWAY) for connection in self._connections))
 
-    async def _admit(self, connection: web.WebSocketResponse, attach: Attach, actor: Actor) -> None:
+    async def _admit(
+        self,
+        connection: web.WebSocketResponse,
+        transport: asyncio.BaseTransport | None,
+        attach: Attach,
+        visitor: Visitor,
+    ) -> None:
+        actor = visitor.actor_in(attach.session)
+        asked = attach.session or own_session(actor.key)
         try:
-            session = self._gateway.session_for(actor, attach.session)
+            session = self._gateway.session_for(actor, asked)
         except AccessDenied as error:
-            await _send(connection, Refused(f"denied: {error}"))
-        else:
-            await self._attend(connection, attach, actor, session)
+            await _send(connection, Refused(f"{DENIED}{error}"))
+            return
+        client = f"{actor.key} {attach.client}" if attach.client else ""
+        visit = _Visit(connection, transport, visitor, actor, asked, session, client)
+        if not await self._turned_away(visit):
+            await self._attend(visit, attach)
 
-    async def _attend(self, connection: web.WebSocketResponse, attach: Attach, actor: Actor, session: str) -> None:
+    async def _attend(self, visit: _Visit, attach: Attach) -> None:
+        session = visit.session
         now = await self._gateway.now(session)
         # Nothing can happen between these two lines: what comes from now on comes as events.
-        async with self._gateway.follow(session, attach.client, Position(attach.epoch, attach.seen)) as following:
+        async with self._gateway.follow(session, visit.client, Position(attach.epoch, attach.seen)) as following:
             anew, history = await self._missed(session, attach, following)
             position = following.position
             attached = Attached(
                 session,
                 history,
                 now,
-                list(self._gateway.commands(actor)),
+                list(self._gateway.commands(visit.actor)),
                 self._greeting(),
                 anew,
                 protocol=PROTOCOL,
@@ -160,22 +213,61 @@ class Serving:
                 seen=position.number,
                 goes_on=following.goes_on,
                 clock=self._clock.monotonic(),
+                person=visit.actor.key,
             )
-            await _send(connection, attached)
+            await _send(visit.connection, attached)
             last = history[-1].row if history else 0 if anew or following.goes_on else attach.after
             async with asyncio.TaskGroup() as tasks:
-                showing = tasks.create_task(self._show(connection, following.events, last))
+                showing = tasks.create_task(self._show(visit, following.events, last))
+                looking = tasks.create_task(self._look_after(visit))
                 self._followings[following] = showing
                 try:
-                    async for frame in _frames(connection):
-                        if isinstance(frame, Ack):
-                            self._gateway.acknowledge(session, attach.client, frame.seen)
-                        else:
-                            # Beside the loop: a command that takes its time must not keep /stop from being heard.
-                            tasks.create_task(self._answer(connection, frame, session, actor))
+                    await self._listen(visit, tasks)
                 finally:
                     del self._followings[following]
                     showing.cancel()
+                    looking.cancel()
+
+    async def _listen(self, visit: _Visit, tasks: asyncio.TaskGroup) -> None:
+        """Take frames until the client goes, or has to."""
+        room = asyncio.Semaphore(MOST_AT_ONCE)
+        async for frame in _frames(visit.connection):
+            if await self._turned_away(visit):
+                return
+            if isinstance(frame, Ack):
+                self._gateway.acknowledge(visit.session, visit.client, frame.seen)
+                continue
+            await room.acquire()
+            # Beside the loop: a command that takes its time must not keep /stop from being heard.
+            tasks.create_task(self._answer(visit, frame)).add_done_callback(lambda _: room.release())
+
+    async def _look_after(self, visit: _Visit) -> None:
+        """See that a client that hears and says nothing goes, too, when it has to."""
+        while not await self._turned_away(visit):
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def _turned_away(self, visit: _Visit) -> bool:
+        """Close the connection of a client that may not stay any more."""
+        reason = visit.visitor.objection()
+        try:
+            session = self._gateway.session_for(visit.actor, visit.asked)
+        except AccessDenied as error:
+            reason = reason or str(error)
+        else:
+            if not reason and session == visit.session:
+                return False
+        log.info("a client of %s has to go: %s", visit.actor.key, reason or "its session has another name now")
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                if reason:
+                    await _send(visit.connection, Refused(f"{DENIED}{reason}"))
+                await visit.connection.close(
+                    code=WSCloseCode.POLICY_VIOLATION, message=reason.encode()[:LONGEST_REASON]
+                )
+        except TimeoutError:
+            if isinstance(visit.transport, asyncio.Transport):
+                visit.transport.abort()  # it does not read what we say
+        return True
 
     async def _missed(self, session: str, attach: Attach, following: Following) -> tuple[bool, list[MessageStored]]:
         """Whether the rows that a client has are gone, and those that it lacks."""
@@ -187,23 +279,28 @@ class Serving:
     async def _has(self, session: str, row: int) -> bool:
         return bool(await self._gateway.history(session, row - 1, 1, before=row + 1))
 
-    async def _show(self, connection: web.WebSocketResponse, events: AsyncIterator[Numbered], last: int) -> None:
+    async def _show(self, visit: _Visit, events: AsyncIterator[Numbered], last: int) -> None:
         """Pass events on; a row that went out with the history is not sent twice, but ends what was streamed of it."""
         async with open_gathering(events) as gathered:
             async for number, event, at in gathered:
+                if await self._turned_away(visit):
+                    return
+                if isinstance(event, Notice) and event.for_admins and not self._gateway.oversees(visit.actor):
+                    continue
                 if isinstance(event, MessageStored) and event.row <= last:
                     event = StreamRestarted(event.turn, event.session, "complete")
-                await _send(connection, happened(event, number, round(at, 2)))
-        await connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
+                await _send(visit.connection, happened(event, number, round(at, 2)))
+        await visit.connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
 
-    async def _answer(self, connection: web.WebSocketResponse, frame: ClientFrame, session: str, actor: Actor) -> None:
+    async def _answer(self, visit: _Visit, frame: ClientFrame) -> None:
         try:
-            answer = await self._answer_to(frame, session, actor)
+            answer = await self._answer_to(frame, visit)
         except (StateError, AccessDenied) as error:
             answer = Refused(str(error), frame.id if isinstance(frame, Send | Decide) else "")
-        await _send(connection, answer)
+        await _send(visit.connection, answer)
 
-    async def _answer_to(self, frame: ClientFrame, session: str, actor: Actor) -> ServerFrame:
+    async def _answer_to(self, frame: ClientFrame, visit: _Visit) -> ServerFrame:
+        actor, session = visit.actor, visit.session
         match frame:
             case Send():
                 key = (actor.key, session, frame.id)
@@ -215,12 +312,14 @@ class Serving:
                 return Sessions(list(await self._gateway.sessions(actor)))
             case AskFiles():
                 return Files(frame.begun, list(await self._gateway.files(actor, frame.begun)))
+            case AskStatus():
+                return Status(dict(await self._gateway.status(self._gateway.session_for(actor, session), actor)))
             case Attach() | Ack():
                 return Refused("attached already; open another connection")
             case _:
                 return await self._read(frame, self._gateway.session_for(actor, session))
 
-    async def _read(self, frame: AskOlder | AskRows | AskOutline | AskStatus, session: str) -> ServerFrame:
+    async def _read(self, frame: AskOlder | AskRows | AskOutline, session: str) -> ServerFrame:
         match frame:
             case AskOlder():
                 return Older(frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before)))
@@ -228,8 +327,6 @@ class Serving:
                 return Rows(list(await self._gateway.transcript(session, frame.after)))
             case AskOutline():
                 return OutlineFrame(await self._gateway.outline(session, frame.last))
-            case AskStatus():
-                return Status(dict(await self._gateway.status(session)))
 
     async def _take(self, frame: Send, session: str, actor: Actor) -> Acceptance:
         inbound = Inbound(

@@ -6,16 +6,18 @@ a client gets then is in `servers.serving`.
 
 import os
 import socket
+import stat
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
 
 from goclaw.clock import Clock
+from goclaw.errors import StateError
 from goclaw.events import Actor
-from goclaw.servers.serving import Serving, ServingGateway
+from goclaw.servers.serving import Serving, ServingGateway, Visitor
 from goclaw.users import login_name
 from goclaw.wire import PATH
 
@@ -29,13 +31,17 @@ def owner_key(session: str) -> str:
 async def open_socket(
     path: Path, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str]
 ) -> AsyncIterator[Serving]:
-    """Listen at `path` while the block runs. A socket that an earlier run left behind is replaced."""
+    """Listen at `path` while the block runs. A socket that an earlier run left behind is replaced.
+
+    Raises:
+        StateError: others could put their own socket into its place.
+    """
     serving = Serving(gateway, clock, greeting)
 
     async def serve(request: web.Request) -> web.WebSocketResponse:
         if _peer_uid(request) != os.getuid():
             raise web.HTTPForbidden(text="this socket belongs to another user")
-        return await serving.serve(request, _owner)
+        return await serving.serve(request, Visitor(_owner, _always_welcome))
 
     async def end(_: web.Application) -> None:
         await serving.end()
@@ -45,12 +51,13 @@ async def open_socket(
     application.on_shutdown.append(end)
     runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
+    listening, made = _bind(path)
     try:
-        await web.SockSite(runner, _bind(path)).start()
+        await web.SockSite(runner, listening).start()
         yield serving
     finally:
         await runner.cleanup()
-        _unlink(path)
+        _unlink(path, made)
 
 
 def _owner(session: str) -> Actor:
@@ -67,13 +74,31 @@ def _peer_uid(request: web.Request) -> int:
     return int(struct.unpack("3i", credentials)[1])
 
 
-def _bind(path: Path) -> socket.socket:
-    _unlink(path)
+def _always_welcome() -> str:
+    """The owner's rights may change, not that he is in his own house."""
+    return ""
+
+
+def _bind(path: Path) -> tuple[socket.socket, tuple[int, int]]:
+    """The socket, and which file it is. Nobody but we can reach it at any moment, nor put another in its place."""
+    folder = path.parent.stat()
+    # Whoever may write there could replace the socket by one of their own; a sticky folder (/tmp) forbids that.
+    if folder.st_uid not in (0, os.geteuid()) or (folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX):
+        raise StateError(f"{path.parent}: others can change it, so that they could take the place of the daemon there")
+    path.unlink(missing_ok=True)  # also a link, never what it leads to
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    os.fchmod(listening.fileno(), 0o600)  # the file that `bind` makes has this mode from the first moment
     listening.bind(str(path))
-    path.chmod(0o600)
-    return listening
+    found = path.lstat()
+    if not stat.S_ISSOCK(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o177 or found.st_uid != os.geteuid():
+        listening.close()
+        raise StateError(f"{path}: cannot be kept private on this file system; choose another `state_dir`")
+    return listening, (found.st_dev, found.st_ino)
 
 
-def _unlink(path: Path) -> None:
-    path.unlink(missing_ok=True)
+def _unlink(path: Path, made: tuple[int, int]) -> None:
+    """Take our own socket away; what somebody put in its place is not ours."""
+    with suppress(FileNotFoundError):
+        found = path.lstat()
+        if (found.st_dev, found.st_ino) == made:
+            path.unlink()

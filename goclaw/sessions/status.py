@@ -13,6 +13,10 @@ SMALL = 0.01
 """US dollars below which cents say nothing."""
 
 
+FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts"})
+"""Of `Details`: what names other people and their conversations."""
+
+
 @dataclass(frozen=True, slots=True)
 class Details:
     """What others know of the daemon at one moment."""
@@ -21,6 +25,12 @@ class Details:
     """For people, in a block of their own: name and text."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """For machines."""
+
+    def without_others(self) -> "Details":
+        """The same for who need not know of others' conversations and of the daemon's faults."""
+        health = self.numbers.get("health", {})
+        numbers = {**self.numbers, "health": {name: health[name] for name in health if name not in FOR_ADMINS}}
+        return Details({name: line for name, line in self.lines.items() if name not in FOR_ADMINS}, numbers)
 
 
 @dataclass(frozen=True, slots=True)

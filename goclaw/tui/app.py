@@ -23,8 +23,9 @@ from goclaw.tui import clipboard, colourless
 from goclaw.tui.approving import Approving
 from goclaw.tui.editor import EditorError, edit, editor_of
 from goclaw.tui.incoming import FIRST_ROWS, Incoming, Parts
-from goclaw.tui.link import Link, person_in
+from goclaw.tui.link import Link
 from goclaw.tui.recall import FILE, Recall
+from goclaw.tui.remote import Remote, Way
 from goclaw.tui.switching import Switching
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import Conversation
@@ -55,6 +56,13 @@ class Place:
     socket: Path
     log: Path
     state_dir: Path
+    remote: Remote | None = None
+    """A daemon elsewhere, in place of the socket's."""
+
+    @property
+    def way(self) -> Way:
+        """To the daemon."""
+        return self.remote or self.socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +120,9 @@ class Terminal(App[Farewell]):
         super().__init__(ansi_color=True if colourless.is_wanted() else None)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
         self._recall = Recall(place.state_dir / FILE)
-        self._link = Link(place.socket, session, FIRST_ROWS)
+        self._link = Link(place.way, session, FIRST_ROWS)
         clock = clock or RealClock()
-        self._conversation = Conversation(person_in(session), clock)
+        self._conversation = Conversation(self._link.person, clock)
         self._todos = TodoPanel()
         self._completion = Completion()
         self._prompt = Prompt(self._recall, self._completion)
@@ -123,7 +131,7 @@ class Terminal(App[Farewell]):
         self._approving = Approving(self._link, self._conversation, self._prompt, clock)
         parts = Parts(self._conversation, self._todos, self._completion, self._prompt, self._bar)
         self._incoming = Incoming(self._link, parts, self._approving, clock)
-        self._switching = Switching(place.socket, self._link, self._incoming, self._conversation, clock)
+        self._switching = Switching(place.way, self._link, self._incoming, self._conversation, clock)
         self._pick_at_once = pick
         self._asked_at = float("-inf")
         self._layout = 0

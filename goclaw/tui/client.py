@@ -1,17 +1,23 @@
-"""A client's end of the socket: attach to a session, send, and follow what happens."""
+"""A client's end of the connection: attach to a session, send, and follow what happens."""
 
+import os
+import stat
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 from pydantic import ValidationError
 
 from goclaw.errors import StateError
 from goclaw.events import Acceptance, TurnEvent
+from goclaw.net import check_reachable
 from goclaw.past import NOWHERE, Position
+from goclaw.tui.remote import Remote, Way
 from goclaw.wire import (
     CLIENT_FRAME,
     PATH,
@@ -41,6 +47,9 @@ Received = TurnEvent | Accepted | Status | Older | Sessions | Files | Refused
 
 DENIED = "denied: "
 """How the daemon's reason begins where rights decided (servers.serving)."""
+
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Refusal(StateError):
@@ -182,9 +191,9 @@ def _read(text: str) -> ServerFrame | None:
 
 @asynccontextmanager
 async def attach(
-    path: Path, session: str, *, after: int = 0, limit: int = 50, name: str = "", position: Position = NOWHERE
+    way: Way, session: str, *, after: int = 0, limit: int = 50, name: str = "", position: Position = NOWHERE
 ) -> AsyncIterator[Client]:
-    """Attach to `session` at the daemon whose socket is at `path`.
+    """Attach to `session` (empty: the person's own) at the daemon whose socket or address `way` is.
 
     Args:
         after: the last row of the transcript that is known here.
@@ -197,18 +206,68 @@ async def attach(
         Refusal: the daemon does not understand us.
         StateError: no daemon answers there.
     """
-    connector = aiohttp.UnixConnector(str(path))
-    async with aiohttp.ClientSession(connector=connector) as http:
+    connector, url, headers = _line(way)
+    async with aiohttp.ClientSession(connector=connector, middlewares=(_no_detour,)) as http:
         try:
             connection = await http.ws_connect(
-                f"http://goclaw{PATH}",
+                url,
+                headers=headers,
                 heartbeat=20.0,
                 max_msg_size=0,  # our own daemon: fifty long results at once are more than it would take from us
                 timeout=aiohttp.ClientWSTimeout(ws_close=5.0),
             )
+        except aiohttp.WSServerHandshakeError as error:
+            raise _shut(way, error) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise StateError(f"no GoClaw daemon answers at {path}. Start one with `goclaw gateway`.") from error
+            remedy = "" if isinstance(way, Remote) else " Start one with `goclaw gateway`."
+            raise StateError(f"no GoClaw daemon answers at {way}.{remedy}") from error
         async with connection:
             client = Client(connection)
             await client.open(session, after, limit, name, position)
             yield client
+
+
+def _line(way: Way) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
+    """How to call the daemon. The token goes into the header, where no log and no history has it."""
+    if isinstance(way, Remote):
+        check_reachable(urlsplit(way.url).hostname or "")
+        return aiohttp.TCPConnector(), f"{way.url}{PATH}", {"Authorization": f"Bearer {way.token}"}
+    _see_that_it_is_ours(way)
+    return aiohttp.UnixConnector(str(way)), f"http://goclaw{PATH}", {}
+
+
+async def _no_detour(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """A daemon leads nowhere else, and the token is for it alone."""
+    response = await handler(request)
+    if response.status in REDIRECTS:
+        response.release()
+        raise StateError("what answers there is no GoClaw daemon: it leads elsewhere")
+    return response
+
+
+def _see_that_it_is_ours(path: Path) -> None:
+    """Tell nothing to a socket that somebody else put there."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return  # then nobody answers there
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+        raise StateError(f"{path} is not the socket of a daemon of yours; look who put it there")
+
+
+_SHUT = {
+    HTTPStatus.UNAUTHORIZED: "the access token is not valid (any more)",
+    HTTPStatus.FORBIDDEN: "it does not let this program in",
+    HTTPStatus.MISDIRECTED_REQUEST: "it does not know itself by this name (see `http.hosts`)",
+    HTTPStatus.NOT_FOUND: "no terminals come in there (see `http.clients`)",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many came from here without a valid token",
+    HTTPStatus.SERVICE_UNAVAILABLE: "too many connections are open with this token, or from here",
+}
+
+
+def _shut(way: Way, error: aiohttp.WSServerHandshakeError) -> StateError:
+    """Why the door stays shut."""
+    if reason := next((words for status, words in _SHUT.items() if status == error.status), ""):
+        return Refusal(reason)
+    # A proxy before a daemon that is being restarted, say: it may come back.
+    return StateError(f"no GoClaw daemon answers at {way} (status {error.status})")

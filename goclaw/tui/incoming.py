@@ -22,7 +22,7 @@ from goclaw.events import (
 )
 from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
-from goclaw.tui.link import Link, person_in, turn_of
+from goclaw.tui.link import Link, turn_of
 from goclaw.tui.outstanding import TAKEN
 from goclaw.tui.text import FORGOTTEN, one_line
 from goclaw.tui.waiting import waiting_words
@@ -98,7 +98,7 @@ class Incoming:
         self._fetching = False
         self._parts.bar.enter(session)
         self._parts.bar.connection("connecting")
-        await self._parts.conversation.enter(person_in(session), {turn_of(key): waiting[key] for key in waiting})
+        await self._parts.conversation.enter(self._link.person, {turn_of(key): waiting[key] for key in waiting})
         self.say_doing()
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from goclaw.events import AcceptKind
 from goclaw.supervise import background
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
+from goclaw.tui.remote import Way
 from goclaw.tui.text import one_line
 from goclaw.wire import Accepted, Attached, Refused
 
@@ -18,9 +18,9 @@ SHOWN = 200
 class Leftover:
     """Implements `link.Watcher`: nothing is shown, what concerns the messages is told in a sentence."""
 
-    def __init__(self, socket: Path, session: str, waiting: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    def __init__(self, way: Way, session: str, waiting: Mapping[str, str], tell: Callable[[str], None]) -> None:
         """`waiting`: texts by the ids of their messages."""
-        self.link = Link(socket, session, limit=1)
+        self.link = Link(way, session, limit=1)
         self.link.enter(session, waiting)
         self._tell = tell
         self._told = False

@@ -8,7 +8,6 @@ again; messages carry ids, so the daemon takes none twice.
 import asyncio
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from goclaw.events import MessageStored
 from goclaw.past import NOWHERE, Position
 from goclaw.supervise import background
 from goclaw.tui.client import Client, Received, Refusal, attach
-from goclaw.users import login_name
+from goclaw.tui.remote import Way, person_at
 from goclaw.wire import Accepted, Ack, Attached, ClientFrame, Decide
 
 RETRY_SECONDS = 0.5
@@ -60,8 +59,8 @@ class Watcher(Protocol):
 class Link:
     """Attaches, listens and sends. `run` does the work; the other methods may be called at any time."""
 
-    def __init__(self, socket: Path, session: str, limit: int) -> None:
-        self._socket = socket
+    def __init__(self, way: Way, session: str, limit: int) -> None:
+        self._way = way
         self._session = session
         self._limit = limit
         self._name = uuid.uuid4().hex
@@ -85,6 +84,11 @@ class Link:
     def session(self) -> str:
         """The session that is asked for; the daemon may know it under another name."""
         return self._session
+
+    @property
+    def person(self) -> str:
+        """The actor key of the person at this terminal, in this session."""
+        return person_at(self._way, self._session)
 
     def enter(self, session: str, waiting: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
         """Be a link to another session from the next `run` on; the one before must be cancelled in the same breath.
@@ -151,7 +155,7 @@ class Link:
     async def _attend(self, watcher: Watcher) -> None:
         limit = MISSED_ROWS if self._was_attached else self._limit
         async with attach(
-            self._socket, self._session, after=self._last_row, limit=limit, name=self._name, position=self._position
+            self._way, self._session, after=self._last_row, limit=limit, name=self._name, position=self._position
         ) as client:
             attached = client.attached
             self._outgoing = asyncio.Queue()
@@ -212,8 +216,3 @@ async def _send(client: Client, outgoing: "_Outgoing", waiting: Mapping[str, str
 def turn_of(message_id: str) -> str:
     """The id of the turn that a client's message becomes (see `servers.serving`)."""
     return f"socket:{message_id}"
-
-
-def person_in(session: str) -> str:
-    """The actor key of the person at this terminal (see `servers.socket`, which decides it)."""
-    return session if session.startswith("tui:") else f"tui:{login_name()}"

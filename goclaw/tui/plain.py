@@ -4,7 +4,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from typing import TextIO
 
 from goclaw.clock import Clock, RealClock
@@ -30,9 +29,10 @@ from goclaw.events import (
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.redact import printable
 from goclaw.tui.client import Received
-from goclaw.tui.link import Link, person_in
+from goclaw.tui.link import Link
 from goclaw.tui.outstanding import Outstanding, Patience
 from goclaw.tui.questions import decided, text_of, time_left, title_of, ways
+from goclaw.tui.remote import Way, person_at
 from goclaw.tui.text import FORGOTTEN, one_line
 from goclaw.wire import Accepted, Attached, Files, Older, Refused, Sessions, Status
 
@@ -185,7 +185,7 @@ class PlainView:
         self._streaming = False
 
 
-async def converse(socket: Path, session: str, source: TextIO = sys.stdin, sink: TextIO = sys.stdout) -> None:
+async def converse(way: Way, session: str, source: TextIO = sys.stdin, sink: TextIO = sys.stdout) -> None:
     """Talk in `session` until the input ends; the answers of what was sent are waited for.
 
     Raises:
@@ -196,7 +196,7 @@ async def converse(socket: Path, session: str, source: TextIO = sys.stdin, sink:
         sink.write(text)
         sink.flush()
 
-    talk = _Talk(Link(socket, session, FIRST_ROWS), PlainView(write, person_in(session)), write, source)
+    talk = _Talk(Link(way, session, FIRST_ROWS), PlainView(write, person_at(way, session)), write, source)
     await talk.run()
 
 
@@ -240,7 +240,7 @@ class _Talk:
             self._is_ready.set()
         else:
             self._connected()
-            self._view.missed(attached.history, person_in(self._link.session))
+            self._view.missed(attached.history, self._link.person)
             for _ in self._outstanding.caught_up(attached.history, attached.now):
                 self._answered()
             if self._outstanding:

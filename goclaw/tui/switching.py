@@ -1,7 +1,6 @@
 """Which session the terminal shows, and the way to another one."""
 
 import asyncio
-from pathlib import Path
 
 from textual.worker import Worker
 
@@ -11,6 +10,7 @@ from goclaw.tui.client import Received
 from goclaw.tui.incoming import Incoming
 from goclaw.tui.leftover import Leftover
 from goclaw.tui.link import Link
+from goclaw.tui.remote import Way
 from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.picker import SessionPicker
@@ -20,8 +20,8 @@ from goclaw.wire import AskSessions, Attached, Sessions
 class Switching:
     """Implements `link.Watcher`: what concerns the choice of a session it does itself, the rest goes to `Incoming`."""
 
-    def __init__(self, socket: Path, link: Link, incoming: Incoming, conversation: Conversation, clock: Clock) -> None:
-        self._socket = socket
+    def __init__(self, way: Way, link: Link, incoming: Incoming, conversation: Conversation, clock: Clock) -> None:
+        self._way = way
         self._link = link
         self._incoming = incoming
         self._conversation = conversation
@@ -132,7 +132,7 @@ class Switching:
         return leftover.link.waiting()
 
     def _deliver(self, session: str, waiting: dict[str, str]) -> None:
-        leftover = Leftover(self._socket, session, waiting, self._conversation.notify)
+        leftover = Leftover(self._way, session, waiting, self._conversation.notify)
         delivering = self._conversation.run_worker(self._delivered(leftover), name=f"what is left for {session}")
         self._left[session] = (leftover, delivering)
 

@@ -109,6 +109,9 @@ class FakeGateway:
             raise AccessDenied(f"{session} is not a session of {actor.key}")
         return session
 
+    def oversees(self, actor: Actor) -> bool:
+        return actor.owner
+
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
         return COMMANDS
 
@@ -142,7 +145,7 @@ class FakeGateway:
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
         return [path for path in self.workspace if begun in path]
 
-    async def status(self, session: str) -> Mapping[str, Any]:
+    async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         return self.numbers
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
