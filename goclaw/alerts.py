@@ -95,7 +95,9 @@ class AlertDesk:
                 await self._news.wait()
                 self._news.clear()
                 if due := [key for key in self._open if self._is_due(key)]:
-                    await self._announce(due, outbox, channels)
+                    text = self._announce(due)
+                    # Beside the loop: a chat that cannot be reached for hours keeps nothing else back.
+                    tasks.create_task(self._reach_somebody(text, outbox, channels), name="telling an administrator")
                     await self._clock.sleep(GATHER_SECONDS)
                 else:
                     await self._remember()
@@ -124,11 +126,15 @@ class AlertDesk:
         told.ended = None
         return False
 
-    async def _announce(self, due: Sequence[str], outbox: Outbox, channels: Mapping[str, Channel]) -> None:
+    def _announce(self, due: Sequence[str]) -> str:
+        """Show faults to whoever watches; the message about them."""
         text = _message([self._open[key] for key in due])
         for key in due:
             self._told[key] = Told(self._clock.now())
         self._bus.notice(text)
+        return text
+
+    async def _reach_somebody(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
         for address in self._addresses():
             if address.channel in channels and await self._reach(address, text, outbox, channels[address.channel]):
                 return

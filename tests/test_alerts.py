@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.alerts import AGAIN_SECONDS, GATHER_SECONDS, LONGEST, MOST, REMIND_SECONDS, SETTLE_SECONDS, AlertDesk
+from goclaw.alerts import AGAIN_SECONDS, FACT, GATHER_SECONDS, LONGEST, MOST, REMIND_SECONDS, SETTLE_SECONDS, AlertDesk
 from goclaw.bus import Bus
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.clock import SteppedClock
@@ -86,9 +86,10 @@ class Desk:
         await self.settles()
 
     async def settles(self) -> None:
-        """Let everything go on that can, what happens in the database's thread too."""
+        """Let everything go on that can, what happens in the database's two threads too."""
         for _ in range(10):
             await self.disk.drain()
+            await Settings(self.disk).fact(FACT)
             for _ in range(20):
                 await asyncio.sleep(0)
 
@@ -237,6 +238,19 @@ async def test_whoever_watches_a_session_sees_it_too(office: Office) -> None:
         desk.alerts.tell("disk", "the disk is full")
         notice = await anext(events)
         assert isinstance(notice, Notice) and "the disk is full" in notice.text
+
+
+async def test_a_chat_that_cannot_be_reached_now_keeps_no_other_fault_back(office: Office) -> None:
+    async with office.open() as desk, desk.bus.subscribe("tui:me") as events:
+        office.room.failures.extend(DeliveryError("no network") for _ in range(50))
+        for fault in ("Telegram is away", "the disk is full"):
+            desk.alerts.tell(fault, fault)
+            await desk.passes(2 * GATHER_SECONDS)
+            notice = await anext(events)
+            assert isinstance(notice, Notice) and fault in notice.text
+        office.room.failures.clear()
+        await desk.passes(2 * GATHER_SECONDS)
+        assert len(desk.texts()) == 2
 
 
 async def test_a_channel_that_is_off_is_not_waited_for(office: Office, caplog: pytest.LogCaptureFixture) -> None:
