@@ -20,6 +20,7 @@ from goclaw.llm.base import (
     Usage,
 )
 from goclaw.llm.failures import fail, from_object
+from goclaw.llm.usage import fields, tokens
 from goclaw.messages import AssistantMessage, Native, ToolCall
 
 STOPS = {
@@ -130,19 +131,19 @@ class Answer:
                 whole.append({"type": "text", "text": block["text"]})
         return whole
 
-    def _count(self, usage: dict[str, Any] | None) -> None:
+    def _count(self, usage: object) -> None:
         """Later counts replace earlier ones: they are cumulative."""
-        self._usage.update({key: value for key, value in (usage or {}).items() if value is not None})
+        self._usage.update({key: value for key, value in fields(usage).items() if value is not None})
 
     def _read_usage(self) -> Usage:
-        read = int(self._usage.get("cache_read_input_tokens", 0))
-        written = int(self._usage.get("cache_creation_input_tokens", 0))
-        details = self._usage.get("output_tokens_details") or {}
+        read = tokens(self._usage.get("cache_read_input_tokens"))
+        written = tokens(self._usage.get("cache_creation_input_tokens"))
+        details = fields(self._usage.get("output_tokens_details"))
         return Usage(
             # The API counts what came from and went to the cache apart.
-            input=int(self._usage.get("input_tokens", 0)) + read + written,
-            output=int(self._usage.get("output_tokens", 0)),
+            input=tokens(self._usage.get("input_tokens")) + read + written,
+            output=tokens(self._usage.get("output_tokens")),
             cache_read=read,
             cache_write=written,
-            reasoning=int(details.get("thinking_tokens", 0)) if isinstance(details, dict) else 0,
+            reasoning=tokens(details.get("thinking_tokens")),
         )

@@ -94,6 +94,10 @@ SENTENCES = {
 }
 """What happened and what helps, in words for people."""
 NO_CREDIT_SENTENCE = "the account has no credit left; top it up or name another model in `models.agent`"
+MOVED_SENTENCE = (
+    "the server sends us to another address, which is not followed because the key would go along; set the provider's "
+    "base_url to that address if it is the right one"
+)
 WORDS_LIMIT = 300
 """Characters of the server's own words that a message quotes."""
 SECRET = re.compile(r"\b(sk|gsk|xai|key|pk|AIza)[-_\w*.]{6,}|Bearer\s+\S+", re.IGNORECASE)
@@ -134,6 +138,8 @@ def classify(
     named: ModelErrorKind | None = None,
 ) -> ModelError:
     """Decide by the text first, for statuses are used loosely, then by the type's name, then by the status."""
+    if status is not None and status < 400:
+        return fail(KINDS.NOT_FOUND, spec, sentence=MOVED_SENTENCE)
     if NO_CREDIT.search(text):
         return fail(KINDS.AUTH, spec, sentence=NO_CREDIT_SENTENCE)
     # A rate limit on tokens speaks of lengths, too, and passes by waiting.

@@ -145,7 +145,10 @@ class OllamaModel:
 
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         timeout = Timeout(None, connect=CONNECT_TIMEOUT, read=IDLE_TIMEOUT)
-        async with AsyncClient(self._base_url, timeout=timeout, headers=headers, verify=certificates()) as client:
+        # A redirect would take the key and the conversation along to somebody else.
+        async with AsyncClient(
+            self._base_url, follow_redirects=False, timeout=timeout, headers=headers, verify=certificates()
+        ) as client:
             yield client
 
     @contextmanager
@@ -173,7 +176,7 @@ class OllamaModel:
 
     def _refusal(self, text: str, status: int) -> ModelError:
         found = classify(self.spec, str(text), str(text), status if status > 0 else None, None)
-        if found.kind is ModelErrorKind.NOT_FOUND:
+        if found.kind is ModelErrorKind.NOT_FOUND and status >= 400:
             sentence = f"Ollama has no such model; try `ollama pull {self._name}`"
             return fail(ModelErrorKind.NOT_FOUND, self.spec, sentence=sentence)
         return found

@@ -7,6 +7,7 @@ from uuid import uuid4
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.failures import fail
+from goclaw.llm.usage import tokens
 from goclaw.messages import AssistantMessage, Native, ToolCall
 
 PROVIDER_NAME = "ollama"
@@ -60,7 +61,7 @@ class Answer:
         native = None
         if self._calls and self._thinking:
             native = Native(PROVIDER_NAME, NATIVE_SCHEMA, {"thinking": "".join(self._thinking)})
-        usage = Usage(int(self._last.get("prompt_eval_count") or 0), int(self._last.get("eval_count") or 0))
+        usage = Usage(tokens(self._last.get("prompt_eval_count")), tokens(self._last.get("eval_count")))
         return Finished(AssistantMessage("".join(self._text), tuple(self._calls), native), usage, stop, self._spec)
 
 

@@ -4,7 +4,7 @@ Servers differ in what they leave out: names and ids may come once or with every
 usage comes in a chunk of its own, in the last one, or never.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -22,6 +22,7 @@ from goclaw.llm.base import (
     Usage,
 )
 from goclaw.llm.failures import fail, from_object
+from goclaw.llm.usage import fields, tokens
 from goclaw.messages import AssistantMessage, Native, ToolCall
 
 NATIVE_SCHEMA = 1
@@ -71,7 +72,7 @@ class Answer:
         self._reasoning: list[str] = []
         self._calls: dict[int, PartialCall] = {}
         self._stop: str | None = None
-        self._usage: dict[str, Any] = {}
+        self._usage: Mapping[str, Any] = {}
 
     def take(self, chunk: dict[str, Any]) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds.
@@ -82,9 +83,9 @@ class Answer:
         if chunk.get("error"):
             raise from_object(self._spec, chunk["error"])
         # Mistral and Groq put usage beside the last choice, everybody else into a chunk without choices.
-        usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
+        usage = chunk.get("usage") or fields(chunk.get("x_groq")).get("usage")
         if usage:
-            self._usage = usage
+            self._usage = fields(usage)
         for choice in (chunk.get("choices") or ())[:1]:
             if choice.get("error"):
                 raise from_object(self._spec, choice["error"])
@@ -178,14 +179,14 @@ class Answer:
         return Native(self._provider, NATIVE_SCHEMA, {"reasoning": reasoning, "extra": extra})
 
     def _read_usage(self) -> Usage:
-        prompt = self._usage.get("prompt_tokens_details") or {}
-        completion = self._usage.get("completion_tokens_details") or {}
+        prompt = fields(self._usage.get("prompt_tokens_details"))
+        completion = fields(self._usage.get("completion_tokens_details"))
         # DeepSeek counts cache hits beside the details.
         cached = prompt.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens") or 0
         return Usage(
-            input=int(self._usage.get("prompt_tokens") or 0),
-            output=int(self._usage.get("completion_tokens") or 0),
-            cache_read=int(cached),
-            cache_write=int(prompt.get("cache_write_tokens") or 0),
-            reasoning=int(completion.get("reasoning_tokens") or 0),
+            input=tokens(self._usage.get("prompt_tokens")),
+            output=tokens(self._usage.get("completion_tokens")),
+            cache_read=tokens(cached),
+            cache_write=tokens(prompt.get("cache_write_tokens")),
+            reasoning=tokens(completion.get("reasoning_tokens")),
         )

@@ -26,7 +26,8 @@ async def post(
     """
     sent = {"content-type": "application/json", **headers}
     with connecting(spec):
-        response = await http.post(url, data=body, headers=sent)
+        # A redirect would take the key and the conversation along to somebody else.
+        response = await http.post(url, data=body, headers=sent, allow_redirects=False)
     try:
         if response.status >= 300:
             with connecting(spec):

@@ -33,6 +33,7 @@ from goclaw.events import (
 from goclaw.llm.base import Finished, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
+from goclaw.llm.usage import MOST_TOKENS
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor, CompactorPorts
@@ -59,8 +60,6 @@ from goclaw.transcribers.base import Transcriber
 
 log = logging.getLogger(__name__)
 
-MOST_TOKENS = 10**9
-"""Of one answer; no window is a thousandth of that."""
 SCALES = "token_scales"
 """Under which name the calibration outlives a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"

@@ -154,6 +154,31 @@ async def test_nobody_at_the_address_is_a_network_error_with_advice(ports: Model
     assert "base_url" in str(heard.failed)
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_redirect_takes_key_and_conversation_to_another_server(
+    fake: FakeProvider, ports: ModelPorts, wire: Wire, status: int
+) -> None:
+    async with fake_provider() as other:
+        other.will(wire.answer())
+        fake.will(Reply([b"moved"], status, "text/plain", {"location": f"{other.url}/v1/messages"}))
+        heard = await ask(wire.open(fake.url, ports), saying("hi"))
+        assert other.received == []
+    assert heard.failed.kind is KINDS.NOT_FOUND and "base_url" in str(heard.failed)
+
+
+@pytest.mark.parametrize("count", ["many", -5, 1.5e300, [], {"a": 1}, True])
+async def test_nonsense_for_usage_costs_no_answer(
+    fake: FakeProvider, ports: ModelPorts, wire: Wire, count: object
+) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": count, "input_tokens": count, "output_tokens": count}
+    strange = {"usage": usage, "prompt_eval_count": count, "eval_count": count}
+    last = [frame | strange if isinstance(frame, dict) else frame for frame in wire.ending]
+    fake.will(wire.shape(*wire.opening, *wire.more, *last))
+    heard = await ask(wire.open(fake.url, ports), saying("hi"))
+    assert heard.finished.message.text == "Hello"
+    assert 0 <= heard.finished.usage.output <= 10**9
+
+
 async def test_an_answer_that_is_no_json_at_all_is_still_explained(
     fake: FakeProvider, ports: ModelPorts, wire: Wire
 ) -> None:

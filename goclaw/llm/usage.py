@@ -1,0 +1,22 @@
+"""Numbers of tokens as servers give them: what is no number counts as nothing.
+
+An answer that came whole is worth more than its bill: nonsense in the usage must not make it fail.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+MOST_TOKENS = 10**9
+"""Of one answer; no window is a thousandth of that."""
+
+
+def tokens(given: object) -> int:
+    """A count of tokens; 0 for what is none."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
+        return 0
+    return int(min(max(given, 0), MOST_TOKENS))
+
+
+def fields(given: object) -> Mapping[str, Any]:
+    """An object of a server's usage; an empty one for what is none."""
+    return given if isinstance(given, dict) else {}
