@@ -83,6 +83,15 @@ def lock_path(config: Config) -> Path:
     return config.state_dir / LOCK
 
 
+def private_paths(config: Config) -> tuple[Path, ...]:
+    """What no tool may touch, under whatever name: the whole state folder, and what the configuration puts elsewhere.
+
+    Its private folders are named, too, because they may be links to another place. A workspace in it is not meant.
+    """
+    folder = config.state_dir
+    return (folder, *(folder / name for name in PRIVATE), config.users_path)
+
+
 def check_apart(state_dir: Path, workspace: Path) -> None:
     """Refuse a workspace that contains the state folder or lies in a private part of it, links followed.
 

@@ -15,21 +15,24 @@ import pytest
 from goclaw.errors import StateError, ToolError
 from goclaw.workspace import Workspace
 from goclaw.workspace.beneath import has_openat2
+from tests.workspace.ways import WAYS, force
 
 SECRET = "secret outside"
 
 
-@pytest.fixture(params=["openat2", "walk"])
-async def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Workspace]:
+@pytest.fixture(params=WAYS)
+async def workspace(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Workspace]:
     """Both ways of opening: by system call, and component by component where it is missing."""
+    force(request.param, monkeypatch)
     (tmp_path / "workspace").mkdir()
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "file").write_text(SECRET)
     async with Workspace(tmp_path / "workspace", [tmp_path / "state.json"]) as opened:
-        if request.param == "walk":
-            opened._by_walk = True
-        elif opened._by_walk:
+        if request.param == "openat2" and opened._reach.ground.by_walk:
             pytest.skip("this kernel has no openat2")
+        assert opened._reach.ground.by_walk == (request.param != "openat2")
         yield opened
 
 
@@ -97,7 +100,7 @@ async def test_a_linked_folder_that_leaves_is_refused(target: str, workspace: Wo
 async def test_a_link_that_stays_inside_is_followed_by_openat2(workspace: Workspace) -> None:
     await workspace.write_bytes("real/file", b"one")
     (workspace.root / "link").symlink_to("real/file")
-    if workspace._by_walk:
+    if workspace._reach.ground.by_walk:
         with pytest.raises(ToolError, match="path traversal detected"):
             await workspace.read_bytes("link")
         return

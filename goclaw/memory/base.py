@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from goclaw.workspace import Workspace
-
-USERS = "memory/users"
-"""Folder of the workspace with one folder per actor key; what lies below it is served to that actor only."""
+from goclaw.workspace import USERS, Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,17 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
+from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from goclaw.config.schema import MemorySettings
 from goclaw.errors import ToolError
-from goclaw.memory.base import Hit, MemoryFile
+from goclaw.memory.base import Hit, MemoryFile, owner_of
 from goclaw.memory.chunks import chunk_markdown
 from goclaw.memory.index import BrokenIndex, Document, Index, Version, open_index
 from goclaw.memory.words import extra_terms, match_expressions
-from goclaw.workspace import Entry, Opened, Workspace
+from goclaw.workspace import USERS, Entry, Opened, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class Memory:
     async def _refresh(self, workspace: Workspace) -> None:
         """Bring the index in line with the files."""
         name = _name(workspace)
-        entries = await workspace.walk(self._patterns, MOST_FILES + 1)
+        entries = await self._entries(workspace)
         if len(entries) > MOST_FILES and name not in self._overfull:
             self._overfull.add(name)
             log.warning(
@@ -105,6 +106,15 @@ class Memory:
         if gone:
             await self._index.remove(name, gone)
 
+    async def _entries(self, workspace: Workspace) -> list[Entry]:
+        """The files, each found with the eyes of whom it is served to: nothing of others is behind its name."""
+        entries = await workspace.seen_by("").walk(self._patterns, MOST_FILES + 1)
+        for folder in await workspace.seen_by_all().paths_in(USERS):
+            key, left = PurePosixPath(folder).name, MOST_FILES + 1 - len(entries)
+            if folder.endswith("/") and left > 0:
+                entries += await workspace.seen_by(key).walk([f"{USERS}/{escape(key)}/**/*.md"], left)
+        return entries
+
     async def _take_in(
         self, workspace: Workspace, entries: Iterable[Entry], indexed: dict[str, tuple[Version, str]]
     ) -> set[str]:
@@ -114,7 +124,8 @@ class Memory:
         for entry in entries:
             known = indexed[entry.path][1] if entry.path in indexed else ""
             try:
-                document = await workspace.use(entry.path, partial(_read, entry=entry, known=known))
+                own = workspace.seen_by(owner_of(entry.path))
+                document = await own.use(entry.path, partial(_read, entry=entry, known=known))
             except (ToolError, UnicodeDecodeError) as error:
                 log.warning("memory file skipped", extra={"path": entry.path, "why": str(error)})
                 self._unusable[name, entry.path] = _version(entry)

@@ -5,6 +5,7 @@ Above: tools, memory, context. Below: errors and the clock. The state folder is 
 
 from goclaw.workspace.completion import Completion
 from goclaw.workspace.globs import Entry
+from goclaw.workspace.notes import USERS
 from goclaw.workspace.workspace import Opened, Stat, Version, Workspace, Written
 
-__all__ = ["Completion", "Entry", "Opened", "Stat", "Version", "Workspace", "Written"]
+__all__ = ["USERS", "Completion", "Entry", "Opened", "Stat", "Version", "Workspace", "Written"]

@@ -1,37 +1,46 @@
-"""Putting a whole file in the place of another, or where nothing is, in one step."""
+"""Putting a whole file in the place of another, or where nothing is, in one step.
+
+What is written has no name until all of it is on the disk, where the file system can do that (O_TMPFILE): a kill leaves
+nothing behind. Elsewhere, and for the moment between two system calls, it is called `.goclaw-….tmp`, which no listing
+shows.
+"""
 
 import errno
 import os
+import re
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
-_NEW_FILE = 0o644
+_NEW_FILE = 0o666
+"""Less what the umask takes, as for any program."""
 _PRIVATE_FILE = 0o600
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """How file systems without hard links (a memory stick) refuse one."""
+_NO_NAMELESS = _NO_LINKS | {errno.EISDIR, errno.EINVAL, errno.ENOENT}
+"""How file systems and kernels without O_TMPFILE refuse it, and machines without /proc to give it a name."""
+_TEMPORARY = re.compile(r"\.goclaw-[0-9a-f]{16}\.tmp")
+_ACCESS_LIST = "system.posix_acl_access"
+_WRITING = os.O_WRONLY | os.O_CLOEXEC
 
 
-def replace(folder: int, name: str, data: bytes, old: os.stat_result | None) -> None:
+def replace(folder: int, name: str, data: bytes, old: int | None, ready: Callable[[], None]) -> None:
     """Write `data` beside `name` in the folder descriptor, flush it to the disk, then rename it over `name`.
 
-    Permission bits and, where the system lets us, the owner of `old` are kept; set-user-id bits never are.
+    Of the file open as `old` the permission bits, the access list and the user's attributes are kept and, where the
+    system lets us, the owner; set-user-id bits and capabilities never are. `ready` is called right before the rename
+    and may raise.
 
     Raises:
         OSError: nothing was changed.
     """
-    temporary, descriptor = _temporary(folder)
+    temporary = _written(folder, data, _NEW_FILE if old is None else _PRIVATE_FILE, old)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if old is not None:
-                _keep_owner(file.fileno(), old)
-            os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) & 0o777 if old else _NEW_FILE)
-            os.fsync(file.fileno())
+        ready()
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        os.unlink(temporary, dir_fd=folder)
+        _drop(folder, temporary)
         raise
     os.fsync(folder)
 
@@ -46,20 +55,59 @@ def create(folder: int, name: str, data: bytes) -> bool:
     """
     if _is_taken(folder, name):  # a look saves writing megabytes for nothing; the link below decides
         return False
-    temporary, descriptor = _temporary(folder)
+    temporary = _written(folder, data, _PRIVATE_FILE)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
         _give_name(folder, temporary, name)
     except FileExistsError:
         return False
     finally:
-        with suppress(FileNotFoundError):  # it may have been renamed
-            os.unlink(temporary, dir_fd=folder)
+        _drop(folder, temporary)
     os.fsync(folder)
     return True
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file with this name is half-written, or left by a kill."""
+    return name.startswith(".goclaw-") and _TEMPORARY.fullmatch(name) is not None
+
+
+def _written(folder: int, data: bytes, mode: int, old: int | None = None) -> str:
+    """A new file in the folder, on the disk as a whole; returns its name, which nobody else has."""
+    name = f".goclaw-{secrets.token_hex(8)}.tmp"
+    try:
+        with _filled(os.open(".", os.O_TMPFILE | _WRITING, mode, dir_fd=folder), data, old) as descriptor:
+            os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=folder, follow_symlinks=True)
+            return name
+    except OSError as error:
+        if error.errno not in _NO_NAMELESS:
+            raise
+    descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _WRITING, mode, dir_fd=folder)
+    try:
+        with _filled(descriptor, data, old):
+            return name
+    except BaseException:
+        _drop(folder, name)
+        raise
+
+
+@contextmanager
+def _filled(descriptor: int, data: bytes, old: int | None) -> Iterator[int]:
+    """The descriptor, which is closed afterwards, of a file with all of the data."""
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        if old is not None:
+            _keep(descriptor, old)
+        os.fsync(descriptor)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _drop(folder: int, temporary: str) -> None:
+    with suppress(FileNotFoundError):  # it may have been renamed
+        os.unlink(temporary, dir_fd=folder)
 
 
 def _is_taken(folder: int, name: str) -> bool:
@@ -76,23 +124,29 @@ def _give_name(folder: int, temporary: str, name: str) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _WRITING
         os.close(os.open(name, flags, _PRIVATE_FILE, dir_fd=folder))
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _temporary(folder: int) -> tuple[str, int]:
-    """A new file beside the one that is written: its name, and a descriptor for writing."""
-    name = f".goclaw-{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return name, os.open(name, flags, _PRIVATE_FILE, dir_fd=folder)
+def _keep(descriptor: int, old: int) -> None:
+    """What of the old file's metadata a new content does not change."""
+    was, mine = os.fstat(old), os.fstat(descriptor)
+    if (mine.st_uid, mine.st_gid) != (was.st_uid, was.st_gid):
+        with suppress(PermissionError):  # only root gives files away; the content matters more
+            os.fchown(descriptor, was.st_uid, was.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(was.st_mode) & 0o777)
+    for name in _attributes(old):
+        if name == _ACCESS_LIST:
+            # Not without it: the bits of the group are what the list allows at most, not what the group may do.
+            os.setxattr(descriptor, name, os.getxattr(old, name))
+        elif name.startswith("user."):
+            with suppress(OSError):  # no room for them, or somebody took them away
+                os.setxattr(descriptor, name, os.getxattr(old, name))
 
 
-def _keep_owner(descriptor: int, old: os.stat_result) -> None:
-    mine = os.fstat(descriptor)
-    if (mine.st_uid, mine.st_gid) == (old.st_uid, old.st_gid):
-        return
+def _attributes(descriptor: int) -> list[str]:
     try:
-        os.fchown(descriptor, old.st_uid, old.st_gid)
-    except PermissionError:
-        pass  # only root gives files away; the content matters more
+        return os.listxattr(descriptor)
+    except OSError:
+        return []  # this file system has none

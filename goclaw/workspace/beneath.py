@@ -7,10 +7,12 @@ profile), a walk opens one component after the other and follows no symbolic lin
 import ctypes
 import errno
 import os
+from functools import cache
 from pathlib import Path
 
 _SYS_OPENAT2 = 437  # the same number on x86-64 and aarch64 (uapi/asm-generic/unistd.h)
-_RESOLVE_NO_MAGICLINKS = 0x02  # uapi/linux/openat2.h
+_RESOLVE_NO_XDEV = 0x01  # uapi/linux/openat2.h
+_RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _TRIES = 1_000
 """The kernel answers EAGAIN while somebody renames folders of the path; a hostile renamer must not keep us for ever."""
@@ -22,36 +24,40 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
+_SIZE = ctypes.sizeof(_OpenHow)
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
 
 
-def open_beneath(folder: int, path: str, flags: int, *, by_walk: bool = False) -> int:
+def open_beneath(folder: int, path: str, flags: int, *, by_walk: bool = False, one_mount: bool = False) -> int:
     """Open `path` below the folder descriptor `folder` and return a descriptor (close-on-exec).
 
     `path` is relative, without NUL and without `..`. Symbolic links are followed while they stay below the folder, or
-    with `by_walk` not at all.
+    with `by_walk` not at all. `one_mount` keeps the system call off mount points; the walk does not know them.
 
     Raises:
-        OSError: EXDEV when the path leaves the folder (an absolute symbolic link always counts as leaving), ELOOP when
-            the walk met a symbolic link; everything else as `open` does.
+        OSError: EXDEV when the path leaves the folder (an absolute symbolic link always counts as leaving) or, with
+            `one_mount`, meets a mount point; ELOOP when the walk met a symbolic link; everything else as `open` does.
     """
     if by_walk:
         return _walk(folder, path, flags | os.O_CLOEXEC)
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
-    name = ctypes.c_char_p(os.fsencode(path or "."))
+    how, name = _how(flags | os.O_CLOEXEC, one_mount=one_mount), os.fsencode(path or ".")
     number = errno.EAGAIN
     for _ in range(_TRIES):
-        found: int = _syscall(
-            _SYS_OPENAT2, ctypes.c_int(folder), name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
-        )
+        found: int = _syscall(_SYS_OPENAT2, folder, name, how, _SIZE)
         if found >= 0:
             return found
         number = ctypes.get_errno()
         if number not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(number, os.strerror(number), path)
+
+
+@cache  # there are a handful of them, and the kernel only reads them
+def _how(flags: int, *, one_mount: bool) -> _OpenHow:
+    return _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | (_RESOLVE_NO_XDEV if one_mount else 0))
 
 
 def has_openat2(folder: int) -> bool:
@@ -61,6 +67,16 @@ def has_openat2(folder: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def is_same_mount(one: int, other: int) -> bool:
+    """Whether two descriptors were opened on the same mount; slower than `one_mount`, for where that is missing."""
+    return _mount(one) == _mount(other)
+
+
+def _mount(descriptor: int) -> str:
+    lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text("ascii").splitlines()
+    return next(line for line in lines if line.startswith("mnt_id:"))
 
 
 def _walk(folder: int, path: str, flags: int) -> int:

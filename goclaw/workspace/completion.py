@@ -23,6 +23,8 @@ MOST_FOUND = 50
 _LONGEST = 256
 """Characters of what was begun; nobody types longer paths by hand."""
 
+_View = tuple[Path, str | None]
+"""A workspace, and whose eyes it is seen with: not everybody sees the same."""
 _Rank = tuple[int, int, int]
 """In which way a path fits, how closely, how deep it lies; the smallest is the likeliest."""
 
@@ -50,8 +52,8 @@ class Completion:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._listings: dict[Path, _Listing] = {}
-        self._locks: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._listings: dict[_View, _Listing] = {}
+        self._locks: defaultdict[_View, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def matching(self, workspace: Workspace, begun: str, limit: int = MOST_FOUND) -> list[str]:
         """At most `limit` paths relative to the workspace, folders with a `/` at their end.
@@ -73,14 +75,15 @@ class Completion:
         return ranked(_candidates(near), wanted, limit)
 
     async def _candidates(self, workspace: Workspace) -> Sequence[Candidate]:
-        async with self._locks[workspace.root]:
+        view = (workspace.root, workspace.viewer)
+        async with self._locks[view]:
             now = self._clock.monotonic()
-            for root in [root for root, listing in self._listings.items() if now - listing.at >= KEPT_SECONDS]:
-                del self._listings[root]
-            if workspace.root not in self._listings:
+            for old in [view for view, listing in self._listings.items() if now - listing.at >= KEPT_SECONDS]:
+                del self._listings[old]
+            if view not in self._listings:
                 paths = await workspace.paths()
-                self._listings[workspace.root] = _Listing(now, await asyncio.to_thread(_candidates, paths))
-            return self._listings[workspace.root].candidates
+                self._listings[view] = _Listing(now, await asyncio.to_thread(_candidates, paths))
+            return self._listings[view].candidates
 
 
 def ranked(candidates: Sequence[Candidate], begun: str, limit: int) -> list[str]:

@@ -1,14 +1,20 @@
-"""Listing files below a folder descriptor by patterns, without following links and within bounds."""
+"""Listing files of a workspace by patterns, without following links and within bounds."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import islice
 
-from goclaw.workspace.beneath import open_beneath
+from goclaw.workspace.atomic import is_temporary
+from goclaw.workspace.denied import Inode, inode_of
+from goclaw.workspace.reach import Reach
 
 _DEEPEST = 24
+
+Name = tuple[str, bool, os.stat_result | None]
+"""A name in a folder; whether it is a folder; its stat when it is a regular file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,61 +30,84 @@ class Entry:
     """(device, inode)."""
 
 
-def matches(folder: int, pattern: str, *, by_walk: bool) -> Iterator[Entry]:
-    """Regular files below `folder` that `pattern` names, in name order.
+class Sight:
+    """What one listing shows: asks only once, and only if it has to, which files may not be seen."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+
+    @cached_property
+    def _forbidden(self) -> set[Inode]:
+        return self.reach.forbidden()
+
+    @cached_property
+    def _named(self) -> set[Inode]:
+        return self.reach.ground.denied.named()
+
+    def shows(self, found: os.stat_result, *, crossed: bool) -> bool:
+        """Whether this file may be seen."""
+        inode = inode_of(found)
+        return inode not in self._named and not ((crossed or found.st_nlink > 1) and inode in self._forbidden)
+
+    def names_in(self, below: str, most: int | None = None) -> list[Name]:
+        """What is in a folder (at most so much, in order of names).
+
+        Links and special files are passed over; a folder that is gone or may not be read has no names.
+        """
+        reach = self.reach
+        try:
+            folder, crossed = reach.folder(below)
+        except OSError:
+            return []  # gone, forbidden or no folder: nothing to list
+        try:
+            with os.scandir(folder) as entries:
+                found = [described for entry in islice(entries, most) if (described := _describe(entry)) is not None]
+            found = [name for name in found if name[2] is None or self.shows(name[2], crossed=crossed)]
+            if reach.viewer is not None and reach.ground.notes.are_in(inode_of(os.fstat(folder))):
+                found = [name for name in found if name[0] == reach.viewer]
+        finally:
+            os.close(folder)
+        return sorted(found, key=lambda item: item[0])
+
+
+def matches(sight: Sight, pattern: str) -> Iterator[Entry]:
+    """Regular files of the workspace that `pattern` names, in name order.
 
     `*`, `?` and `[…]` match within one name, `**` any number of folders; a pattern without wildcards is one file. A
     name that starts with a dot is matched only by a pattern part that starts with a dot. Symbolic links are skipped.
     """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if parts and ".." not in parts:
-        yield from _match(folder, "", parts, by_walk, _DEEPEST)
+        yield from _match(sight, "", parts, _DEEPEST)
 
 
-def _match(root: int, below: str, parts: list[str], by_walk: bool, depth: int) -> Iterator[Entry]:
+def _match(sight: Sight, below: str, parts: list[str], depth: int) -> Iterator[Entry]:
     if depth == 0:
         return
     part, rest = parts[0], parts[1:]
     if part == "**":
         # Zero folders first, then each folder with the same pattern again.
-        yield from _match(root, below, rest or ["*"], by_walk, depth)
-    for name, is_folder, found in names_in(root, below, by_walk=by_walk):
+        yield from _match(sight, below, rest or ["*"], depth)
+    for name, is_folder, found in sight.names_in(below):
         path = f"{below}/{name}" if below else name
         if part == "**":
             if is_folder and not name.startswith("."):
-                yield from _match(root, path, parts, by_walk, depth - 1)
+                yield from _match(sight, path, parts, depth - 1)
         elif not _fits(name, part):
             continue
         elif rest and is_folder:
-            yield from _match(root, path, rest, by_walk, depth - 1)
+            yield from _match(sight, path, rest, depth - 1)
         elif not rest and found is not None:
-            yield Entry(path, found.st_size, found.st_mtime, (found.st_dev, found.st_ino))
+            yield Entry(path, found.st_size, found.st_mtime, inode_of(found))
 
 
 def _fits(name: str, part: str) -> bool:
     return fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
 
 
-def names_in(
-    root: int, below: str, *, by_walk: bool, most: int | None = None
-) -> list[tuple[str, bool, os.stat_result | None]]:
-    """Names in a folder (at most so many, in order); whether each is a folder; its stat when it is a regular file.
-
-    Links and special files are passed over; a folder that is gone or cannot be read has no names.
-    """
-    try:
-        folder = open_beneath(root, below or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, by_walk=by_walk)
-    except OSError:
-        return []  # gone, forbidden or no folder: nothing to list
-    try:
-        with os.scandir(folder) as entries:
-            found = [described for entry in islice(entries, most) if (described := _describe(entry)) is not None]
-    finally:
-        os.close(folder)
-    return sorted(found, key=lambda item: item[0])
-
-
-def _describe(entry: os.DirEntry[str]) -> tuple[str, bool, os.stat_result | None] | None:
+def _describe(entry: os.DirEntry[str]) -> Name | None:
+    if is_temporary(entry.name):
+        return None  # half-written, or left by a kill
     try:
         if entry.is_dir(follow_symlinks=False):
             return entry.name, True, None

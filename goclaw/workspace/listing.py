@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from goclaw.workspace.beneath import open_beneath
-from goclaw.workspace.globs import names_in
+from goclaw.workspace.globs import Sight
 from goclaw.workspace.ignored import LONGEST, Ignored
+from goclaw.workspace.reach import Reach
 
 MOST_PATHS = 10_000
 _DEEPEST = 24
@@ -23,39 +23,38 @@ class _Folder:
     ignored: Ignored | None
 
 
-def listing(root: int, denied: set[tuple[int, int]], *, by_walk: bool, most: int = MOST_PATHS) -> list[str]:
-    """Files and folders (with a `/` at the end) below the folder `root`, near ones first, at most so many.
+def listing(reach: Reach, most: int = MOST_PATHS) -> list[str]:
+    """Files and folders (with a `/` at the end) of the workspace, near ones first, at most so many.
 
     What begins with a dot comes last. Symbolic links are passed over, what a `.gitignore` names is, too, and every file
-    of `denied` (device and inode). Names that no tool would take, with control characters in them, are no paths.
+    that may not be seen. Names that no tool would take, with control characters in them, are no paths.
     """
-    found: list[str] = []
+    sight, found = Sight(reach), list[str]()
     folders, hidden = deque([_Folder("", (), None)]), deque[_Folder]()
     while len(found) < most and (folders or hidden):
         folder = folders.popleft() if folders else hidden.popleft()
-        for path, below in _inside(root, folder, denied, by_walk, most - len(found)):
+        for path, below in _inside(sight, folder, most - len(found)):
             if below and len(below.names) < _DEEPEST:
                 (hidden if below.path.startswith(".") or "/." in below.path else folders).append(below)
             found.append(path)
     return found
 
 
-def listing_of(root: int, path: str, denied: set[tuple[int, int]], *, by_walk: bool, most: int) -> list[str]:
+def listing_of(reach: Reach, path: str, most: int) -> list[str]:
     """What lies in the folder `path`, ignored or not."""
-    inside = _inside(root, _Folder(f"{path}/", (), None), denied, by_walk, most, whatever=True)
-    return [found for found, _ in inside]
+    return [found for found, _ in _inside(Sight(reach), _Folder(f"{path}/", (), None), most, whatever=True)]
 
 
 def _inside(
-    root: int, folder: _Folder, denied: set[tuple[int, int]], by_walk: bool, most: int, *, whatever: bool = False
+    sight: Sight, folder: _Folder, most: int, *, whatever: bool = False
 ) -> Iterator[tuple[str, _Folder | None]]:
     """The paths in a folder, each with the folder that it is."""
-    entries = names_in(root, folder.path.removesuffix("/"), by_walk=by_walk, most=most)
+    entries = sight.names_in(folder.path.removesuffix("/"), most)
     ignored = folder.ignored
     if not whatever and any(name == ".gitignore" for name, _, _ in entries):
-        ignored = Ignored(folder.names, _text(root, f"{folder.path}.gitignore", by_walk), ignored)
+        ignored = Ignored(folder.names, _text(sight.reach, f"{folder.path}.gitignore"), ignored)
     for name, is_folder, found in entries:
-        if not name.isprintable() or not (is_folder or found) or (found and (found.st_dev, found.st_ino) in denied):
+        if not name.isprintable() or not (is_folder or found):
             continue
         names = (*folder.names, name)
         if not whatever and (name in _NEVER or (ignored and ignored.hides(names, is_folder=is_folder))):
@@ -64,13 +63,12 @@ def _inside(
         yield path, _Folder(path, names, ignored) if is_folder else None
 
 
-def _text(root: int, path: str, by_walk: bool) -> str:
+def _text(reach: Reach, path: str) -> str:
     """The beginning of a `.gitignore`; nothing when it is a link, a pipe, or not readable."""
     try:
-        descriptor = open_beneath(root, path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, by_walk=by_walk)
+        with reach.place(path) as place:
+            descriptor, found = reach.open(place, os.O_RDONLY)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(LONGEST).decode(errors="replace") if stat.S_ISREG(found.st_mode) else ""
     except OSError:
         return ""
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return file.read(LONGEST).decode(errors="replace")

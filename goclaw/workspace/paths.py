@@ -5,7 +5,12 @@ import unicodedata
 
 from goclaw.errors import ToolError
 
-_LONGEST = 4096  # PATH_MAX of Linux
+_LONGEST = 4096  # PATH_MAX of Linux, with its end
+_LONGEST_NAME = 255  # NAME_MAX
+_REVERSING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""They make a name look like another one, also to whoever is asked for consent."""
+_REFUSED = frozenset(("Cc", "Cs", "Zl", "Zp"))
+"""Control characters, halves of characters, ends of lines and paragraphs."""
 _SHOWN = 80
 
 
@@ -21,11 +26,14 @@ def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     """
     if not path.strip():
         raise ToolError("path is empty")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in path):
+    if path.isascii() and path.isprintable():
+        spellings: tuple[str, ...] = (path,)
+    elif any(unicodedata.category(character) in _REFUSED or character in _REVERSING for character in path):
         raise ToolError(f"path contains control characters: {path[:_SHOWN]!r}")
-    if len(os.fsencode(path)) >= _LONGEST:
+    else:
+        spellings = (unicodedata.normalize("NFC", path), path)
+    if any(map(_is_too_long, spellings)):
         raise ToolError(f"path is too long: {path[:_SHOWN]}…")
-    spellings = dict.fromkeys((unicodedata.normalize("NFC", path), path))
     return tuple(dict.fromkeys(_relative(spelling, roots, path) for spelling in spellings))
 
 
@@ -41,6 +49,12 @@ def without_mark(path: str, roots: tuple[str, ...]) -> str:
     if not any(inside == root or inside.startswith(f"{root.rstrip('/')}/") for root in roots):
         inside = inside.lstrip("/")
     return inside or "."
+
+
+def _is_too_long(path: str) -> bool:
+    # Asked first, so that a write does not make folders for a name that then cannot be.
+    encoded = os.fsencode(path)
+    return len(encoded) >= _LONGEST or any(len(name) > _LONGEST_NAME for name in encoded.split(b"/"))
 
 
 def _relative(path: str, roots: tuple[str, ...], shown: str) -> str:

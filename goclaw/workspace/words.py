@@ -6,6 +6,29 @@ from contextlib import contextmanager
 
 from goclaw.errors import ToolError
 
+_FORBIDDEN = "permission denied: {path}"
+_FOLDER = "is a directory: {path}"
+_NO_FILE = "not a regular file: {path}"
+_FULL = "no space left for {path}"
+_WORDS = {
+    errno.ENOENT: "file not found: {path}",
+    errno.ENOTDIR: "file not found: {path} (a part of the path is not a directory)",
+    errno.EXDEV: "path traversal detected: {path}",
+    errno.ELOOP: "path traversal detected: {path} (symbolic links that cannot be followed)",
+    errno.ENOLINK: "is a dangling symbolic link: {path}",
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EISDIR: _FOLDER,
+    errno.ENOTEMPTY: _FOLDER,
+    errno.ENAMETOOLONG: "path is too long: {beginning}…",
+    errno.ENXIO: _NO_FILE,
+    errno.ENODEV: _NO_FILE,
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+}
+"""By what the kernel says (errno(3))."""
+
 
 @contextmanager
 def in_words(path: str) -> Iterator[None]:
@@ -17,24 +40,5 @@ def in_words(path: str) -> Iterator[None]:
 
 
 def _sentence(error: OSError, path: str) -> str:
-    match error.errno:
-        case errno.ENOENT:
-            return f"file not found: {path}"
-        case errno.ENOTDIR:
-            return f"file not found: {path} (a part of the path is not a directory)"
-        case errno.EXDEV:
-            return f"path traversal detected: {path}"
-        case errno.ELOOP:
-            return f"path traversal detected: {path} (symbolic links that cannot be followed)"
-        case errno.EACCES | errno.EPERM | errno.EROFS:
-            return f"permission denied: {path}"
-        case errno.EISDIR | errno.ENOTEMPTY:
-            return f"is a directory: {path}"
-        case errno.ENAMETOOLONG:
-            return f"path is too long: {path[:80]}…"
-        case errno.ENXIO | errno.ENODEV:
-            return f"not a regular file: {path}"
-        case errno.ENOSPC | errno.EDQUOT:
-            return f"no space left for {path}"
-        case _:
-            return f"{path}: {error.strerror}"
+    words = _WORDS.get(error.errno or 0)
+    return words.format(path=path, beginning=path[:80]) if words else f"{path}: {error.strerror}"

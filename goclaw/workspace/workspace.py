@@ -1,6 +1,7 @@
 """The workspace: regular files below one folder, read, written and listed without a way out."""
 
 import asyncio
+import copy
 import errno
 import hashlib
 import os
@@ -13,12 +14,13 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
 
-from goclaw.errors import StateError, ToolError
+from goclaw.errors import ToolError
 from goclaw.workspace.atomic import create, replace
-from goclaw.workspace.beneath import has_openat2, open_beneath
-from goclaw.workspace.globs import Entry, matches
+from goclaw.workspace.beneath import open_beneath
+from goclaw.workspace.globs import Entry, Sight, matches
 from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
 from goclaw.workspace.paths import clean, without_mark
+from goclaw.workspace.reach import Place, Reach, open_ground
 from goclaw.workspace.words import in_words
 
 ResultT = TypeVar("ResultT")
@@ -27,11 +29,8 @@ READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
 _MOST_ENTRIES = 10_000
 _HASHED_AT_ONCE = 1 << 20
-_NEW_FOLDER = 0o755
 _MOST_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
-_NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
-"""Opening a pipe must not wait for its other end, and a terminal must not become ours."""
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
@@ -80,8 +79,10 @@ class Written:
 class Workspace:
     """One folder and everything below it; an async context manager that holds a descriptor of the folder.
 
-    `denied` are paths of the daemon's own files. They are looked up at every use and compared by device and inode, so
-    that a hard link or another name of such a file does not help.
+    `denied` are paths of the daemon's own files and folders. They are told by device and inode, so that a hard link or
+    another name of such a file does not help (see `denied`); with a folder everything in it is denied.
+
+    Whoever enters it sees everybody's notes (`memory/users/<key>/`); `seen_by` gives what one person sees.
 
     All methods take a path as a model writes it: relative, absolute below the workspace, or with the `@` that people
     put before a file's name. All raise `ToolError` with one line in words: `file not found: …`, `permission denied: …`,
@@ -92,23 +93,42 @@ class Workspace:
         self.root = root.absolute()
         self._denied = tuple(denied)
         self._roots = tuple(dict.fromkeys((os.path.normpath(self.root), os.path.realpath(self.root))))
-        self._folder = -1
-        self._by_walk = False
+        self._reach: Reach
 
     async def __aenter__(self) -> Self:
         """Open the folder.
 
         Raises:
-            StateError: it does not exist or cannot be used.
+            StateError: it does not exist, cannot be used, or shows one of the folders that are denied.
         """
-        await asyncio.to_thread(self._open)
+        self._reach = Reach(await asyncio.to_thread(open_ground, self.root, self._denied))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        os.close(self._folder)
-        self._folder = -1
+        self._reach.ground.close()
+
+    @property
+    def viewer(self) -> str | None:
+        """Whose eyes this is seen with; None: everybody's notes are seen."""
+        return self._reach.viewer
+
+    def seen_by(self, key: str) -> Self:
+        """The same workspace, open as long as this one, without the notes of anybody but the actor `key`.
+
+        With an empty key nobody's notes are in it.
+        """
+        return self._view(key)
+
+    def seen_by_all(self) -> Self:
+        """The same workspace with everybody's notes: for those who keep them apart themselves."""
+        return self._view(None)
+
+    def _view(self, viewer: str | None) -> Self:
+        view = copy.copy(self)
+        view._reach = Reach(self._reach.ground, viewer)
+        return view
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """The whole file; a `ToolError` when it has more than `limit` bytes."""
@@ -157,7 +177,7 @@ class Workspace:
 
     async def paths(self, limit: int = MOST_PATHS) -> list[str]:
         """Files and folders (with a `/` at the end) that a person may want to name; see `listing`."""
-        return await asyncio.to_thread(self._paths, limit)
+        return await asyncio.to_thread(listing, self._reach, limit)
 
     async def paths_in(self, folder: str, limit: int = MOST_PATHS) -> list[str]:
         """What lies in one folder, ignored or not; nothing when there is no such folder."""
@@ -189,26 +209,8 @@ class Workspace:
     def _still_there(self) -> None:
         """Whoever starts a program goes by the path: it must still lead to the folder that was opened."""
         with in_words(str(self.root)):
-            if not os.path.samestat(os.stat(self.root), os.fstat(self._folder)):  # noqa: PTH116 -- beside a descriptor
+            if not os.path.samestat(os.stat(self.root), os.fstat(self._reach.ground.folder)):  # noqa: PTH116 -- beside a descriptor
                 raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
-
-    def _open(self) -> None:
-        try:
-            self._folder = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StateError(f"the workspace {self.root} cannot be used: {error.strerror}") from error
-        self._by_walk = not has_openat2(self._folder)
-
-    @contextmanager
-    def _descriptor(self, path: str, flags: int) -> Iterator[tuple[int, str]]:
-        """A descriptor and the relative path that it was found under."""
-        names = self._names(path)
-        with in_words(path):
-            found, name = self._first_of(names, flags)
-        try:
-            yield found, name
-        finally:
-            os.close(found)
 
     def _names(self, path: str) -> tuple[str, ...]:
         """The relative paths that may be meant; `@path` is `path` unless something here is really called so."""
@@ -218,141 +220,18 @@ class Workspace:
         return names
 
     def _has(self, name: str) -> bool:
+        """Whether something is there, be it a link that leads nowhere."""
+        ground = self._reach.ground
         try:
-            os.close(open_beneath(self._folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=self._by_walk))
+            os.close(open_beneath(ground.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=ground.by_walk))
         except OSError as error:
             return error.errno == errno.ELOOP
         return True
 
-    def _first_of(self, names: tuple[str, ...], flags: int) -> tuple[int, str]:
-        for name in names[:-1]:
-            try:
-                return open_beneath(self._folder, name, flags, by_walk=self._by_walk), name
-            except FileNotFoundError:
-                continue
-        return open_beneath(self._folder, names[-1], flags, by_walk=self._by_walk), names[-1]
-
-    def _use(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT:
-        with self._descriptor(path, os.O_RDONLY | _NO_WAITING) as (descriptor, name):
-            found = self._regular(os.fstat(descriptor), path)
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                return reader(Opened(file, _described(name, found)))
-
-    def _stat(self, path: str) -> Stat:
-        with self._descriptor(path, os.O_PATH) as (descriptor, name):
-            found = os.fstat(descriptor)
-            if not stat.S_ISDIR(found.st_mode):
-                self._regular(found, path)
-            return _described(name, found)
-
-    def _regular(self, found: os.stat_result, path: str) -> os.stat_result:
-        if stat.S_ISDIR(found.st_mode):
-            raise ToolError(f"is a directory: {path}")
-        if not stat.S_ISREG(found.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-            raise ToolError(f"not a regular file: {path} ({kind})")
-        if (found.st_dev, found.st_ino) in self._denied_inodes():
-            raise ToolError(f"permission denied: {path}")
-        return found
-
-    def _denied_inodes(self) -> set[tuple[int, int]]:
-        inodes = set()
-        for path in self._denied:
-            try:
-                found = path.stat()
-            except OSError:
-                continue  # not there (yet): then no other name can lead to it
-            inodes.add((found.st_dev, found.st_ino))
-        return inodes
-
-    def _walk(self, patterns: tuple[str, ...], limit: int) -> list[Entry]:
-        denied = self._denied_inodes()
-        found: dict[str, Entry] = {}
-        for pattern in patterns:
-            entries = matches(self._folder, pattern, by_walk=self._by_walk)
-            allowed = (entry for entry in entries if entry.inode not in denied)
-            found.update((entry.path, entry) for entry in islice(allowed, limit))
-        return list(found.values())[:limit]
-
-    def _paths(self, limit: int) -> list[str]:
-        return listing(self._folder, self._denied_inodes(), by_walk=self._by_walk, most=limit)
-
-    def _paths_in(self, folder: str, limit: int) -> list[str]:
-        below = clean(folder, self._roots)[0]
-        return listing_of(self._folder, below, self._denied_inodes(), by_walk=self._by_walk, most=limit)
-
-    def _write(self, path: str, data: bytes, unless_changed: Version | None) -> Written:
-        name, old = self._target(path)
-        if unless_changed is not None and (old is None or _version(old) != unless_changed):
-            raise ToolError(f"the file changed since it was read: {path}")
-        target = PurePosixPath(name)
-        with in_words(path):
-            folder = self._parent(target.parent)
-            try:
-                self._refuse_denied_name(folder, target.name, path)
-                replace(folder, target.name, data, old)
-            finally:
-                os.close(folder)
-        return Written(name, len(data), created=old is None)
-
-    def _keep(self, path: str, data: bytes) -> str:
-        target = PurePosixPath(clean(path, self._roots)[0])
-        with in_words(path):
-            folder = self._parent(target.parent)
-            try:
-                for number in range(1, _MOST_OF_ONE_NAME + 1):
-                    name = target.name if number == 1 else f"{target.stem}-{number}{target.suffix}"
-                    self._refuse_denied_name(folder, name, path)
-                    if create(folder, name, data) or self._holds(folder, name, data):
-                        return str(target.with_name(name))
-            finally:
-                os.close(folder)
-        raise ToolError(f"there are {_MOST_OF_ONE_NAME} files of that name already: {path}")
-
-    def _holds(self, folder: int, name: str, data: bytes) -> bool:
-        """Whether the file `name` is ours to read and has exactly these bytes."""
-        try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | _NO_WAITING, dir_fd=folder)
-        except OSError:
-            return False
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            same = stat.S_ISREG(found.st_mode) and found.st_size == len(data)
-            return same and (found.st_dev, found.st_ino) not in self._denied_inodes() and file.read() == data
-
-    def _target(self, path: str) -> tuple[str, os.stat_result | None]:
-        """Where a write to `path` goes, links followed, and what is there now."""
-        names = self._names(path)
-        with in_words(path):
-            try:
-                # Opened for writing so that the file's own permission decides, although the write replaces it.
-                descriptor, name = self._first_of(names, os.O_WRONLY | _NO_WAITING)
-            except FileNotFoundError:
-                if self._is_link(names[0]):
-                    raise ToolError(f"is a dangling symbolic link: {path}") from None
-                return names[0], None
-        try:
-            found = self._regular(os.fstat(descriptor), path)
-            return self._real_name(descriptor, name) if found.st_nlink else name, found
-        finally:
-            os.close(descriptor)
-
-    def _refuse_denied_name(self, folder: int, name: str, path: str) -> None:
-        """A file of the daemon that does not exist yet has no inode: its folder and name tell it."""
-        here = os.fstat(folder)
-        for denied in self._denied:
-            if denied.name == name and denied.parent.exists() and os.path.samestat(denied.parent.stat(), here):
-                raise ToolError(f"permission denied: {path}")
-
-    def _real_name(self, descriptor: int, name: str) -> str:
-        real = Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115 -- a descriptor, not a file
-        root = Path(os.readlink(f"/proc/self/fd/{self._folder}"))  # noqa: PTH115 -- the same
-        # A bind mount inside the workspace may give the file a path that does not start with the root's.
-        return str(real.relative_to(root)) if real.is_relative_to(root) else name
-
     def _is_link(self, name: str) -> bool:
+        ground = self._reach.ground
         try:
-            descriptor = open_beneath(self._folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=self._by_walk)
+            descriptor = open_beneath(ground.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=ground.by_walk)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -364,20 +243,118 @@ class Workspace:
         finally:
             os.close(descriptor)
 
-    def _parent(self, path: PurePosixPath) -> int:
-        """A descriptor of the folder `path`; whatever of it is missing is made."""
-        flags = os.O_RDONLY | os.O_DIRECTORY
+    def _name(self, path: str, *, new: int) -> str:
+        """The relative path that is meant: what is there, else the spelling number `new`."""
+        names = self._names(path)
+        return names[new] if len(names) == 1 else next(filter(self._is_there, names), names[new])
+
+    def _is_there(self, name: str) -> bool:
         try:
-            return open_beneath(self._folder, str(path), flags, by_walk=self._by_walk)
-        except FileNotFoundError:
-            above = self._parent(path.parent)
+            with self._reach.place(name) as place:
+                return place.found is not None
+        except OSError:
+            return False
+
+    @contextmanager
+    def _file(self, path: str, flags: int) -> Iterator[tuple[int, Stat]]:
+        """A descriptor of what is there, and what it is: a regular file or, with O_PATH, a folder."""
+        name = self._name(path, new=-1)
+        with in_words(path), self._reach.place(name) as place:
+            if place.found is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            folder_too = bool(flags & os.O_PATH)
+            # Asked before anything is opened: opening a device may already do something.
+            _refuse_kind(place.found, path, folder_too=folder_too)
+            descriptor, found = self._reach.open(place, flags)
+            try:
+                _refuse_kind(found, path, folder_too=folder_too)
+                yield descriptor, _described(place.path, found)
+            finally:
+                os.close(descriptor)
+
+    def _use(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT:
+        with self._file(path, os.O_RDONLY) as (descriptor, described):
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return reader(Opened(file, described))
+
+    def _stat(self, path: str) -> Stat:
+        with self._file(path, os.O_PATH) as (_, described):
+            return described
+
+    def _walk(self, patterns: tuple[str, ...], limit: int) -> list[Entry]:
+        sight, found = Sight(self._reach), dict[str, Entry]()
+        for pattern in patterns:
+            found.update((entry.path, entry) for entry in islice(matches(sight, pattern), limit))
+        return list(found.values())[:limit]
+
+    def _paths_in(self, folder: str, limit: int) -> list[str]:
+        return listing_of(self._reach, clean(folder, self._roots)[0], limit)
+
+    def _write(self, path: str, data: bytes, unless_changed: Version | None) -> Written:
+        name = self._name(path, new=0)
+        with in_words(path), self._reach.making(name) as place, self._old(place, path) as old:
+
+            def ready() -> None:
+                _refuse_changed(place, path, unless_changed)
+
+            _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
+            with self._reach.ground.renaming:
+                replace(place.folder, place.name, data, old, ready)
+            return Written(place.path, len(data), created=old is None)
+
+    @contextmanager
+    def _old(self, place: Place, path: str) -> Iterator[int | None]:
+        """The file that will be replaced; None: there is none."""
+        if place.found is None:
+            yield None
+            return
+        _refuse_kind(place.found, path)
+        # Opened for writing so that the file's own permission decides, although the write replaces it.
+        descriptor, found = self._reach.open(place, os.O_WRONLY)
         try:
-            os.mkdir(path.name, _NEW_FOLDER, dir_fd=above)
-        except FileExistsError:
-            pass  # somebody else just made it
+            _refuse_kind(found, path)
+            yield descriptor
         finally:
-            os.close(above)
-        return open_beneath(self._folder, str(path), flags, by_walk=self._by_walk)
+            os.close(descriptor)
+
+    def _keep(self, path: str, data: bytes) -> str:
+        target = clean(path, self._roots)[0]
+        with in_words(path), self._reach.making(target, through_link=False) as first:
+            stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
+            for number in range(1, _MOST_OF_ONE_NAME + 1):
+                place = first if number == 1 else self._reach.beside(first, f"{stem}-{number}{suffix}")
+                if create(place.folder, place.name, data) or self._holds(place, data):
+                    return place.path
+            raise ToolError(f"there are {_MOST_OF_ONE_NAME} files of that name already: {path}")
+
+    def _holds(self, place: Place, data: bytes) -> bool:
+        """Whether the file is ours to read and has exactly these bytes."""
+        try:
+            descriptor, found = self._reach.open(place, os.O_RDONLY)
+        except OSError:
+            return False
+        with os.fdopen(descriptor, "rb") as file:
+            return stat.S_ISREG(found.st_mode) and found.st_size == len(data) and file.read(len(data) + 1) == data
+
+
+def _refuse_kind(found: os.stat_result, path: str, *, folder_too: bool = False) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFREG or (folder_too and kind == stat.S_IFDIR):
+        return
+    if kind == stat.S_IFDIR:
+        raise ToolError(f"is a directory: {path}")
+    raise ToolError(f"not a regular file: {path} ({_KINDS.get(kind, 'something else')})")
+
+
+def _refuse_changed(place: Place, path: str, expected: Version | None) -> None:
+    if expected is None:
+        return
+    try:
+        found = _version(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
+    except FileNotFoundError:
+        found = None
+    if found != expected:
+        raise ToolError(f"the file changed since it was read: {path}")
 
 
 def _hash(opened: Opened) -> str:

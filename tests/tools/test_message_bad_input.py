@@ -9,6 +9,7 @@ import pytest
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import LOCAL, Address
 from goclaw.tools.message import MAX_FILE, MAX_TEXT, message
+from goclaw.workspace import Workspace
 from tests.tools.memory_support import Surroundings, surroundings
 
 SEND = {"action": "send", "text": "x"}
@@ -126,9 +127,9 @@ async def test_only_a_file_of_the_workspace_goes_out(tmp_path: Path, path: str, 
 async def test_no_file_of_the_daemon_goes_out_under_any_name(tmp_path: Path) -> None:
     state = tmp_path / "goclaw.db"
     state.write_bytes(b"everything")
-    async with surroundings(tmp_path) as around:
-        around.the_workspace._denied = (state,)
-        (around.the_workspace.root / "report.pdf").hardlink_to(state)
+    async with surroundings(tmp_path) as around, Workspace(around.the_workspace.root, [state]) as guarded:
+        around.the_workspace = guarded
+        (guarded.root / "report.pdf").hardlink_to(state)
         with pytest.raises(ToolError, match=r"^permission denied: report\.pdf$"):
             await around.call(message, SEND | {"media_path": "report.pdf"})
         assert around.delivered == []

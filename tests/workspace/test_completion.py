@@ -11,13 +11,16 @@ import pytest
 from goclaw.clock import RealClock, SteppedClock
 from goclaw.workspace import Completion, Workspace
 from goclaw.workspace.completion import KEPT_SECONDS
+from tests.workspace.ways import WAYS, force
 
 
-@pytest.fixture(params=["openat2", "walk"])
-async def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Workspace]:
+@pytest.fixture(params=WAYS)
+async def workspace(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Workspace]:
+    force(request.param, monkeypatch)
     (tmp_path / "workspace").mkdir()
     async with Workspace(tmp_path / "workspace", [tmp_path / "goclaw.db"]) as opened:
-        opened._by_walk = opened._by_walk or request.param == "walk"
         yield opened
 
 
