@@ -54,7 +54,7 @@ class Reach(Protocol):
         """The person blocked the bot, or it was taken out of the group."""
         ...
 
-    def unblocked(self, chat: int) -> None:
+    def open(self, chat: int) -> None:
         """It can write there (again)."""
         ...
 
@@ -225,7 +225,7 @@ class Intake:
         if change is None:
             return
         if change.reachable:
-            self._ports.reach.unblocked(change.chat)
+            self._ports.reach.open(change.chat)
         else:
             self._ports.reach.blocked(change.chat)
         if not change.private:
@@ -235,7 +235,7 @@ class Intake:
     async def _accept(self, inbound: Inbound | None) -> None:
         if inbound is not None:
             # Who writes there can be answered there.
-            self._ports.reach.unblocked(self._ports.moved.current(int(inbound.address.chat)))
+            self._ports.reach.open(self._ports.moved.current(int(inbound.address.chat)))
             self._ports.accepted(inbound, await self._ports.gateway.accept(inbound))
 
     async def _terms(self, *messages: Json) -> Terms:

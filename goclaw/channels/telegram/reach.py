@@ -1,7 +1,7 @@
 """Chats that take nothing from the bot any more: blocked, deleted, left. Nothing is tried there until they open again.
 
-They open when somebody writes there, when Telegram says so, or after an hour, in case nobody told us. In memory only:
-a restart tries each of them once.
+They open when somebody writes there, when Telegram says so, or when something arrives: it is tried again after an hour,
+in case nobody told us. In memory only: a restart tries each of them once.
 """
 
 import logging
@@ -43,7 +43,7 @@ class Reach:
         self._tell(chat, reason)
 
     def open(self, chat: int) -> None:
-        """It takes messages again, or somebody wrote there."""
+        """It takes messages (again), or somebody wrote there."""
         if self._closed.pop(chat, None) or chat in self._told:
             self._told.discard(chat)
             self._alerts.clear(_key(chat))
@@ -52,13 +52,10 @@ class Reach:
         """Telegram says that the bot was blocked or taken out; nobody needs to know while nothing goes there."""
         self._note(chat, "telegram: the bot was blocked or taken out of the chat")
 
-    def unblocked(self, chat: int) -> None:
-        """Telegram says that the bot may write there (again)."""
-        self.open(chat)
-
     def _note(self, chat: int, reason: str) -> None:
         if len(self._closed) >= MOST:
             self._closed.clear()
+            self._told.clear()
         self._closed[chat] = (reason, self._clock.monotonic())
 
     def _tell(self, chat: int, reason: str) -> None:

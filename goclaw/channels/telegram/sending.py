@@ -101,6 +101,7 @@ class Sender:
             self._outlet.paid(target.chat)
             raise
         self._outlet.paid(target.chat)
+        self._reach.open(target.chat)
         return receipt
 
     async def _follow(self, chat: int, new: int) -> DeliveryError:

@@ -76,7 +76,7 @@ def test_nobody_is_told_of_a_stranger_who_blocks_the_bot() -> None:
     with pytest.raises(DeliveryError):
         reach.ensure(5)
     assert desk.told == ["telegram:blocked:5"], "now something was not delivered"
-    reach.unblocked(5)
+    reach.open(5)
     assert desk.open == {}
 
 
@@ -86,6 +86,22 @@ def test_after_an_hour_it_is_tried_again() -> None:
     reach.close(5, "chat not found")
     clock.advance(CLOSED_SECONDS)
     reach.ensure(5)
+
+
+async def test_what_arrives_after_an_hour_opens_the_chat() -> None:
+    desk, clock = Desk(), SteppedClock()
+    async with open_stage(running=False, clock=clock, alerts=desk) as stage:
+        stage.telegram.world.meet(5)
+        stage.telegram.fail("sendMessage", status=400, description="Bad Request: not enough rights to send text")
+        with pytest.raises(DeliveryError):
+            await stage.deliver("hi", number="1")
+        clock.advance(CLOSED_SECONDS)
+        await stage.deliver("hi again", number="2")
+        assert desk.told == ["telegram:blocked:5"] and desk.open == {}
+        stage.telegram.fail("sendMessage", status=403, description="Forbidden: bot was blocked by the user")
+        with pytest.raises(DeliveryError):
+            await stage.deliver("hi", number="3")
+        assert desk.told == ["telegram:blocked:5"] * 2, "another time is told again"
 
 
 async def test_whoever_writes_again_is_answered_again() -> None:
