@@ -46,7 +46,7 @@ _RUNS = bytes(ord("x") if byte in _TOKEN else ord(" ") for byte in range(256))
 _WRAPPED = 60
 """Characters of a line that something wrote as base64 in lines (76 and 64 are usual)."""
 _HALF = 6
-"""Characters with which the beginning of a secret is known as such, where a text was cut or still grows."""
+"""Characters by which the beginning of a secret is known as such where a text was cut."""
 
 # One set of secrets per process, as there is one standard error.
 _known: set[str] = set()
@@ -56,12 +56,13 @@ _runs: tuple[str, ...] = ()
 """What is looked for only where there is a run of letters and digits as long as the shortest of them."""
 _run = b""
 _pattern = re.compile("|".join(_SHAPES))
-_wrapped = re.compile(r"(?!)")
+_names = _wrapped = re.compile(r"(?!)")
+"""Only what is known, and that in lines."""
 
 
 def remember(secret: str) -> None:
     """Mask this text from now on, wherever it appears; texts under eight characters are not remembered."""
-    global _pattern, _plain, _runs, _run, _wrapped
+    global _pattern, _names, _plain, _runs, _run, _wrapped
     if len(secret) < SHORTEST or secret in _known:
         return
     _known.add(secret)
@@ -73,6 +74,7 @@ def remember(secret: str) -> None:
     # The longest first: one secret may begin with another.
     known = sorted((*_plain, *_runs), key=len, reverse=True)
     _pattern = re.compile("|".join((*map(re.escape, known), *_SHAPES)))
+    _names = re.compile("|".join(map(re.escape, known)))
     _wrapped = re.compile("|".join("\\s*".join(map(re.escape, text)) for text in known if text in _runs))
 
 
@@ -91,11 +93,18 @@ def disguises(secret: str) -> Iterator[str]:
 
 def mask(text: str) -> str:
     """The text with every secret replaced by `[secret]`; quick where there is none."""
-    if any(map(text.__contains__, _plain)) or _has_traces(text) or _COLON_BEFORE_TOKEN.search(text):
+    if _has_traces(text) or _COLON_BEFORE_TOKEN.search(text):
         text = _pattern.sub(MASK, text)
+    return mask_known(text)
+
+
+def mask_known(text: str) -> str:
+    """The same for the daemon's own secrets alone: an example in an answer may look like one."""
+    if any(map(text.__contains__, _plain)):
+        text = _names.sub(MASK, text)
     if _run and _run in (runs := text.encode(errors="replace").translate(_RUNS)):
         if any(map(text.__contains__, _runs)):
-            text = _pattern.sub(MASK, text)
+            text = _names.sub(MASK, text)
         if b"x" * _WRAPPED in runs and any(map("".join(text.split()).__contains__, _runs)):
             text = _wrapped.sub(MASK, text)
     return text
@@ -104,7 +113,7 @@ def mask(text: str) -> str:
 def mask_end(text: str) -> str:
     """`mask` for a text that was cut at its end: what is left of a secret there is masked as well."""
     text = mask(text)
-    half = _half_at_the_end(text)
+    half = _begun_at_the_end(text, _HALF)
     return f"{text[:-half]}{MASK}" if half else text
 
 
@@ -116,17 +125,22 @@ class Masking:
 
     def next(self, piece: str) -> str:
         """What can be shown by now."""
-        text = mask(self._held + piece)
-        half = _half_at_the_end(text)
+        text = mask_known(self._held + piece)
+        half = _begun_at_the_end(text, 1)
         shown, self._held = (text[:-half], text[-half:]) if half else (text, "")
         return shown
 
+    def rest(self) -> str:
+        """What still waits, when nothing more comes."""
+        held, self._held = self._held, ""
+        return held
 
-def _half_at_the_end(text: str) -> int:
-    """How many of the last characters begin a known secret."""
+
+def _begun_at_the_end(text: str, least: int) -> int:
+    """How many of the last characters (at least so many) begin a known secret."""
     longest = 0
     for secret in _known:
-        begin, end = secret[:_HALF], text[-len(secret) + 1 :]
+        begin, end = secret[:least], text[-len(secret) + 1 :]
         at = end.find(begin)
         while at >= 0:
             if secret.startswith(end[at:]):

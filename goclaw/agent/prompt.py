@@ -12,7 +12,7 @@ from pathlib import Path
 
 from goclaw.errors import ToolError
 from goclaw.events import Inbound
-from goclaw.redact import mask
+from goclaw.redact import mask_known
 from goclaw.workspace import Workspace
 
 FILES = (
@@ -79,7 +79,7 @@ async def _compose(workspace: Workspace, names: list[str]) -> str:
             content = await workspace.seen_by("").use(name, lambda opened: opened.file.read(MOST_BYTES))
         except ToolError:
             continue  # not a regular file, or gone since: the prompt does without it
-        text = mask(content.decode("utf-8", errors="replace")).strip()
+        text = mask_known(content.decode("utf-8", errors="replace")).strip()
         if len(text) > FILE_LIMIT:
             text = f"{text[:FILE_LIMIT]}\n[cut here: {name} is longer than {FILE_LIMIT:,} characters]"
         if text:

@@ -16,7 +16,7 @@ from goclaw.context.fences import OF_THE_SENDER
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.events import Actor, Attachment, Inbound
 from goclaw.messages import Image, UserMessage, joined
-from goclaw.redact import mask
+from goclaw.redact import mask, mask_known
 from goclaw.sessions.filenames import recording_name, safe_name
 from goclaw.sessions.filetypes import image_type, sound_type, text_of
 from goclaw.transcribers.base import Recording, Transcriber
@@ -116,6 +116,7 @@ class Received:
         head = f"{_called(attachment)}, {in_words(len(data))}"
         if text is None:
             return [(f"[{head}, {attachment.mime}: {place}]", "")]
+        text = mask_known(text)
         shown, limit = text, self._ports.settings.text_characters
         if len(text) > limit:
             shown = text[:limit]

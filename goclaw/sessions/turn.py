@@ -26,6 +26,7 @@ from goclaw.events import (
 )
 from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.redact import Masking, mask_known
 from goclaw.sessions.received import unopened
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
@@ -233,20 +234,23 @@ class TurnRun:
 
     async def _stream(self, opening: Opening, tokens: int) -> Finished:
         request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens)
+        said, thought = Masking(), Masking()
         async with opening.model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    return replace(event, message=sound(event.message))
-                self._show(event)
+                    self._show(TextDelta(said.rest()))
+                    answer = sound(event.message)
+                    return replace(event, message=replace(answer, text=mask_known(answer.text)))
+                self._show(_masked(event, said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
 
     def _show(self, event: ModelEvent) -> None:
         turn, session = self._turn.id, self._session
         match event:
-            case TextDelta():
-                self._ports.publish(TextStreamed(turn, session, sound_text(event.text)))
-            case ThinkingDelta():
-                self._ports.publish(ThinkingStreamed(turn, session, sound_text(event.text)))
+            case TextDelta(text) if text:
+                self._ports.publish(TextStreamed(turn, session, text))
+            case ThinkingDelta(text) if text:
+                self._ports.publish(ThinkingStreamed(turn, session, text))
             case Restarted():
                 self._ports.publish(StreamRestarted(turn, session, event.reason))
             case _:
@@ -263,6 +267,21 @@ class TurnRun:
 
     def _origin(self, step: str, inbound: Inbound | None = None) -> Origin:
         return Origin(self._session, self._turn.id, step, self._ports.now(), *_speaker(inbound))
+
+
+def _masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
+    """The event without a secret, whichever pieces it comes in."""
+    match event:
+        case TextDelta(text):
+            return TextDelta(said.next(sound_text(text)))
+        case ThinkingDelta(text):
+            return ThinkingDelta(thought.next(sound_text(text)))
+        case Restarted():
+            said.rest()
+            thought.rest()
+            return event
+        case _:
+            return event
 
 
 def _speaker(inbound: Inbound | None) -> tuple[str, str]:

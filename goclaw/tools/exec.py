@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from goclaw.blobs import Blobs, Spill
 from goclaw.config.schema import ExecSettings
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.redact import mask
 from goclaw.sandbox.base import Command, Process
 from goclaw.sandbox.layout import shell
 from goclaw.sandbox.rules import Rules
@@ -120,7 +121,7 @@ class Capture:
         if not text:
             return ""
         if self._spill is not None and (len(text) > self._limit or self._held < self._total):
-            text = f"{self._notice(self._spill)}\n{text[-self._limit :]}"
+            text = f"{self._notice(self._spill)}\n{mask(text)[-self._limit :]}"
         return text if text.endswith("\n") else f"{text}\n"
 
     def _notice(self, spill: Spill) -> str:

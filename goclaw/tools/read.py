@@ -10,6 +10,7 @@ from pydantic import Field
 
 from goclaw.blobs import SPILL_PREFIX
 from goclaw.errors import ToolError
+from goclaw.redact import mask_end
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.workspace import Opened
@@ -87,4 +88,6 @@ def _lines(file: BinaryIO, longest: int) -> Iterator[str]:
                 break
         text = raw.decode("utf-8-sig" if first else "utf-8", errors="replace").rstrip("\r\n")
         first = False
+        if cut:
+            text = mask_end(text)
         yield f"{text} [line cut: {cut:,} more bytes]" if cut else text
