@@ -116,7 +116,7 @@ def _chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
     excused = _excused(chat, missing)
     found.stopped += len(excused)
     found.lost += [name for name in missing if name not in excused]
-    order = [names.index(name) for message in seen for name in message.answers if name in names]
+    order = _order(seen, names)
     found.out_of_order += [
         f"{chat.number}: {names[after]} below {names[before]}" for before, after in pairwise(order) if after < before
     ]
@@ -127,6 +127,16 @@ def _chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
             f"{message.message_id}: {marks[message.marked]}{message.text[:50]!r}" for message in seen
         ] + [f"said: {' '.join(f'{name} {kind}' for name, kind in chat.said)}", f"commands: {dict(chat.commands)}"]
     found.approvals_repeated += sum(max(0, count - 1) for count in chat.reacted.values())
+
+
+def _order(seen: Sequence[Seen], names: Sequence[str]) -> list[int]:
+    """The places of the messages in the order of their answers; what came once more, marked, stands where it stood."""
+    order: list[int] = []
+    for message in seen:
+        places = [names.index(name) for name in message.answers if name in names]
+        if not (message.marked and order[-len(places) :] == places):
+            order += places
+    return order
 
 
 def _pieces(name: str, kind: str) -> list[str]:
