@@ -41,13 +41,17 @@ class Health:
 
     def polled(self) -> None:
         """Telegram answered a poll."""
+        self.connected()
+        self._last_answer = self._clock.monotonic()
+
+    def connected(self) -> None:
+        """The token is good, and nobody else takes what people write."""
         if self._said:
             log.info("telegram answers again")
             self._said.clear()
         self._alerts.clear(TOKEN_ALERT)
         self._alerts.clear(CONFLICT_ALERT)
         self._problem, self._retry_at = "", None
-        self._last_answer = self._clock.monotonic()
 
     def trouble(self, error: TelegramError, pause: float) -> None:
         """A poll failed in a way that waiting may mend; the next try comes in `pause` seconds."""

@@ -19,7 +19,7 @@ from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from goclaw.channels.base import ChannelPorts
-from goclaw.channels.telegram.health import TOKEN_ALERT, Health
+from goclaw.channels.telegram.health import Health
 from goclaw.channels.telegram.intake import ALLOWED_UPDATES
 from goclaw.channels.telegram.request import Flood, read_json
 from goclaw.errors import StateError
@@ -109,16 +109,16 @@ class Webhook:
             except InvalidToken:
                 raise
             except TelegramError as error:
-                self._trouble(f"no connection: {error.message}")
-                if isinstance(error, BadRequest):
-                    self._trouble(f"Telegram does not take telegram.webhook.url: {error.message}", alert=True)
+                refused = isinstance(error, BadRequest)
+                what = "Telegram does not take telegram.webhook.url" if refused else "no connection"
+                self._trouble(f"{what}: {error.message}", alert=refused)
                 await self._clock.sleep(max(error.seconds, pause) if isinstance(error, Flood) else pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
                 log.info("telegram: calls us at %s", self._url)
                 self._registered_at = self._clock.now()
                 self._fine()
-                self._alerts.clear(TOKEN_ALERT)
+                self._health.connected()
                 return
 
     async def _watch(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from goclaw.channels.base import Channel, ChannelPorts, Routes
+from goclaw.channels.telegram.lock import only_poller
 from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, kept_secret
 from goclaw.clock import Clock, RealClock, SteppedClock
 from goclaw.config.schema import Config
@@ -20,7 +21,7 @@ from goclaw.health.readiness import Readiness
 from goclaw.servers.http import open_http
 from goclaw.supervise import background
 from tests.channels.support import RecordingGateway
-from tests.channels.telegram.support import PART, HastyClock, eventually
+from tests.channels.telegram.support import PART, HastyClock, eventually, passing
 from tests.fake_telegram.server import FakeTelegram
 
 SECRET = "a-secret-of-enough-letters"
@@ -240,13 +241,29 @@ async def test_trouble_with_registering_is_shown_and_tried_again(tmp_path: Path)
             await eventually(lambda: stage.channel.health() == "webhook, no update since the start")
 
 
-async def test_an_address_that_telegram_refuses_is_for_the_operator(tmp_path: Path) -> None:
-    async with called(tmp_path, running=False) as stage:
+async def test_an_address_that_telegram_refuses_is_for_the_operator(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with called(tmp_path, clock=HastyClock(), running=False) as stage:
         stage.telegram.fail("setWebhook", status=400, description="Bad Request: bad webhook: no such host", times=99)
         async with background(stage.channel.run(stage.gateway), "telegram"):
-            await eventually(lambda: stage.alerts.open)
+            await stage.telegram.wait_called("setWebhook", 4)
+        assert caplog.text.count("no such host") == 1, "the log does not repeat itself"
         assert "telegram.webhook.url" in stage.alerts.open[ALERT] and "no such host" in stage.alerts.open[ALERT]
         assert "no such host" in stage.channel.health()
+
+
+async def test_a_conflict_that_is_over_is_told_no_more(tmp_path: Path) -> None:
+    clock = SteppedClock()
+    async with called(tmp_path, clock=clock, running=False) as stage:
+        other = ExitStack()
+        other.enter_context(only_poller(stage.telegram.token, stage.telegram.base_url, tmp_path))
+        async with background(stage.channel.run(stage.gateway), "telegram"):
+            await eventually(lambda: stage.alerts.open)
+            assert list(stage.alerts.open) == ["telegram:conflict"]
+            other.close()
+            await passing(clock, lambda: stage.telegram.world.webhook)
+            await eventually(lambda: not stage.alerts.open)
 
 
 async def test_a_refused_token_is_for_the_operator_and_ends_the_channel(tmp_path: Path) -> None:
