@@ -14,6 +14,10 @@ from goclaw.sandbox.shell import WRAPPERS, commands_of, parsed, words_of
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
 """What comes after these runs somewhere else."""
+_DESTROYS = frozenset(
+    {"rm", "rmdir", "unlink", "shred", "truncate", "dd", "mkfs", "wipefs", "kill", "pkill", "killall"}
+)
+"""Nobody says yes to these without looking at what is there now."""
 INTERPRETERS = re.compile(
     r"python[\d.]*|pypy[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|php[\d.]*|lua[\d.]*|luajit|Rscript|R|tclsh"
     r"|wish|[gmn]?awk|sed|osascript|ghci?|scala|groovy|julia|jshell|psql|sqlite3|mysql|vim?|ex|ed|emacs|nano"
@@ -71,6 +75,8 @@ def _command(node: Node) -> tuple[str, ...]:
     if not known or len(known) != len(words):
         raise Unclear("a word is only known when it runs")
     name = known[0].rpartition("/")[2]
+    if name in _DESTROYS:
+        raise Unclear(f"{name} destroys something")
     if name in WRAPPERS or name in _MOVES:
         raise Unclear(f"{name} can run anything")
     if INTERPRETERS.fullmatch(name) and (len(known) < 2 or known[1].startswith("-")):

@@ -41,6 +41,8 @@ def test_plain_lines_have_parts(line: str, parts: list[tuple[tuple[str, ...], ..
         "perl -e 1",
         "awk",
         "rm *",
+        "rm x",
+        "ls | xargs",
         "ls ?",
         "echo $HOME",
         "echo $(id)",
