@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from goclaw.channels.base import Channel, Doubt
+from goclaw.channels.base import Channel, Unrecorded
 from goclaw.clock import Clock
 from goclaw.errors import DeliveryError, DiskError, StateError
 from goclaw.events import LOCAL, Alerts, Delivery, Inbound, Notice
@@ -24,22 +24,6 @@ TELL_SECONDS = 10.0
 ANY_FAULT = "I cannot store anything just now"
 KEPT = "Your message is kept, and I answer it as soon as that is mended."
 NOT_KEPT = "I take your message in as soon as that is mended; you need not send it again."
-
-
-class Unrecorded:
-    """The handover of what no outbox knows of. Implements `channels.base.Handover`."""
-
-    doubt = Doubt.NONE
-
-    def __init__(self) -> None:
-        self.parts: tuple[str, ...] = ()
-
-    async def sending(self) -> None:
-        """Nothing is noted on the disk."""
-
-    async def arrived(self, message_id: str) -> None:
-        """Noted for as long as this is under way."""
-        self.parts = (*self.parts, message_id)
 
 
 class Outage:
@@ -75,8 +59,8 @@ class Outage:
     async def _tell(self, inbound: Inbound, text: str, *, kept: bool) -> None:
         address = inbound.address
         key, now = (address.channel, address.chat, kept), self._clock.monotonic()
-        told = self._told.get(key)
-        if told is not None and (told >= self._over or now - told < AGAIN_SECONDS):
+        self._forget_who_heard_of_another()
+        if key in self._told:
             return
         self._told[key] = now
         if address.channel == LOCAL:
@@ -87,6 +71,11 @@ class Outage:
                     await channel.deliver(Delivery(f"{inbound.id}:outage", address, text), Unrecorded())
             except (DeliveryError, TimeoutError) as error:
                 log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
+
+    def _forget_who_heard_of_another(self) -> None:
+        """Who was told of trouble that is over, and did not come back soon."""
+        soon = min(self._over, self._clock.monotonic() - AGAIN_SECONDS)
+        self._told = {key: at for key, at in self._told.items() if at >= soon}
 
 
 def _words(error: StateError) -> str:
