@@ -75,13 +75,16 @@ class LiveViews:
     async def run(self, gateway: GatewayPort) -> None:
         """Follow all turns until cancelled."""
         while True:
-            async with gateway.subscribe(None) as events, asyncio.TaskGroup() as self._tasks:
-                async for event in events:
-                    self._follow(event, self._tasks)
-                # The stream ended because we lagged behind: the turns that we watched go on without a view.
-                for view in self._views.values():
-                    view.end()
-                self._tasks, self._busy = None, {}
+            async with gateway.subscribe(None) as events, asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                try:
+                    async for event in events:
+                        self._follow(event, tasks)
+                finally:
+                    # We lagged behind, or the channel ends: the turns that we watched go on without a view.
+                    for view in self._views.values():
+                        view.end()
+                    self._tasks, self._busy = None, {}
 
     def accepted(self, inbound: Inbound, acceptance: Acceptance) -> None:
         """A message is on disk and will be answered: whoever wrote it sees that, also while it waits for its turn."""
