@@ -1,10 +1,15 @@
-"""What containment adds to a command: `true` in the sandbox that this machine offers, in this process."""
+"""What containment adds to a command, and what a hostile one costs: in the sandbox of this machine, in this process."""
 
+import asyncio
+import mmap
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from benchmarks.figures import Figure, Options, percentile
+import psutil
+
+from benchmarks.figures import Figure, Options, percentile, spread
 from goclaw.config.schema import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Command, Policy, Sandbox
@@ -12,27 +17,91 @@ from goclaw.sandbox.select import open_sandbox
 
 COMMANDS = 60
 WARM_UP = 3
+ROUNDS = 3
+RESIDENT = 500 << 20
+"""Bytes that a daemon may have in memory: what is forked then is copied page by page, unless it is never forked."""
+LOOK_EVERY = 0.001
+"""Seconds between two looks at whether the event loop is late."""
+PATH = {"PATH": "/usr/bin:/bin"}
+TREE = "trap '' TERM HUP; for n in 1 2 3; do (setsid sleep 1000 &); sleep 1000 & done; echo ready; sleep 1000"
 
 
 async def measure_exec(options: Options) -> list[Figure]:
-    """From the start of the command to its exit code; nothing where no tier works here."""
+    """From the start of a command to its exit code, and how it ends; nothing where no tier works here."""
     with tempfile.TemporaryDirectory(prefix="goclaw-bench-") as folder:
+        workspace = Path(folder)
         try:
             async with open_sandbox(ExecSettings(sandbox="auto")) as sandbox:
-                times = [await run_true(sandbox, Path(folder)) for _ in range(WARM_UP + options.times(COMMANDS))]
+                rounds = [await true_times(sandbox, workspace, options) for _ in range(ROUNDS)]
+                growth = await growth_of_a_flood(sandbox, workspace)
+                deaths = [await death_of_a_tree(sandbox, workspace) for _ in range(options.times(COMMANDS))]
+                heavy = [await beside_much_memory(sandbox, workspace, options) for _ in range(ROUNDS)]
                 tier = sandbox.tier
         except SandboxUnavailable as error:
             print(f"left out, no sandbox works here: {error}")
             return []
-    kept = times[WARM_UP:]
-    detail = {"tier": tier, "repetitions": len(kept), "p95": round(percentile(kept, 95), 2)}
-    return [Figure("sandboxed exec of `true`, p50", "ms", percentile(kept, 50), 10, detail=detail)]
+    stalls = [max(late) for _, late in heavy]
+    return [
+        *spread(f"`true` in {tier}", "ms", rounds, 10, 25),
+        *spread(f"`true` in {tier}, 500 MB resident", "ms", [times for times, _ in heavy], 10, 25),
+        Figure("how late the loop was meanwhile, best round's worst", "ms", min(stalls), 10, detail={"rounds": stalls}),
+        Figure("a killed tree of 7 is dead, worst", "ms", max(deaths), 500, detail={"trees": len(deaths)}),
+        Figure("memory for 1 GiB of output, worst", "MB", growth / (1 << 20), 20),
+    ]
+
+
+async def true_times(sandbox: Sandbox, workspace: Path, options: Options) -> list[float]:
+    """Milliseconds of each command, the first ones left out."""
+    return [await run_true(sandbox, workspace) for _ in range(WARM_UP + options.times(COMMANDS))][WARM_UP:]
 
 
 async def run_true(sandbox: Sandbox, workspace: Path) -> float:
     """Milliseconds of one command."""
     began = time.perf_counter()
-    async with sandbox.run(Command(("/bin/true",), workspace, {"PATH": "/usr/bin:/bin"}), Policy(workspace)) as process:
+    async with sandbox.run(Command(("/bin/true",), workspace, PATH), Policy(workspace)) as process:
         if code := await process.wait():
             raise RuntimeError(f"true ended with {code}")
     return 1000 * (time.perf_counter() - began)
+
+
+async def beside_much_memory(sandbox: Sandbox, workspace: Path, options: Options) -> tuple[list[float], list[float]]:
+    """Milliseconds of each command in a large process, and how late its event loop was meanwhile."""
+    with mmap.mmap(-1, RESIDENT, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        for page in range(0, RESIDENT, mmap.PAGESIZE):
+            memory[page] = 1
+        late: list[float] = []
+        watch = asyncio.create_task(_look(late))
+        times = await true_times(sandbox, workspace, options)
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+    return times, late
+
+
+async def _look(late: list[float]) -> None:
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(LOOK_EVERY)
+        late.append(1000 * (time.perf_counter() - began - LOOK_EVERY))
+
+
+async def death_of_a_tree(sandbox: Sandbox, workspace: Path) -> float:
+    """Milliseconds from the order to kill until nothing of the tree is left."""
+    async with sandbox.run(Command(("/bin/bash", "-c", TREE), workspace, PATH), Policy(workspace)) as process:
+        await anext(process.output)
+        began = time.perf_counter()
+        await process.kill()
+        return 1000 * (time.perf_counter() - began)
+
+
+async def growth_of_a_flood(sandbox: Sandbox, workspace: Path) -> int:
+    """Bytes by which this process grew at most while a command wrote 1 GiB."""
+    before = psutil.Process().memory_info().rss
+    most = looked = total = 0
+    flood = Command(("/usr/bin/head", "-c", "1G", "/dev/zero"), workspace, PATH)
+    async with sandbox.run(flood, Policy(workspace)) as process:
+        async for chunk in process.output:
+            total += len(chunk)
+            if total - looked > 1 << 22:
+                looked, most = total, max(most, psutil.Process().memory_info().rss)
+    return max(0, most - before)

@@ -135,11 +135,36 @@ PROBES = {
     "reach System V shared memory": Probe("call(number(29, 194), int(os.environ['SHM']), 0, 0) >= 0 and escaped()"),
     "leave something in /tmp": Probe("open('/tmp/goclaw-probe-left', 'w')", control=False),
     "see the daemon's process": Probe("os.path.exists(f'/proc/{DAEMON}') and escaped()"),
+    "make the system writable again": Probe(
+        "libc.mount(None, b'/usr', None, 32 | 4096, None) == 0 and escaped()",
+        control=False,  # MS_REMOUNT | MS_BIND
+    ),
+    "take a mount away": Probe("libc.umount2(b'/proc', 2) == 0 and escaped()", control=False),  # MNT_DETACH
+    "read the kernel's memory": Probe("open('/proc/kcore', 'rb').read(64) and escaped()", control=False),
+    "open the machine's memory": Probe("os.open('/dev/mem', os.O_RDONLY); escaped()", control=False),
+    "set the clock": Probe(
+        "import time; time.clock_settime(time.CLOCK_REALTIME, time.time()); escaped()", control=False
+    ),
+    "rename the machine": Probe("socket.sethostname(socket.gethostname()); escaped()", control=False),
+    "load a kernel program": Probe(
+        "b = ctypes.create_string_buffer(128)\ncall(number(321, 280), 5, ctypes.addressof(b), 128)\n"
+        "ctypes.get_errno() != 1 and escaped()",
+        control=False,
+    ),
     "change a file's mode outside": Probe("os.chmod(OUTSIDE + '/moded', 0o666); escaped()"),
 }
 
 WEAKER = {"broker": {"see the daemon's process", "change a file's mode outside"}}
 """What a tier is known not to hold; docs and doctor say so, and the tests notice when it does hold."""
+
+
+def table() -> str:
+    """Every probe and which tier holds it, as the page on security names them (`python -m tests.sandbox.probes`)."""
+    lines = ["| a command tries to … | bubblewrap | broker |", "|---|---|---|"]
+    for name in PROBES:
+        held = ["no, documented" if name in WEAKER.get(tier, ()) else "refused" for tier in ("bubblewrap", "broker")]
+        lines.append(f"| {name} | {' | '.join(held)} |")
+    return "\n".join(lines)
 
 
 @dataclass
@@ -238,3 +263,7 @@ def world(folder: Path) -> Iterator[World]:
             "DAEMON": str(daemon.pid),
         }
         yield World(workspace, outside, state, env, daemon, datagrams)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{table()}\n")

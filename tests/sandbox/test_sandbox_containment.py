@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.sandbox.base import Command, Policy, Sandbox
 from goclaw.sandbox.off import open_off
-from tests.sandbox.probes import PROBES, WEAKER, Probe, World, program, world
+from tests.sandbox.probes import PROBES, WEAKER, Probe, World, program, table, world
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -40,6 +40,17 @@ async def test_a_hostile_command_gets_nowhere(name: str, sandbox: Sandbox, aroun
 
     assert ("ESCAPED" in output) == (name in WEAKER.get(sandbox.tier, ())), output
     assert around.harm() == []
+
+
+def test_every_tier_holds_more_probes_than_were_promised() -> None:
+    """23 was the list of the first study; what a tier does not hold is named, and nothing else."""
+    assert set(WEAKER) <= {"broker"}
+    assert set(WEAKER["broker"]) < set(PROBES)
+    assert len(PROBES) >= 60
+    assert len(PROBES) - len(WEAKER["broker"]) >= 23
+    lines = table().splitlines()
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines[2:]] == list(PROBES)
+    assert sum("no, documented" in line for line in lines) == len(WEAKER["broker"])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="some controls need root")
