@@ -112,7 +112,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
         ref=f"{CHANNEL}:{chat_id}:{message_id}",
         edited=edited,
         foreign=foreign,
-        forwarded=any("forward_origin" in message for message in messages),
+        forwarded=any(forwarded_from(message) for message in messages),
     )
 
 
@@ -219,6 +219,8 @@ def forwarded_from(message: Json) -> str:
     return "" if origin is None else f"forwarded from {shortened(origin_name(origin))}"
 
 
+    if origin is None and (bot := message.get("via_bot")):
+        return f"by the bot {shortened(str(bot.get('username') or bot['id']))}"
 def quoted_text(message: Json, me: Me) -> str:
     """The text that a reply refers to; of the bot's own words, which the conversation has, only a chosen part."""
     if quote := message.get("quote"):
