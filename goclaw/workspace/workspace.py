@@ -318,7 +318,7 @@ class Workspace:
             os.close(descriptor)
 
     def _keep(self, path: str, data: bytes) -> str:
-        target = clean(path, self._roots)[0]
+        target = self._names(path)[0]
         with in_words(path), self._reach.making(target, through_link=False) as first:
             stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
             for number in range(1, _MOST_OF_ONE_NAME + 1):
