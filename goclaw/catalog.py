@@ -49,6 +49,7 @@ COMMANDS = {
     "approve": "goclaw.commands.approve:COMMAND",
     "deny": "goclaw.commands.deny:COMMAND",
     "approvals": "goclaw.commands.approvals:COMMAND",
+    "pair": "goclaw.commands.pair:COMMAND",
     "sessions": "goclaw.commands.sessions:COMMAND",
     "whoami": "goclaw.commands.whoami:COMMAND",
     "tool": "goclaw.commands.tool:COMMAND",

@@ -64,6 +64,10 @@ async def nobody_told(inbound: Inbound, error: StateError) -> None:
     """Nobody needs to know that a message could not be stored."""
 
 
+async def nobody_let_in(inbound: Inbound) -> None:
+    """Strangers get no answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayPorts:
     """What the gateway stands on; `app` fills it in."""
@@ -84,6 +88,8 @@ class GatewayPorts:
     transcripts: Transcripts
     refused: Callable[[Inbound, StateError], Awaitable[None]] = nobody_told
     """Told of a message that could not be stored, and is not acknowledged."""
+    stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
+    """Told of a message by somebody who may do nothing, before it is dropped."""
 
 
 class Gateway:
@@ -121,6 +127,7 @@ class Gateway:
         decision = self._ports.access.authorize(inbound.actor, "session.write", session)
         if not decision.allowed:
             self._log_stranger(inbound, decision.rule)
+            await self._ports.stranger(inbound)
             return Acceptance(AcceptKind.IGNORED)
         if inbound.edited:
             return await self._edit(inbound)

@@ -185,7 +185,7 @@ async def test_history_partial_and_numbers_are_there_for_clients(tmp_path: Path)
         rows = await core.gateway.history("memory:here")
         assert [row.message for row in rows] == [UserMessage("go"), AssistantMessage("A long answer")]
         assert await core.gateway.history("memory:here", after=rows[0].row) == rows[1:]
-        numbers = await core.gateway.status("memory:here")
+        numbers = await core.gateway.status("memory:here", Actor("tui:me", "socket", owner=True))
         assert (numbers["messages"], numbers["model"]) == (2, "scripted:test")
         assert str(numbers["text"]).startswith("Session Status\n")
         assert await core.gateway.decide(ANNA, "1", "allow") == "There is no such question (any more)."

@@ -183,7 +183,9 @@ async def _open_channels(stack: AsyncExitStack, ground: Ground) -> dict[str, Cha
     for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
         part = load(path, ChannelPart)
         if part.enabled(config):
-            outside = ChannelPorts(ports.http, ports.clock, ports.load_image, ground.alerts, ground.routes)
+            outside = ChannelPorts(
+                ports.http, ports.clock, ports.load_image, ground.alerts, ground.routes, ground.access.is_admin
+            )
             channels[name] = await stack.enter_async_context(part.open(config, outside))
     return channels
 

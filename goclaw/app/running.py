@@ -16,6 +16,7 @@ from goclaw.engine.stamps import Stamps
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.pairing import Pairing, PairingPorts
 from goclaw.plugins import load, third_party
 from goclaw.servers.door import Door
 from goclaw.servers.http import open_http
@@ -112,6 +113,7 @@ def _gateway(app: App) -> Gateway:
     async def files(actor: Actor, begun: str) -> Sequence[str]:
         return await completion.matching(await app.ground.environment.workspace(actor), begun)
 
+    pairing = _pairing(app)
     ports = CommandPorts(
         access=app.ground.access,
         sessions=app.sessions,
@@ -122,6 +124,7 @@ def _gateway(app: App) -> Gateway:
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: _rights(app, actor),
         readable=lambda actor: gateway.sessions(actor),
+        pairing=pairing,
     )
     gateway = Gateway(
         GatewayPorts(
@@ -140,10 +143,27 @@ def _gateway(app: App) -> Gateway:
             limits=app.ground.config.limits,
             outbox=app.outbox,
             refused=app.outage.refused,
+            stranger=pairing.knock,
             transcripts=Transcripts(app.ground.database),
         )
     )
     return gateway
+
+
+def _pairing(app: App) -> Pairing:
+    ground = app.ground
+    return Pairing(
+        PairingPorts(
+            settings=ground.config.pairing,
+            users=ground.users,
+            users_path=ground.config.users_path,
+            clock=ground.clock,
+            audit=ground.environment.audit,
+            promise=app.outbox.promise,
+            fact=app.sessions.settings.fact,
+            learn=app.sessions.settings.learn,
+        )
+    )
 
 
 def _rights(app: App, actor: Actor) -> str:

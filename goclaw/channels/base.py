@@ -138,6 +138,11 @@ class Routes:
         self.added.append((method, path, handler))
 
 
+def nobody(actor: Actor) -> bool:
+    """Where nobody is an admin."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelPorts:
     """What a channel may use of the outside world."""
@@ -149,6 +154,8 @@ class ChannelPorts:
     alerts: Alerts = field(default_factory=Unheard)
     """For faults that only the operator can mend."""
     routes: Routes = field(default_factory=Routes)
+    is_admin: Callable[[Actor], bool] = nobody
+    """Whether somebody is to be told how the channel is set up. Not for rights: those are asked for by the gateway."""
 
 
 @dataclass(frozen=True, slots=True)

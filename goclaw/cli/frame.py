@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
     "token": ("goclaw.cli.token:app", "Make, list and revoke tokens for terminals that come in over TCP."),
+    "pair": ("goclaw.cli.pair:app", "Let in, or turn away, who asked the bot to be let in."),
     "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
     "backup": ("goclaw.cli.backup:app", "Keep everything in one new file, while the daemon runs."),

@@ -7,6 +7,7 @@ from goclaw.access import Access
 from goclaw.clock import Clock
 from goclaw.engine.base import Engine
 from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
+from goclaw.pairing import Pairing
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
 
@@ -29,6 +30,8 @@ class CommandPorts:
     """What an actor may do, in words."""
     readable: Callable[[Actor], Awaitable[Sequence[SessionInfo]]]
     """The sessions that an actor may read, the latest first."""
+    pairing: Pairing | None = None
+    """How strangers become users; None where there is no such thing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ TAIL = 20_000
 """Characters of a log that a dump shows."""
 SPEC = "openai-chat:echo"
 """The model of `acceptance.model`, as the configuration names it."""
+GROUPS = [-100, -5]
+"""Where the bot may answer, of the groups of the tests."""
 UNLIMITED = {"chat_messages_per_second": 1000, "messages_per_second": 1000, "group_messages_per_minute": 60_000}
 """Telegram's limits, out of the way: they have tests of their own."""
 
@@ -212,7 +214,7 @@ async def installation(
     """An installation with these parts; a daemon that still runs at the end is killed."""
     settings: dict[str, Any] = {"workspace": str(folder / "work"), **config}
     if telegram:
-        settings["telegram"] = {"token": telegram.token, "base_url": telegram.base_url, **UNLIMITED}
+        settings["telegram"] = {"token": telegram.token, "base_url": telegram.base_url, "groups": GROUPS, **UNLIMITED}
         settings["telegram"] |= config.get("telegram", {})
     if model_url:
         settings["models"] = {"agent": SPEC, "options": {SPEC: {"images": True, "context_window": 1_000_000}}}

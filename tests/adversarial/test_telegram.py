@@ -53,7 +53,7 @@ def odd_messages() -> Iterator[Json]:
 
 def checked(update: Json) -> Inbound | None:
     """What becomes of an update; it must survive being written to the journal and read back."""
-    inbound = inbound_of(update, ME, 1.0)
+    inbound = inbound_of(update, ME, 1.0, (-100,))
     if inbound is not None:
         assert _STORED.validate_json(_STORED.dump_json(inbound, warnings="error"), strict=False) == inbound
         assert re.fullmatch("telegram:-?[0-9]+", inbound.actor.key)
@@ -77,7 +77,7 @@ _JSON = st.recursive(
 @settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from(FIELDS), _JSON))
 def test_no_mixture_of_fields_raises(fields: Json) -> None:
-    inbound = inbound_of({"update_id": 1, "message": message() | fields}, ME, 1.0)
+    inbound = inbound_of({"update_id": 1, "message": message() | fields}, ME, 1.0, (-100,))
     assert inbound is None or inbound.id == "telegram:1"
 
 

@@ -92,7 +92,7 @@ class RecordingGateway:
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
         return []
 
-    async def status(self, session: str) -> Mapping[str, Any]:
+    async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         return {}
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:

@@ -27,6 +27,7 @@ from goclaw.channels.telegram.polling import Poller, Take
 from goclaw.channels.telegram.reach import Reach
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sending import Sender
+from goclaw.channels.telegram.unlisted import Unlisted
 from goclaw.channels.telegram.webhook import Webhook, kept_secret
 from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
@@ -83,6 +84,7 @@ class TelegramChannel:
         )
         outlet = Outlet(settings, ports.clock)
         self._health = Health(ports.clock, ports.alerts)
+        self._unlisted = Unlisted(ports.is_admin, ports.alerts, ports.clock)
         self._live = LiveViews(self._bot, outlet, memory.grown, ports.clock)
         self._reach = Reach(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
@@ -151,6 +153,7 @@ class TelegramChannel:
             accepted=self._live.accepted,
             turn_of_draft=self._live.turn_of_draft,
             groups=tuple(self._settings.groups),
+            unlisted=self._unlisted,
             spawn=group.create_task,
         )
 

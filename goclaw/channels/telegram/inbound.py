@@ -47,7 +47,7 @@ class Terms:
     me: Me
     now: float
     groups: Sequence[int] = ()
-    """Those where the bot may answer; empty: all."""
+    """Those where the bot may answer; empty: none."""
     origin: Callable[[int], int] = itself
     """The first id of a chat: a group that became a supergroup goes on with its session."""
 
@@ -122,10 +122,10 @@ def is_group(chat: Json) -> bool:
 
 
 def is_open(chat: Json, terms: Terms) -> bool:
-    """Whether the bot may answer in a chat: in private, and in the groups that are not excluded; never in channels."""
+    """Whether the bot may answer in a chat: in private, and in the groups that are listed; never in channels."""
     chat_id = number(chat["id"])
     if is_group(chat):
-        return not terms.groups or chat_id in terms.groups or terms.origin(chat_id) in terms.groups
+        return chat_id in terms.groups or terms.origin(chat_id) in terms.groups
     return bool(chat["type"] == "private")
 
 
@@ -214,13 +214,16 @@ def quotes_in(message: Json, me: Me) -> list[tuple[str, str]]:
 
 
 def forwarded_from(message: Json) -> str:
-    """Where a message was forwarded from, in words; empty: its sender wrote it."""
+    """Where a message was forwarded from, in words; empty: its sender wrote it.
+
+    What somebody picked from another bot's answers (`@bot …`) is that bot's text.
+    """
     origin = message.get("forward_origin")
+    if origin is None and (bot := message.get("via_bot")):
+        return f"by the bot {shortened(str(bot.get('username') or bot['id']))}"
     return "" if origin is None else f"forwarded from {shortened(origin_name(origin))}"
 
 
-    if origin is None and (bot := message.get("via_bot")):
-        return f"by the bot {shortened(str(bot.get('username') or bot['id']))}"
 def quoted_text(message: Json, me: Me) -> str:
     """The text that a reply refers to; of the bot's own words, which the conversation has, only a chosen part."""
     if quote := message.get("quote"):

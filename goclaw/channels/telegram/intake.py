@@ -25,6 +25,7 @@ from goclaw.channels.telegram.inbound import (
     Me,
     Terms,
     album_of,
+    is_group,
     is_open,
     number,
     person_of,
@@ -33,7 +34,8 @@ from goclaw.channels.telegram.inbound import (
 )
 from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.presses import LONGEST_TOAST, press_of, query_of
-from goclaw.channels.telegram.service import membership_of, move_of, stop_of
+from goclaw.channels.telegram.service import Membership, membership_of, move_of, stop_of
+from goclaw.channels.telegram.unlisted import Unlisted
 from goclaw.clock import Clock
 from goclaw.events import Acceptance, GatewayPort, Inbound
 from goclaw.supervise import keep_running
@@ -75,6 +77,7 @@ class IntakePorts:
     turn_of_draft: Callable[[int], str]
     """The turn that is shown in a draft; empty for none."""
     groups: tuple[int, ...]
+    unlisted: Unlisted
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     """Starts a task that lives as long as the channel runs."""
 
@@ -138,9 +141,12 @@ class Intake:
             move, name = move_of(message), album_name(message)
             chat, person = number(message["chat"]["id"]), person_of(message)
             sender = number(person["id"]) if person else 0
+            shut = is_group(message["chat"]) and not is_open(message["chat"], self._terms_without_name())
         if move:
             # Before anything is awaited: what follows in the new chat belongs to the old session.
             await self._ports.moved.remember(move.old, move.new)
+        elif shut:
+            self._ports.unlisted.heard(chat)
         elif person and name and (album := self._gather(name, message)):
             await self._part(album)
         elif person:
@@ -229,8 +235,16 @@ class Intake:
         else:
             self._ports.reach.blocked(change.chat)
         if not change.private:
-            what = "is in" if change.reachable else "was taken out of"
-            log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
+            self._of_group(change)
+
+    def _of_group(self, change: Membership) -> None:
+        what = "is in" if change.reachable else "was taken out of"
+        log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
+        listed = {change.chat, self._ports.moved.origin(change.chat)} & set(self._ports.groups)
+        if not change.reachable:
+            self._ports.unlisted.left(change.chat)
+        elif not listed:
+            self._ports.unlisted.joined(change.chat, change.by)
 
     async def _accept(self, inbound: Inbound | None) -> None:
         if inbound is not None:

@@ -28,6 +28,8 @@ POLLER = 1
 """Callers that sleep on the clock of a stage because it polls: the watchdog of the poll, or the pause before it."""
 UNHURRIED = {"messages_per_second": 1e6, "chat_messages_per_second": 1e6, "group_messages_per_minute": 1e6}
 """Without our own limits, for tests that are not about them."""
+GROUPS = [-100, -5]
+"""Groups where the bot may answer."""
 
 
 @dataclass
@@ -131,7 +133,8 @@ async def open_stage(
                 raise ToolError(f"{key} is gone")
             return blobs[key]
 
-        values = UNHURRIED | {"token": fake.token, "base_url": fake.base_url, "poll_seconds": 5} | settings
+        here = {"groups": GROUPS, "token": fake.token, "base_url": fake.base_url, "poll_seconds": 5}
+        values = UNHURRIED | here | settings
         config = Config.model_validate({"telegram": values, "state_dir": folder})
         async with PART.open(
             config, ChannelPorts(session, clock or RealClock(), load_blob, alerts or Unheard())

@@ -12,7 +12,7 @@ ME = Me(42, "claw_bot")
 ANSWER = {"message_id": 9, "date": 1, "chat": {"id": -100, "type": "supergroup"}, "from": BOT, "text": "the answer"}
 
 
-async def read(text: str = "", *, groups: tuple[int, ...] = (), **said: Any) -> Inbound | None:
+async def read(text: str = "", *, groups: tuple[int, ...] = (-100,), **said: Any) -> Inbound | None:
     """What becomes of a message that a person writes."""
     return inbound_of(await World().say(text, **said), ME, 7.0, groups)
 
@@ -20,7 +20,7 @@ async def read(text: str = "", *, groups: tuple[int, ...] = (), **said: Any) -> 
 async def sent(fields: dict[str, Any]) -> Inbound | None:
     """What becomes of a message with these fields as Telegram has them."""
     update = await World().say()
-    return inbound_of(update | {"message": update["message"] | fields}, ME, 7.0)
+    return inbound_of(update | {"message": update["message"] | fields}, ME, 7.0, (-100,))
 
 
 async def test_a_private_message_is_from_its_numeric_sender() -> None:
@@ -83,6 +83,7 @@ async def test_a_caption_can_address_the_bot() -> None:
 
 async def test_groups_that_are_not_listed_are_not_heard() -> None:
     assert await read("@claw_bot hello", chat=-100, groups=(-200,)) is None
+    assert await read("@claw_bot hello", chat=-100, groups=()) is None
     assert await read("@claw_bot hello", chat=-200, groups=(-200,))
     assert await read("hello", groups=(-200,)), "private chats are not groups"
 
@@ -101,9 +102,9 @@ async def test_groups_that_are_not_listed_are_not_heard() -> None:
 )
 async def test_whoever_writes_in_the_name_of_a_chat_is_nobody(extra: dict[str, Any]) -> None:
     said = await World().say("/status@claw_bot", chat=-100)
-    assert inbound_of(said, ME, 7.0), "a person is heard"
+    assert inbound_of(said, ME, 7.0, (-100,)), "a person is heard"
     message = {key: value for key, value in (said["message"] | extra).items() if value is not None}
-    assert inbound_of(said | {"message": message}, ME, 7.0) is None
+    assert inbound_of(said | {"message": message}, ME, 7.0, (-100,)) is None
 
 
 async def test_a_user_name_never_makes_an_identity() -> None:

@@ -1,0 +1,274 @@
+"""Pairing: a stranger who writes to the bot in private gets a code, and an admin who knows it lets the stranger in.
+
+Off by default. It makes one entry of users.json, for the number of the account that got the code, whoever repeats it
+later and whatever that account calls itself. It never opens a group: what is made here says `groups: false`.
+Strangers learn nothing else, not even whether a code was wrong. Codes are kept over restarts, as facts of the store.
+"""
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from goclaw.audit import Entry
+from goclaw.clock import Clock
+from goclaw.config.schema import PairingSettings
+from goclaw.errors import ConfigError
+from goclaw.events import Actor, Address, Delivery, Inbound
+from goclaw.redact import printable
+from goclaw.users import Users, add_user
+
+log = logging.getLogger(__name__)
+
+FACT = "pairing"
+"""What the store knows under this name: the open codes."""
+ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+"""Without what is mistaken for something else when it is read aloud."""
+LENGTH = 8
+"""Of 32 letters each: 40 bits, of which an admin tries at most `TRIES` an hour."""
+CODE_SECONDS = 3_600.0
+REMIND_SECONDS = 600.0
+"""How often somebody who goes on writing is told the code again."""
+DENIED_SECONDS = 24 * 3_600.0
+"""For how long somebody who was denied, or let a code run out, gets no other one."""
+TRIES = 5
+"""Wrong codes of one admin in an hour; after that none is looked at for the rest of it."""
+MOST_REMEMBERED = 1_000
+"""Denied people, and admins who tried, that are remembered."""
+LONGEST_NAME = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Somebody who asked to be let in."""
+
+    code: str
+    key: str
+    """The actor key: the number of an account."""
+    name: str
+    """What the account calls itself; anybody can call themselves anything."""
+    channel: str
+    chat: str
+    until: float
+    """Epoch seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingPorts:
+    """What pairing stands on; `app` fills it in."""
+
+    settings: PairingSettings
+    users: Users
+    users_path: Path
+    clock: Clock
+    audit: Callable[[Entry], None]
+    promise: Callable[[Delivery], Awaitable[bool]]
+    """Puts a message to a chat into the outbox."""
+    fact: Callable[[str], Awaitable[Any]]
+    learn: Callable[[str, Any], Awaitable[None]]
+
+
+class Refused(Exception):
+    """An admin's order cannot be carried out; the message says why."""
+
+
+class Pairing:
+    """The open codes."""
+
+    def __init__(self, ports: PairingPorts) -> None:
+        self._ports = ports
+        self._asking: dict[str, Asking] | None = None
+        """By code; None: not read from the store yet."""
+        self._told: dict[str, float] = {}
+        """When each of them was told the code last, monotonic, by key."""
+        self._rests: dict[str, float] = {}
+        """Until when somebody gets no other code, monotonic, by key."""
+        self._tries: dict[str, tuple[int, float]] = {}
+        """Wrong codes by admin: how many, and until when they count, monotonic."""
+        self._one = asyncio.Lock()
+        """Held while codes are made, looked up or used: a code is used once."""
+
+    @property
+    def enabled(self) -> bool:
+        return self._ports.settings.enabled
+
+    async def knock(self, inbound: Inbound) -> None:
+        """Somebody who may do nothing wrote. Who is a stranger and alone with the bot is told a code, now and then."""
+        actor, address = inbound.actor, inbound.address
+        # A private chat has the number of its person; whoever is listed has no need of a code.
+        private = actor.key == f"{address.channel}:{address.chat}" == inbound.session and actor.entry == address.channel
+        known = self._ports.users.get(actor.key) is not None
+        if (
+            not self.enabled
+            or not private
+            or known
+            or inbound.edited
+            or address.reply_to
+            or actor.behalf
+            or actor.owner
+        ):
+            return
+        async with self._one:
+            asking = await self._code_for(actor, address)
+            if asking is None or not self._is_time_to_tell(actor.key):
+                return
+            await self._ports.promise(Delivery(f"{inbound.id}:pairing", address, _told(asking.code)))
+
+    async def list(self) -> Sequence[Asking]:
+        """Who waits, the oldest first."""
+        async with self._one:
+            return list((await self._open()).values())
+
+    async def approve(self, by: Actor, code: str) -> Asking:
+        """Let in whoever got this code.
+
+        Raises:
+            Refused: there is no such code (any more), or too many wrong ones came before; or users.json cannot take it.
+        """
+        async with self._one:
+            asking = await self._found(by, code)
+            settings, ports = self._ports.settings, self._ports
+            name = _name(asking.name)
+            try:
+                await asyncio.to_thread(
+                    add_user,
+                    ports.users_path,
+                    asking.key,
+                    name=name,
+                    roles=[settings.role],
+                    allowed_tools=settings.allowed_tools,
+                    groups=False,
+                )
+            except ConfigError as error:
+                self._note(by, asking, "pairing.approve", "failed")
+                await ports.users.refresh()
+                if ports.users.get(asking.key):
+                    await self._close(asking)  # somebody wrote the entry meanwhile
+                raise Refused(
+                    f"{asking.key} is not let in, users.json cannot take it: {'; '.join(error.problems)}"
+                ) from error
+            await self._close(asking)
+            await ports.users.refresh()
+            self._note(by, asking, "pairing.approve", "ok")
+            welcome = "You are let in. Say what you want to know, or /help."
+            address = Address(asking.channel, asking.chat)
+            await ports.promise(Delivery(f"pairing:{asking.code}:{asking.until:.0f}", address, welcome))
+            return asking
+
+    async def deny(self, by: Actor, code: str) -> Asking:
+        """Forget a code; its owner gets no other one for a day.
+
+        Raises:
+            Refused: as `approve`.
+        """
+        async with self._one:
+            asking = await self._found(by, code)
+            await self._close(asking)
+            self._remember(self._rests, asking.key, self._ports.clock.monotonic() + DENIED_SECONDS)
+            self._note(by, asking, "pairing.deny", "ok")
+            return asking
+
+    async def _code_for(self, actor: Actor, address: Address) -> Asking | None:
+        """The one open code of a stranger, made if need be; None when there is none to be had."""
+        now, asking = self._ports.clock.now(), await self._open()
+        if found := next((each for each in asking.values() if each.key == actor.key), None):
+            return found
+        if self._rests.get(actor.key, 0.0) > self._ports.clock.monotonic():
+            return None
+        if len(asking) >= self._ports.settings.waiting:
+            log.warning("pairing: %d codes are open, so %s gets none (pairing.waiting)", len(asking), actor.key)
+            return None
+        code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+        made = Asking(code, actor.key, actor.name, address.channel, address.chat, now + CODE_SECONDS)
+        await self._keep({**asking, code: made})
+        # Whoever lets it run out and goes on writing is no person who was told to expect this.
+        self._remember(self._rests, actor.key, self._ports.clock.monotonic() + DENIED_SECONDS)
+        self._note(actor, made, "pairing.ask", "code given")
+        log.info("pairing: %s asks to be let in; `goclaw pair list` shows the code", actor.key)
+        return made
+
+    async def _found(self, by: Actor, code: str) -> Asking:
+        now, tried = self._ports.clock.monotonic(), code.strip().upper().replace("-", "")
+        times, until = self._tries.get(by.key, (0, 0.0))
+        if until <= now:
+            times, until = 0, now + CODE_SECONDS
+        if times >= TRIES:
+            minutes = max(1, round((until - now) / 60))
+            raise Refused(f"Too many wrong codes. Try again in {minutes} min.")
+        found = None
+        for each in (await self._open()).values():
+            if hmac.compare_digest(each.code.encode(), tried.encode(errors="replace")):
+                found = each
+        if found is None:
+            self._remember(self._tries, by.key, (times + 1, until))
+            self._ports.audit(Entry("pairing.approve", "code", by, allowed=False, rule="no such code"))
+            raise Refused("No such code is open: it may be over (an hour), used, or mistyped. `/pair list` shows them.")
+        return found
+
+    async def _open(self) -> dict[str, Asking]:
+        """The codes that are still good."""
+        if self._asking is None:
+            self._asking = _read(await self._ports.fact(FACT))
+        now = self._ports.clock.now()
+        if any(each.until <= now for each in self._asking.values()):
+            await self._keep({code: each for code, each in self._asking.items() if each.until > now})
+        return self._asking
+
+    async def _close(self, asking: Asking) -> None:
+        await self._keep({code: each for code, each in (await self._open()).items() if code != asking.code})
+        self._told.pop(asking.key, None)
+
+    async def _keep(self, asking: dict[str, Asking]) -> None:
+        """On disk before anybody is told."""
+        await self._ports.learn(FACT, [asdict(each) for each in asking.values()])
+        self._asking = asking
+
+    def _is_time_to_tell(self, key: str) -> bool:
+        now = self._ports.clock.monotonic()
+        if key in self._told and now - self._told[key] < REMIND_SECONDS:
+            return False
+        self._remember(self._told, key, now)
+        return True
+
+    def _note(self, by: Actor, asking: Asking, action: str, result: str) -> None:
+        rule = "config pairing.enabled" if action == "pairing.ask" else "command.admin"
+        self._ports.audit(Entry(action, asking.key, by, rule=rule, result=result))
+
+    def _remember(self, where: dict[str, Any], key: str, what: Any) -> None:
+        """The latest last; who came long before is forgotten first."""
+        where.pop(key, None)
+        where[key] = what
+        while len(where) > MOST_REMEMBERED:
+            del where[next(iter(where))]
+
+
+def shown(asking: Asking, now: float) -> str:
+    """A line for an admin. The name is what the account says of itself, and in quotes: only the number counts."""
+    minutes = max(1, round((asking.until - now) / 60))
+    name = _name(asking.name)
+    called = f", calls itself {name!r}" if name else ""
+    return f"{asking.code[:4]}-{asking.code[4:]}  {asking.key}{called}, {minutes} min left"
+
+
+def _told(code: str) -> str:
+    return (
+        "I do not know you. If the person who runs this bot expects you, give them this code within an hour: "
+        f"{code[:4]}-{code[4:]}"
+    )
+
+
+def _name(name: str) -> str:
+    """A display name that is nothing but one: a line, short, without what reads differently from what it is."""
+    line = " ".join("".join(letter for letter in printable(name) if letter.isprintable()).split())
+    return line if len(line) <= LONGEST_NAME else f"{line[:LONGEST_NAME]}…"
+
+
+def _read(known: Any) -> dict[str, Asking]:
+    try:
+        return {each["code"]: Asking(**each) for each in known or ()}
+    except (TypeError, KeyError):
+        return {}
