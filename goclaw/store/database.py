@@ -22,7 +22,7 @@ import aiosqlite
 from sqlalchemy import ClauseElement, ColumnElement, Table, bindparam, select
 from sqlalchemy.dialects import sqlite
 
-from goclaw.errors import DiskError, DiskFault
+from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.health.faults import disk_error, remedy
 from goclaw.store.recovery import Salvage, make_ready, mark_damaged, rescue
 from goclaw.supervise import background
@@ -192,11 +192,21 @@ class Database:
             while len(group) < GROUP_SIZE and not self._waiting.empty():
                 group.append(self._waiting.get_nowait())
             try:
-                outcomes = await self._commit(group)
-                await self._notice(None)
-            except DiskError as error:
-                outcomes = [DiskError(str(error), error.fault) for _ in group]
-                await self._notice(error)
+                await self._see_to(group)
+            except Exception:
+                # Nobody restarts the writer, and whoever waits for it would wait for ever.
+                log.exception("the writer of the database failed unexpectedly; it goes on")
+
+    async def _see_to(self, group: Sequence[_Transaction]) -> None:
+        """Commit a group, and tell those who wait what became of it."""
+        outcomes: Sequence[list[Result] | Exception] = [StateError("the database's writer failed") for _ in group]
+        try:
+            outcomes = await self._commit(group)
+            await self._notice(None)
+        except DiskError as error:
+            outcomes = [DiskError(str(error), error.fault) for _ in group]
+            await self._notice(error)
+        finally:
             for transaction, outcome in zip(group, outcomes, strict=True):
                 if transaction.done.done():
                     continue

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import bindparam, select
 
+from goclaw.errors import DiskError, DiskFault
 from goclaw.store.database import Database, Statement, insert_into, open_database
 from goclaw.store.tables import sessions
 
@@ -77,3 +78,15 @@ async def test_everything_handed_in_is_committed_before_the_file_closes(tmp_path
 async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     async with open_database(tmp_path / "a.db"):
         assert (tmp_path / "a.db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_writer_that_meets_the_unexpected_goes_on(database: Database) -> None:
+    def broken(trouble: DiskError | None) -> None:
+        raise RuntimeError("the watcher has a fault")
+
+    async with asyncio.timeout(10):
+        database.watcher = broken
+        database.trouble = DiskError("full", DiskFault.FULL)  # so that its end is told
+        await database.write(ADD(key="a", created_at=1.0, context_start=0))
+        await database.write(ADD(key="b", created_at=1.0, context_start=0))
+    assert await keys(database) == ["a", "b"]
