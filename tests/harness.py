@@ -21,7 +21,7 @@ from goclaw import catalog
 from goclaw.access import Access
 from goclaw.agent.prompt import Prompt
 from goclaw.audit import Entry
-from goclaw.blobs import open_blobs
+from goclaw.blobs import Blobs, open_blobs
 from goclaw.bus import Bus
 from goclaw.channels.memory import HERE, MemoryChannel, Room
 from goclaw.clock import SteppedClock
@@ -159,6 +159,22 @@ class World:
         """What arrived in the chat, oldest first."""
         return [heard.delivery.text for heard in self.room.all]
 
+    def _asking(
+        self, access: Access, channel: MemoryChannel, blobs: Blobs, outbox: Outbox, bus: Bus, journal: Journal
+    ) -> QuestionPorts:
+        return QuestionPorts(
+            access=access,
+            audit=self.audited.append,
+            channels={channel.name},
+            clock=self.clock,
+            keep_file=blobs.put,
+            promise=outbox.promise,
+            publish=bus.publish,
+            signal=journal.answer,
+            users=self.users,
+            approval_seconds=60.0 * self.config.policy.approval_minutes,
+        )
+
     @asynccontextmanager
     async def running(self, *, die_before: int | None = None, die_after: int | None = None) -> AsyncIterator[Core]:
         """Start on what is on the disk; kill at the end of the block, or at write number `die_before` or after it."""
@@ -174,18 +190,7 @@ class World:
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, Unheard(), self.clock)
-            asking = QuestionPorts(
-                access=access,
-                audit=self.audited.append,
-                channels={channel.name},
-                clock=self.clock,
-                keep_file=blobs.put,
-                promise=outbox.promise,
-                publish=bus.publish,
-                signal=journal.answer,
-                users=self.users,
-                approval_seconds=60.0 * self.config.policy.approval_minutes,
-            )
+            asking = self._asking(access, channel, blobs, outbox, bus, journal)
 
             async def told_alive(inbound: Inbound, error: StateError) -> None:
                 if not database.dead.is_set():

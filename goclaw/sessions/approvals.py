@@ -22,7 +22,7 @@ from goclaw.toolkit.consent import Consent, Wanted
 
 PauseBudget = Callable[[], AbstractContextManager[None]]
 """Stops the turn's clock while a person is waited for."""
-AGAIN = "a call like it was denied in this turn already, so nobody was asked again"
+AGAIN = "a call like it was denied in this turn already, and nobody was asked again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class TurnQuestions:
             identified = self.questions.identified(question, self.turn)
             asked, answer = await self.questions.ask(self.turn, f"approve:{wanted.step}", identified, text, whole)
         if answer.text not in (ALLOW, ALWAYS):
-            by = f"the user did not approve {wanted.call.name}" if answer.by == self._asker else ""
-            return Consent(refusal=by or f"nobody with the right to has approved {wanted.call.name}")
+            in_time = "" if answer.by else " in time"
+            return Consent(refusal=f"the user did not approve {wanted.call.name}{in_time}")
         if answer.text == ALWAYS and asked.digest == wanted.digest:
             await self._remember(wanted, asked, answer)
         return Consent(asked.digest, lapsed=lambda: self._lapsed(asked, answer))

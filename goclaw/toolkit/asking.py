@@ -20,7 +20,9 @@ OFF = "off"
 def denied(tool: Tool, call: ToolCall, reason: str) -> Denied:
     """The denial of a call, with the result that its tool's template makes of it."""
     values = {name: _json(value) for name, value in {**tool.defaults, **call.input, "tool": call.name}.items()}
-    return Denied(reason, f"{DENIED_MARK} {mask(_json(reason))}, {mask(Template(tool.denied).substitute(values))[1:]}")
+    return Denied(
+        reason, f"{DENIED_MARK}{mask(_json(reason))[1:]}, {mask(Template(tool.denied).substitute(values))[1:]}"
+    )
 
 
 def wanted(tool: Tool, call: ToolCall, risk: Risk, context: ToolContext, grounds: Grounds) -> Wanted:

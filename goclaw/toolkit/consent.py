@@ -11,7 +11,7 @@ from string import Template
 from goclaw.errors import ToolError
 from goclaw.messages import ToolCall
 
-DENIED_MARK = '{"denied":'
+DENIED_MARK = '{"result": "denied: '
 """How the result of a denied call begins; `agent.policy` counts them."""
 DENIED = (
     '{"summary": "Cancelled", "tool": $tool, "advice": "Do not try the same in another way. Go on without it, or say '

@@ -92,7 +92,7 @@ async def test_a_denied_call_does_not_run_and_the_model_is_told(tmp_path: Path) 
         await core.say("go")
         assert await core.command(f"/deny {(await asked(core)).id}") == "Denied."
         await core.settled()
-        assert trail.times == 0 and "the user did not approve dig" in (await results(core))[0]
+        assert trail.times == 0 and "denied: the user did not approve dig" in (await results(core))[0]
 
 
 @pytest.mark.promise("P-parked")

@@ -251,7 +251,7 @@ async def test_what_is_risky_asks(tmp_path: Path) -> None:
         at.approves = False
         told = await at.call(reach)
         assert json.loads(told.content) == {
-            "denied": "nobody approved reach",
+            "result": "denied: nobody approved reach",
             "summary": "Cancelled",
             "tool": "reach",
             "advice": "Do not try the same in another way. Go on without it, or say what you wanted and why.",

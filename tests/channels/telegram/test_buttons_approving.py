@@ -24,8 +24,8 @@ USERS = {
 
 def telling(text: str = "hello") -> Json:
     """The model wants to write to another chat, which has to be asked for."""
-    call = {"id": "c1", "name": "message", "input": {"action": "send", "chat_id": "9", "text": text}}
-    return {"when": "go", "calls": [{**call, "input": {**call["input"], "channel": "telegram"}}]}
+    given = {"action": "send", "channel": "telegram", "chat_id": "9", "text": text}
+    return {"when": "go", "calls": [{"id": "c1", "name": "message", "input": given}]}
 
 
 @asynccontextmanager
