@@ -12,6 +12,7 @@ from goclaw.events import Notice
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
+from goclaw.sessions.service import CLEARED
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.supervise import background
 from tests.harness import PATIENCE, Core, World
@@ -246,4 +247,4 @@ async def test_a_context_that_was_emptied_meanwhile_is_looked_at_without_harm(tm
         await talk(core, "question")
         await core.command("/clear")
         await core.sessions.aside.catch_up()
-        assert world.clerk.requests == [] and notices(core) == []
+        assert world.clerk.requests == [] and notices(core) == [CLEARED]
