@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.figures import Figure, Options, percentile, spread
+from benchmarks.figures import Figure, Options, spread
 from goclaw.config.schema import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Command, Policy, Sandbox

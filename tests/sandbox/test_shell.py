@@ -169,6 +169,7 @@ HOSTILE = [
     "mapfile -C evil -c 1 x <<< y",
     "hash -p ./script ls; ls",
     "enable -n echo; evil",
+    *(Path(__file__).parent / "hostile_lines.txt").read_text().split("\n%%\n"),
 ]
 HONEST = {
     "git status": ["git"],

@@ -10,15 +10,17 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import psutil
 
+from goclaw.clock import RealClock
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Command, Limits, Policy, Sandbox
 from goclaw.sandbox.broker import open_broker
 from goclaw.sandbox.bubblewrap import open_bubblewrap
+from goclaw.sandbox.canary import prove
 from tests.sandbox.probes import INSIDE_PATH, program
 
 _PRELUDE = """
@@ -92,12 +94,16 @@ def survivors(before: set[int], mark: str) -> list[int]:
 @asynccontextmanager
 async def tiers() -> AsyncIterator[list[Sandbox]]:
     """The tiers that work here."""
-    async with open_broker() as broker:
-        try:
-            async with open_bubblewrap() as bubblewrap:
-                yield [bubblewrap, broker]
-        except SandboxUnavailable:
-            yield [broker]
+    async with AsyncExitStack() as stack:
+        opened: list[Sandbox] = []
+        for tier in (open_bubblewrap, open_broker):
+            try:
+                sandbox = await stack.enter_async_context(tier())
+                await prove(sandbox, "none", RealClock())
+                opened.append(sandbox)
+            except SandboxUnavailable as error:
+                sys.stdout.write(f"left out: {error}\n")
+        yield opened
 
 
 async def main(trees: int) -> int:
