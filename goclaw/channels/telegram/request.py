@@ -104,14 +104,14 @@ class AiohttpRequest(BaseRequest):
             async with self._session.get(url, timeout=timeout(ANSWER_SECONDS), proxy=self._proxy) as response:
                 if response.status != 200:
                     raise TelegramError(f"HTTP {response.status} for a file")
-                content = await response.content.read(limit + 1)
+                content = bytearray()
                 while len(content) <= limit and (more := await response.content.read(limit + 1)):
                     content += more
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unsent(said(error)) from None
         if len(content) > limit:
             raise TooLarge(f"the file is larger than {limit >> 20} MB")
-        return content
+        return bytes(content)
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
