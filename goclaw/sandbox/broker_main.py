@@ -248,7 +248,7 @@ def _become(request: _Request, restrict: Callable[[], None], stdin: int, output:
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # Python ignores or catches these
             signal.signal(number, signal.SIG_DFL)
         os.chdir(request["cwd"])
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+        be_nice(0)
         _limit(*request["limits"])
         os.dup2(stdin, 0)
         os.dup2(output, 1)
@@ -269,6 +269,11 @@ def _limit(cpu_seconds: int, memory: int, processes: int, file_bytes: int) -> No
         hard = resource.getrlimit(kind)[1]
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (bound, bound))
+
+
+def be_nice(pid: int) -> None:
+    """Lower the priority of a process (0: this one). Raising it, where we are nicer ourselves, is for root alone."""
+    os.setpriority(os.PRIO_PROCESS, pid, max(NICENESS, os.getpriority(os.PRIO_PROCESS, pid)))
 
 
 def limits_of(cpu_seconds: int, memory: int, file_bytes: int) -> list[tuple[int, int]]:

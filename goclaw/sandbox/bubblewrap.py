@@ -21,7 +21,7 @@ from pathlib import Path
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import inlet, seccomp, tree
 from goclaw.sandbox.base import Command, Limits, Policy, Process, Serve, Tier
-from goclaw.sandbox.broker_main import NICENESS, limits_of
+from goclaw.sandbox.broker_main import be_nice, limits_of
 from goclaw.sandbox.causes import cause
 from goclaw.sandbox.descriptors import background, chunks, closing, file_of, reading, stdin_of, to_the_end, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
@@ -109,7 +109,7 @@ class BubblewrapProcess:
             raise SandboxUnavailable("bubblewrap did not say what it started") from None
         try:
             self._first = os.pidfd_open(self._first_pid)
-            os.setpriority(os.PRIO_PROCESS, self._first_pid, NICENESS)
+            be_nice(self._first_pid)
             _limit(self._first_pid, self._limits)
         except ProcessLookupError as error:
             raise SandboxUnavailable(_with_cause(await output.read())) from error

@@ -213,6 +213,18 @@ async def test_a_command_whose_broker_dies_ends(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming nicer cannot be taken back by a plain user")
+async def test_a_daemon_that_is_nicer_than_its_commands_still_runs_them(tmp_path: Path) -> None:
+    """A broker without root's powers cannot raise a priority: `Nice=15` in a unit must not end every command."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, 15)
+    try:
+        async with open_broker() as sandbox:
+            assert await attempt(sandbox, tmp_path) == "ran"
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
 @pytest.mark.parametrize("name", ["bubblewrap", "broker"])
 async def test_another_processor_is_refused_clearly(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
