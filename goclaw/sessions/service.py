@@ -34,6 +34,7 @@ from goclaw.llm.base import Finished, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
 from goclaw.llm.usage import MOST_TOKENS
+from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor, CompactorPorts
