@@ -24,7 +24,6 @@ _SHAPES = (
     r"\bBearer[ \t]{1,8}[A-Za-z0-9._~+/=-]{8,}",
     r"(?<=://)[^/\s:@\"']{1,256}:[^/\s@\"']{1,256}(?=@)",  # user and password in a URL
 )
-_TRACES = ("sk-", "://", "Bearer", "goclaw_", "%3A")
 _COLON_BEFORE_TOKEN = re.compile(r":[A-Za-z0-9_-]{30}")
 """Begins with one certain character: looking for that is many times as quick as looking for any digit."""
 
@@ -157,6 +156,7 @@ def _has_traces(text: str) -> bool:
         or (":" in text and "://" in text)
         or ("B" in text and "Bearer" in text)
         or ("%" in text and "%3A" in text)
+        or ("_" in text and "goclaw_" in text)
     )
 
 

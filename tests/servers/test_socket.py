@@ -7,6 +7,7 @@ import stat
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -165,6 +166,72 @@ async def test_nobody_else_can_even_open_the_socket(tmp_path: Path) -> None:
         mode = path.stat().st_mode
         assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
     assert not path.exists()
+
+
+@pytest.mark.promise("P-socket-owner-only")
+async def test_a_link_at_its_place_is_taken_away_and_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    (tmp_path / "s").symlink_to(target)
+    async with serving(World(tmp_path)) as (_, path), attach(path, SESSION) as client:
+        assert client.attached.session == SESSION and not path.is_symlink()
+    assert target.read_text() == "mine" and stat.S_IMODE(target.stat().st_mode) != 0o600
+
+
+@pytest.mark.promise("P-socket-owner-only")
+async def test_a_folder_that_others_can_change_holds_no_socket(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    world = World(tmp_path)
+    async with world.running() as core:
+        with pytest.raises(StateError, match="others can change it"):
+            async with open_socket(tmp_path / "open" / "s", core.gateway, world.clock, lambda: ""):
+                pass
+    assert not (tmp_path / "open" / "s").exists()
+
+
+async def test_what_somebody_put_in_its_place_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    async with serving(World(tmp_path)) as (_, path):
+        path.unlink()
+        path.write_text("theirs")
+    assert path.read_text() == "theirs"
+
+
+@pytest.mark.promise("P-socket-owner-only")
+async def test_a_terminal_whose_right_is_taken_away_hears_no_more(tmp_path: Path) -> None:
+    """The owner acts as a listed user, is taken out, and the stream of the session ends within two seconds."""
+    world = World(tmp_path, users=[User("tui:bob", session="team"), User("tui:eve")])
+    async with serving(world) as (core, path), attach(path, "team") as client:
+        assert client.attached.person == f"tui:{login_name()}", "the owner reads everything"
+    async with serving(world) as (core, path), attach(path, "tui:bob") as client:
+        assert client.attached.session == "team"
+        world.users._users["tui:bob"] = User("tui:bob", roles=frozenset({"nobody-defined-this"}))
+        seen: list[Any] = []
+        began = world.clock.monotonic()
+        listening = asyncio.create_task(_all(client, seen))
+        core.bus.publish(Notice("team", "a secret of the team"))
+        while not listening.done():
+            world.clock.advance(0.5)
+            await asyncio.sleep(0.01)
+        assert world.clock.monotonic() - began <= 2.0
+    assert [type(each).__name__ for each in seen] == ["Refused"] and "denied: " in seen[0].reason
+
+
+async def _all(client: Client, seen: list[Any]) -> None:
+    seen.extend([received async for received in client.received()])
+
+
+@pytest.mark.promise("P-socket-owner-only")
+async def test_a_terminal_whose_session_has_another_name_now_is_asked_to_attach_anew(tmp_path: Path) -> None:
+    world = World(tmp_path, users=[User("tui:bob", session="team")])
+    async with serving(world) as (core, path), attach(path, "tui:bob") as client:
+        world.users._users["tui:bob"] = User("tui:bob", session="other")
+        core.bus.publish(Notice("team", "a secret of the team"))
+        heard: list[Any] = []
+        await _all(client, heard)
+        assert heard == []
+        async with attach(path, "tui:bob") as again:
+            assert again.attached.session == "other"
 
 
 async def test_a_socket_that_a_crash_left_behind_is_replaced(tmp_path: Path) -> None:
