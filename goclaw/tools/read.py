@@ -1,6 +1,7 @@
 """The `read` tool: a file of the workspace, or a kept output, with line numbers."""
 
 import mimetypes
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -51,10 +52,11 @@ def _of_file(path: str, window: Window, largest: int, opened: Opened) -> str:
             f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} "
             "(tools.read.max_file_mb); search or cut it with exec"
         )
-    return _numbered(path, window, opened.file)
+    return _numbered(path, window, opened.file, opened.stat.size)
 
 
-def _numbered(path: str, window: Window, file: BinaryIO) -> str:
+def _numbered(path: str, window: Window, file: BinaryIO, most: int | None = None) -> str:
+    """The lines of the window, out of the first `most` bytes: a file that grows meanwhile has no end."""
     sample = file.read(_SAMPLE)
     file.seek(0)
     if not sample:
@@ -64,7 +66,7 @@ def _numbered(path: str, window: Window, file: BinaryIO) -> str:
         raise ToolError(f"not a text file: {path} is binary ({kind})")
     shown: list[str] = []
     used = total = 0
-    for total, line in enumerate(_lines(file, min(_LONGEST_LINE, window.max_bytes)), 1):
+    for total, line in enumerate(_lines(file, min(_LONGEST_LINE, window.max_bytes), most), 1):
         if total > window.offset and used < window.max_bytes and len(shown) < window.limit:
             shown.append(line)
             used += len(line.encode())
@@ -77,13 +79,13 @@ def _numbered(path: str, window: Window, file: BinaryIO) -> str:
     return f"{text}\n[lines {window.offset + 1}-{following} of {total}; to go on, read with offset={following}]"
 
 
-def _lines(file: BinaryIO, longest: int) -> Iterator[str]:
+def _lines(file: BinaryIO, longest: int, most: int | None) -> Iterator[str]:
     """The lines without their ends; one with more than `longest` bytes is cut and says so."""
-    first = True
-    while raw := file.readline(longest):
-        cut = 0
-        while not raw.endswith(b"\n") and (more := file.readline(_LONGEST_LINE)):
-            cut += len(more)
+    first, left = True, most if most is not None else sys.maxsize
+    while left > 0 and (raw := file.readline(longest)):
+        cut, left = 0, left - len(raw)
+        while left > 0 and not raw.endswith(b"\n") and (more := file.readline(_LONGEST_LINE)):
+            cut, left = cut + len(more), left - len(more)
             if more.endswith(b"\n"):
                 break
         text = raw.decode("utf-8-sig" if first else "utf-8", errors="replace").rstrip("\r\n")

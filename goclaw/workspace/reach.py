@@ -192,7 +192,7 @@ class Reach:
                     raise _error(errno.ENOLINK, name)
                 if found is None or not (through_link and stat.S_ISLNK(found.st_mode)):
                     keep = True
-                    return Place(folder, _tidy(posixpath.join(above, last)), last, found, crossed)
+                    return Place(folder, _tidy(name) if links else name, last, found, crossed)
                 target = _target(folder, last)
             finally:
                 if not keep:
@@ -307,7 +307,7 @@ class Reach:
 
 def _split(name: str) -> tuple[str, str]:
     """A folder, and a name in it; `.` for the folder itself."""
-    above, last = posixpath.split(name.rstrip("/"))
+    above, _, last = name.rstrip("/").rpartition("/")
     return (name, ".") if last in ("", ".", "..") else (above or ".", last)
 
 

@@ -358,9 +358,10 @@ def _refuse_changed(place: Place, path: str, expected: Version | None) -> None:
 
 
 def _hash(opened: Opened) -> str:
-    whole = hashlib.sha256()
-    while part := opened.file.read(_HASHED_AT_ONCE):
+    whole, left = hashlib.sha256(), opened.stat.size  # a file that grows meanwhile has no end
+    while left > 0 and (part := opened.file.read(min(left, _HASHED_AT_ONCE))):
         whole.update(part)
+        left -= len(part)
     return f"sha256:{whole.hexdigest()}"
 
 

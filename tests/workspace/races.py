@@ -1,8 +1,8 @@
 """`python -m tests.workspace.races --swaps 1000000 --output FILE`: names that are exchanged while they are used.
 
-Another process exchanges files and folders with links that lead outside, with hard links of the daemon's files, and the
-folder of the notes with another one, as fast as the kernel does it. Meanwhile every operation of a workspace is used with
-the eyes of one person. Whatever is found of the outside, of the daemon's files or of somebody else's notes is an escape.
+Another process exchanges files and folders with links that lead outside, with hard links of the daemon's files, and
+the folder of the notes with another one, as fast as the kernel does it. Meanwhile every operation of a workspace is
+used with the eyes of one person. Whatever is found of the outside, of the daemon's files or of others' notes escaped.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import platform
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -87,9 +88,9 @@ class Scene:
 
     def protected(self, notes: int) -> dict[str, str]:
         """What must be as it was. `notes`: a descriptor of the other's folder, whose name changes."""
-        here = [f"/proc/self/fd/{notes}/{name}" for name in os.listdir(notes)]
-        there = [path for name in ("outside", "state") for path in (self.folder / name).iterdir() if path.is_file()]
-        return {Path(path).name + str(number): Path(path).read_text() for number, path in enumerate([*here, *there])}
+        found = [Path(f"/proc/self/fd/{notes}") / name for name in os.listdir(notes)]
+        found += [path for name in ("outside", "state") for path in (self.folder / name).iterdir() if path.is_file()]
+        return {f"{path.parent.name}/{path.name}": path.read_text() for path in found}
 
 
 def swap(root: str, left: c_long) -> None:
@@ -193,7 +194,7 @@ def main() -> int:
     machine = {"python": platform.python_version(), "kernel": platform.release(), "cores": os.cpu_count()}
     command = f"python -m tests.workspace.races --swaps {given.swaps}"
     text = json.dumps({"command": command, **machine, **vars(report)}, indent=2)
-    print(text)
+    sys.stdout.write(f"{text}\n")
     if given.output:
         given.output.write_text(f"{text}\n", "utf-8")
     return 1 if report.escapes else 0
