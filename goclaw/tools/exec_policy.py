@@ -1,15 +1,20 @@
 """What a command of `exec` may touch and reach: from the configuration, and from whose call it is."""
 
 import asyncio
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from goclaw.audit import Entry
-from goclaw.errors import SandboxUnavailable
-from goclaw.memory.base import USERS, notes_folder
+from goclaw.config.schema import Config
+from goclaw.errors import SandboxUnavailable, ToolError
+from goclaw.memory.base import notes_folder
 from goclaw.net.guard import Guard
 from goclaw.net.proxy import Proxy
 from goclaw.sandbox.base import Limits, Policy
 from goclaw.toolkit.base import ToolContext
+from goclaw.workspace import USERS
 
 
 async def policy_of(ctx: ToolContext) -> Policy:
@@ -17,8 +22,10 @@ async def policy_of(ctx: ToolContext) -> Policy:
 
     Raises:
         SandboxUnavailable: the notes of other users cannot be kept out of it.
+        ToolError: a file of the daemon has a second name in the workspace.
     """
     settings = ctx.config.tools.exec
+    await asyncio.to_thread(_refuse_second_names, ctx.config, ctx.workspace.root)
     masked, shown = await asyncio.to_thread(_notes, ctx.workspace.root, ctx.actor.key)
     return Policy(
         workspace=ctx.workspace.root,
@@ -34,6 +41,33 @@ async def policy_of(ctx: ToolContext) -> Policy:
             file_bytes=settings.file_mb << 20,
         ),
     )
+
+
+def _refuse_second_names(config: Config, workspace: Path) -> None:
+    """To every sandbox a hard link to a file of the daemon is a file of the workspace. Somebody outside has made it."""
+    doubled = {(found.st_dev, found.st_ino) for found in _state_files(config) if found.st_nlink > 1}
+    if not doubled:
+        return  # a file with one name, which is not below the workspace
+    for folder, _, names in os.walk(workspace):
+        for name in names:
+            path = os.path.join(folder, name)  # noqa: PTH118 -- a path object for every file would cost a second
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue  # gone meanwhile
+            if (found.st_dev, found.st_ino) in doubled:
+                raise ToolError(f"permission denied: {path} is another name of a file of the daemon: remove it")
+
+
+def _state_files(config: Config) -> Iterator[os.stat_result]:
+    state = config.state_dir.expanduser()
+    for folder in (state, state / "secrets"):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode):
+                yield found
+    if config.users_path.is_file():
+        yield config.users_path.stat()
 
 
 def _notes(workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

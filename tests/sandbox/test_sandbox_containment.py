@@ -51,6 +51,8 @@ def test_every_tier_holds_more_probes_than_were_promised() -> None:
     lines = table().splitlines()
     assert [line.split(" | ")[0].removeprefix("| ") for line in lines[2:]] == list(PROBES)
     assert sum("no, documented" in line for line in lines) == len(WEAKER["broker"])
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    assert [line for line in lines if line not in page.splitlines()] == [], "run `python -m tests.sandbox.probes`"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="some controls need root")

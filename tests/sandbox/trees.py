@@ -18,9 +18,8 @@ import psutil
 from goclaw.clock import RealClock
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Command, Limits, Policy, Sandbox
-from goclaw.sandbox.broker import open_broker
-from goclaw.sandbox.bubblewrap import open_bubblewrap
 from goclaw.sandbox.canary import prove
+from tests.sandbox.conftest import TIERS
 from tests.sandbox.probes import INSIDE_PATH, program
 
 _PRELUDE = """
@@ -96,7 +95,7 @@ async def tiers() -> AsyncIterator[list[Sandbox]]:
     """The tiers that work here."""
     async with AsyncExitStack() as stack:
         opened: list[Sandbox] = []
-        for tier in (open_bubblewrap, open_broker):
+        for tier in TIERS.values():
             try:
                 sandbox = await stack.enter_async_context(tier())
                 await prove(sandbox, "none", RealClock())

@@ -10,7 +10,7 @@ import pytest
 from goclaw.audit import Entry
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
-from goclaw.errors import SandboxUnavailable
+from goclaw.errors import SandboxUnavailable, ToolError
 from goclaw.events import Actor
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.sandbox.base import Command, Policy
@@ -114,6 +114,22 @@ async def test_a_workspace_reached_by_another_name_is_masked_there_too(shared: S
     async with shared.sandbox.run(Command(argv, alias, {"PATH": "/usr/bin:/bin"}), policy) as process:
         said = b"".join([chunk async for chunk in process.output])
     assert said == b"secret of bob\nsecret of bob\n"
+
+
+@pytest.mark.promise("P-exec-contained")
+async def test_a_second_name_of_a_state_file_is_refused(shared: Surroundings) -> None:
+    state, root = shared.config.state_dir, shared.the_workspace.root
+    (state / "secrets").mkdir()
+    for name in ("users.json", "secrets/token"):
+        (state / name).write_text("private")
+        (root / "deep").mkdir(exist_ok=True)
+        (root / "deep/mine").hardlink_to(state / name)
+        with pytest.raises(ToolError, match="deep/mine is another name of a file of the daemon: remove it"):
+            await run(shared, "cat deep/mine > copy", BOB)
+        (root / "deep/mine").unlink()
+    (state / "backup").mkdir()
+    (state / "backup/users.json").hardlink_to(state / "users.json")  # elsewhere a second name harms nobody
+    assert await run(shared, "ls copy", BOB) == "ls: cannot access 'copy': No such file or directory\nexit code: 2"
 
 
 async def test_the_broker_says_that_it_cannot_do_that(around: Surroundings) -> None:
