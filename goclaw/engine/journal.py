@@ -207,8 +207,8 @@ class JournaledTurn:
         return other.untouched and self.kind == "message" and continues(other.inbound, self.inbound)
 
     async def read_again(self) -> None:
-        """See what is on disk of it, before it is run once more."""
-        self._recorded = await self._journal.steps(self.id)
+        """See what is on disk of it, before it is run once more in this run of the daemon."""
+        self._recorded = await self._journal.steps_by_now(self.id)
 
     async def intend(self, name: str) -> None:
         await self._journal.record_intent(self.id, name)
@@ -375,10 +375,13 @@ class Journal:
 
     async def steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
         """State and output of what a turn has recorded."""
-        # Behind everything that was handed in: what an end has cut off may still be on its way to the disk.
-        await self._database.write()
         rows = await self._database.read(_STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
+
+    async def steps_by_now(self, turn: str) -> dict[str, tuple[str, str | None]]:
+        """The same behind all that was handed in: what an end has cut off may still be on its way to the disk."""
+        await self._database.write()
+        return await self.steps(turn)
 
     def is_parked(self, turn: str) -> bool:
         """Whether a turn waits for an answer."""
