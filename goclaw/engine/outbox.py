@@ -46,6 +46,9 @@ UNFORESEEN_TRIES = 5
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long a delivery's receipt is remembered, so that the same id is not sent again."""
 
+WORD = ":refused"
+"""How the id of the word about a refused delivery ends."""
+
 _DELIVERY: Codec[Delivery] = Codec(Delivery)
 _RECEIPT: Codec[Receipt] = Codec(Receipt)
 
@@ -239,13 +242,15 @@ class Outbox:
         delivery, began, pause = parcel.delivery, self._clock.awake_or_not(), FIRST_PAUSE
         while True:
             if self._unforeseen[delivery.id] >= UNFORESEEN_TRIES:
-                return await self._fail(delivery, f"{delivery.address.channel} failed; the log has the details")
+                reason = f"{delivery.address.channel} failed; the log has the details"
+                return await self._fail(delivery, reason, tell=True)
             try:
                 directed = await self._directed(delivery)
                 return await self._settle(delivery, await self._channels[key[0]].deliver(directed, parcel))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
-                    return await self._fail(delivery, str(error), known=error.closed)
+                    tell = error.permanent and not error.closed
+                    return await self._fail(delivery, str(error), known=error.closed, tell=tell)
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
                 await parcel.failed(maybe_arrived=error.maybe_delivered)
                 await self._clock.sleep(error.retry_after or pause)
@@ -278,17 +283,28 @@ class Outbox:
         log.info("delivered to %s", delivery.address.channel)
         self._receive(delivery.id, receipt)
 
-    async def _fail(self, delivery: Delivery, reason: str, *, known: bool = False) -> None:
-        """Give it up; `known`: the channel has logged why."""
+    async def _fail(self, delivery: Delivery, reason: str, *, known: bool = False, tell: bool = False) -> None:
+        """Give it up; `known`: the channel has logged why; `tell`: the chat can hear of it."""
         self._unforeseen.pop(delivery.id, None)
+        # Whoever waits for the receipt says so himself; a person who waits would hear nothing at all.
+        word = word_about(delivery, reason) if tell and delivery.id not in self._receipts else ()
         log.log(
             logging.INFO if known else logging.ERROR,
             "delivery to %s was given up: %s",
             delivery.address.channel,
             reason,
         )
-        await self._database.write(_FAILED(of=delivery.id, error=reason))
+        await self._database.write(_FAILED(of=delivery.id, error=reason), *map(self.row, word))
+        self.take(word)
         self._receive(delivery.id, DeliveryError(reason, permanent=True))
+
+
+def word_about(delivery: Delivery, reason: str) -> Sequence[Delivery]:
+    """What a chat is told in place of a message that it cannot have; nothing in place of such a word itself."""
+    if delivery.action != "send" or delivery.id.endswith(WORD):
+        return ()
+    text = f"A message could not be delivered here: {reason}. Its text is kept; `goclaw tui` shows the conversation."
+    return (Delivery(f"{delivery.id}{WORD}", delivery.address, text, session=delivery.session),)
 
 
 def _ids(delivery: Delivery) -> Mapping[str, str]:

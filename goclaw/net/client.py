@@ -7,11 +7,17 @@ a test that would call a real model or a real Telegram fails instead.
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import aiohttp
+from aiohttp.connector import Connection
 
 from goclaw.config.listening import is_loopback as is_loopback  # for whoever reads addresses, here as there
 from goclaw.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aiohttp.client_reqrep import ConnectionKey
+    from aiohttp.tracing import Trace
 
 CONNECT_TIMEOUT = 15.0
 """Seconds to get a connection (name look-up, proxy and TLS included): longer means that nobody is there."""
@@ -20,6 +26,19 @@ IDLE_TIMEOUT = 300.0
 CONNECTION_LIMIT = 100
 """Connections at once. A turn has one open to its model, so this is also a bound on file descriptors."""
 LOOPBACK_ONLY = "GOCLAW_LOOPBACK_ONLY"
+
+
+class FreshestFirst(aiohttp.TCPConnector):
+    """Takes the connection that has rested for the shortest time, so that those which only a burst needed end by rest.
+
+    aiohttp takes the others: a few requests a second then keep every connection alive that was ever open at once, each
+    with its buffers and, with TLS, with tens of kilobytes more.
+    """
+
+    async def _get(self, key: "ConnectionKey", traces: list["Trace"]) -> Connection | None:
+        if resting := self._conns.get(key):
+            resting.rotate(1)  # the newest comes to the front, where aiohttp takes it
+        return await super()._get(key, traces)
 
 
 @asynccontextmanager
@@ -31,7 +50,7 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
     """
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=CONNECTION_LIMIT),
+        connector=FreshestFirst(limit=CONNECTION_LIMIT),
         timeout=timeout,
         trust_env=True,
         middlewares=(stay_on_loopback,),

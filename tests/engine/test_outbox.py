@@ -197,8 +197,35 @@ async def test_a_channel_bug_holds_the_chat_up_for_a_while_only(post: Post, cloc
         while outbox.waiting():
             await post.database.drain()
             clock.advance(60)
-        assert await post.states() == ["failed", "sent"]
-    assert post.wire.texts == ["two"]
+        assert await post.states() == ["failed", "sent", "sent"]
+    assert post.wire.texts[0] == "two" and post.wire.texts[1].startswith("A message could not be delivered here: wire")
+
+
+async def test_whoever_cannot_have_a_message_is_told_so_once(post: Post) -> None:
+    post.wire.trouble = [DeliveryError("too odd", permanent=True), DeliveryError("still too odd", permanent=True)]
+    async with post.open() as outbox:
+        await outbox.promise(delivery("poison"))
+        await outbox.flush(20)
+        assert await post.states() == ["failed", "failed"], "the word about it is not followed by another one"
+        post.wire.trouble = [DeliveryError("too odd", permanent=True)]
+        await outbox.promise(delivery("odd"))
+        await outbox.flush(20)
+    (word,) = post.wire.texts
+    assert word == (
+        "A message could not be delivered here: too odd. Its text is kept; `goclaw tui` shows the conversation."
+    )
+
+
+async def test_a_chat_that_is_closed_and_a_tool_that_waits_are_sent_no_word(post: Post) -> None:
+    async with post.open() as outbox:
+        post.wire.trouble = [DeliveryError("blocked", permanent=True, closed=True)]
+        await outbox.promise(delivery("one"))
+        await outbox.flush(20)
+        post.wire.trouble = [DeliveryError("too odd", permanent=True)]
+        with pytest.raises(DeliveryError, match="too odd"):
+            await outbox.send(delivery("two"))
+        await outbox.flush(20)
+    assert post.wire.texts == []
 
 
 async def test_after_a_day_it_is_given_up(post: Post, clock: SteppedClock) -> None:
