@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from goclaw.cli.transcripts import source as source_module
 from goclaw.cli.transcripts.source import Entry, Source, entries, known, open_source
@@ -98,7 +97,7 @@ async def test_a_reader_who_was_slow_goes_on_where_he_was(tmp_path: Path, monkey
                 async for entry in entries(source, outline, full=True):
                     seen.append(entry)
                     if len(seen) in (1, 150):
-                        await server.end(web.Application())
+                        await server.end()
                 assert len(short(seen)) == 250 == len(set(short(seen)))
 
 
