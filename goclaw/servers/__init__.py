@@ -1,1 +1,1 @@
-"""Ways in that the daemon listens on: the Unix socket for clients of the same user. HTTP comes later."""
+"""Ways in that the daemon listens on: the Unix socket for clients of the same user, and HTTP for everything else."""

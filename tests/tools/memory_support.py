@@ -1,35 +1,27 @@
 """A real surrounding for one tool call: workspace, blobs and memory on disk, deliveries kept in a list."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from goclaw.audit import Entry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
-from goclaw.errors import SandboxUnavailable
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
-from goclaw.sandbox.base import Command, Policy, Process, Sandbox
+from goclaw.sandbox.base import Sandbox
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.workspace import Workspace
+from tests.parts import NoSandbox
 
 ANNA = Actor(key="telegram:5", entry="telegram")
 ANNAS_CHAT = Address("telegram", "5")
-
-
-class NoSandbox:
-    """For tools that run no command."""
-
-    tier = "none"
-
-    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
-        raise SandboxUnavailable("this test runs no command")
 
 
 @dataclass
@@ -49,12 +41,16 @@ class Surroundings:
     answers: list[str | None] = field(default_factory=list)
     """What `ask` answers, in order."""
     todos: list[Todo] = field(default_factory=list)
+    audited: list[Entry] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What `authorize` was asked."""
     allow: Callable[[str, str], bool] = lambda action, target: True
 
     async def workspace(self, actor: Actor) -> Workspace:
         return self.the_workspace
+
+    def audit(self, entry: Entry) -> None:
+        self.audited.append(entry)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
         self.delivered.append(delivery)
