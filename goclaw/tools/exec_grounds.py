@@ -27,9 +27,7 @@ SHOWN = 16
 """Characters of a hash that are shown."""
 MOST_SHOWN = 20
 LONGEST_LABEL = 300
-ROUNDABOUT = (
-    "**What this runs is only known when it runs:** a file that no word here names may change until then."
-)
+ROUNDABOUT = "**What this runs is only known when it runs:** a file that no word here names may change until then."
 
 
 async def exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
