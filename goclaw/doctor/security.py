@@ -15,6 +15,7 @@ from goclaw.doctor.weak_files import weak_files
 from goclaw.doctor.weak_settings import weak_settings
 from goclaw.errors import ConfigError
 from goclaw.plugins import GROUP
+from goclaw.tokens import read_tokens
 from goclaw.users import User, Users
 
 
@@ -42,6 +43,7 @@ def _looked_at(loaded: Loaded) -> list[Finding]:
 def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     yield from _unlimited(config, users)
     yield from _sharing(config, users)
+    yield from _doors(config, users)
     telegram = [user for user in users if user.key.startswith("telegram:")]
     on = config.telegram.token is not None and config.telegram.enabled is not False
     if on and not telegram:
@@ -49,11 +51,37 @@ def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
             "Telegram is on, but users.json lists nobody of Telegram: every message there will be ignored",
             "`goclaw users add telegram:<numeric id>`; `goclaw logs` shows who wrote",
         )
-    admins = [user.key for user in telegram if ADMIN in user.roles]
+    admins = [user.key for user in telegram if ADMIN in user.roles and user.groups]
     if on and config.telegram.groups and admins:
         yield weak(
             f"admins may speak in groups ({', '.join(admins)}): others' words there reach turns with their rights",
-            "list admins with an account that is in no group of `telegram.groups`, or take the groups out",
+            '`"groups": false` in their entries of users.json: they are heard in private then',
+        )
+
+
+def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    """Tokens, and who is let in without an entry being written by hand."""
+    try:
+        tokens = read_tokens(config.tokens_path)
+    except ConfigError as error:
+        yield weak(f"{error}; no token is valid meanwhile", f"`chmod 600 {config.tokens_path}`, or mend it", "problem")
+        tokens = {}
+    known = {user.key for user in users}
+    for name, token in sorted(tokens.items()):
+        if token.user not in known:
+            yield weak(
+                f"the token {name} is for {token.user}, who is not in users.json", f"`goclaw token revoke {name}`"
+            )
+        elif token.until is None:
+            yield weak(
+                f"the token {name} ({token.user}) never expires: whoever finds it keeps it",
+                f"`goclaw token revoke {name}`, then `goclaw token add {name} --user {token.user} --days 90`",
+            )
+    role = config.roles.get(config.pairing.role)
+    if config.pairing.enabled and config.pairing.allowed_tools is None and (role is None or role.tools is None):
+        yield weak(
+            "whoever is let in by pairing may use every tool",
+            "set `pairing.allowed_tools`, or `pairing.role` to a role with `tools`",
         )
 
 

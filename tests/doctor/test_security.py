@@ -12,6 +12,7 @@ from goclaw.cli.frame import run
 from goclaw.config.load import Loaded, load_config
 from goclaw.doctor.base import Finding
 from goclaw.doctor.security import check_security, weak_spots
+from goclaw.tokens import add_token, revoke_token
 from goclaw.users import Users
 
 TOKEN = "123456:" + "A" * 35
@@ -29,6 +30,7 @@ SETTINGS = {
     "telegram.base_url is not encrypted": "telegram: {base_url: 'http://bots.example:81'}",
     "providers.openai-chat.base_url is not encrypted": "providers: {openai-chat: {base_url: 'http://ai.example'}}",
     "telegram.proxy has a password in config.yaml": "telegram: {proxy: 'http://me:secret-word@127.0.0.1:1'}",
+    "let in by pairing may use every tool": "pairing: {enabled: true}",
     "lists nobody of Telegram": f"telegram: {{token: '{TOKEN}'}}",
     "telegram.webhook.url is not https": (
         f"telegram: {{token: '{TOKEN}', mode: webhook, base_url: 'http://127.0.0.1:81', "
@@ -102,10 +104,27 @@ def test_people_with_every_tool_and_one_workspace_are_named(folder: Path) -> Non
 
 def test_an_admin_who_may_speak_in_groups_is_named(folder: Path) -> None:
     text = f"telegram: {{token: '{TOKEN}', groups: [-100]}}"
-    assert (
-        "admins may speak in groups (telegram:1)"
-        in only(loaded(folder, text, {"telegram:1": {"roles": ["admin"]}})).text
-    )
+    admin = {"roles": ["admin"]}
+    assert "admins may speak in groups (telegram:1)" in only(loaded(folder, text, users={"telegram:1": admin})).text
+    assert spots(loaded(folder, text, users={"telegram:1": admin | {"groups": False}})) == []
+
+
+def test_tokens_without_an_end_or_a_user_are_named(folder: Path) -> None:
+    found = loaded(folder, users={"tui:ann": {"allowedTools": []}})
+    add_token(found.config.tokens_path, "laptop", "tui:ann", 0.0, until=1e12)
+    assert spots(found) == []
+    add_token(found.config.tokens_path, "phone", "tui:ann", 0.0)
+    assert "the token phone (tui:ann) never expires" in only(found).text
+    revoke_token(found.config.tokens_path, "phone")
+    add_token(found.config.tokens_path, "old", "tui:eve", 0.0)
+    assert "the token old is for tui:eve, who is not in users.json" in only(found).text
+    found.config.tokens_path.chmod(0o644)
+    assert only(found).verdict == "problem" and "no token is valid meanwhile" in only(found).text
+
+
+def test_people_who_pair_with_a_limited_role_are_not_weak(folder: Path) -> None:
+    assert spots(loaded(folder, "pairing: {enabled: true, allowed_tools: [read]}")) == []
+    assert spots(loaded(folder, "pairing: {enabled: true, role: guest}\nroles: {guest: {tools: [read]}}")) == []
 
 
 @pytest.mark.parametrize(
