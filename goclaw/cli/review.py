@@ -19,6 +19,9 @@ def shared(config: Config, users: Sequence[User]) -> Iterator[str]:
         sessions.setdefault(user.session or own_session(user.key), []).append(_label(user))
     for folder, people in folders.items():
         yield f"workspace {shown_path(folder)}, files and memory: {', '.join(people)}"
+        if len(people) > 1:
+            files = "AGENTS.md, SOUL.md …"
+            yield f"instructions to the agent in {shown_path(folder)} ({files}): each of them may write them"
     for session, people in sessions.items():
         if len(people) > 1:
             yield f"session {session}, the whole conversation: {', '.join(people)}"

@@ -4,6 +4,7 @@ Nothing here opens or creates anything of GoClaw: a configuration that cannot be
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,12 @@ from goclaw.redact import remember
 
 CONTAINER_SECRETS = Path("/run/secrets")
 """Where container engines mount secrets."""
+
+SHORTEST_NAMED = 12
+"""A shorter value of a variable that is only named like a secret may be a word (`TOKEN=disabled`)."""
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+_PROXY_NAME = re.compile(r"_PROXY$")
+_PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -111,7 +118,7 @@ def load_config(
     config = _validated({"state_dir": str(state_dir)}, layers)
     if file and lies_inside(file, config.workspace_path):
         raise ConfigError(f"{shown_path(file)}: lies inside the workspace: the agent could change it; move one")
-    for secret in secret_values(config):
+    for secret in (*secret_values(config), *_named_as_secrets(environ), *_named_as_secrets(config.tools.exec.env)):
         remember(secret)
     warnings = [
         *(_file_warnings(file, below[0]) if file else ()),
@@ -129,6 +136,15 @@ def secret_values(model: BaseModel) -> Iterator[str]:
                 yield entry.get_secret_value()
             elif isinstance(entry, BaseModel):
                 yield from secret_values(entry)
+
+
+def _named_as_secrets(variables: Mapping[str, str]) -> Iterator[str]:
+    """The values of variables that are secrets by their name, whoever reads them, and passwords of proxies."""
+    for name, value in variables.items():
+        if _SECRET_NAME.search(name.upper()) and len(value) >= SHORTEST_NAMED:
+            yield value
+        elif _PROXY_NAME.search(name.upper()) and (password := _PASSWORD.search(value)):
+            yield password[1]
 
 
 def _named_file(environ: Mapping[str, str]) -> Path | None:

@@ -85,6 +85,7 @@ def test_the_check_says_what_is_weak_and_what_is_shared(state: Path, capsys: pyt
         "others can change who may do what (mode 666)",
         "users.json tui:ann has no allowedTools",
         "workspace state/workspace, files and memory: the owner of the state folder, tui:ann (Ann)",
+        "instructions to the agent in state/workspace (AGENTS.md, SOUL.md …): each of them may write them",
         "workspace state/bob, files and memory: tui:bob",
         "session us, the whole conversation: tui:ann (Ann), tui:bob",
         "all sessions: the owner of the state folder",
