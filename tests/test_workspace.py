@@ -61,6 +61,7 @@ async def test_what_is_written_is_read(workspace: Workspace) -> None:
         "{outside}/file",
         "{root}/../outside/file",
         "{root}x/file",
+        "{root}-of-another/file",
     ],
 )
 async def test_a_path_that_leaves_is_refused(path: str, workspace: Workspace) -> None:
