@@ -274,5 +274,5 @@ SANDBOX = Tier(
     name="broker",
     open=open_broker,
     describe=_describe,
-    remedy="run Linux 5.13 or newer with Landlock enabled, on x86-64 or aarch64",
+    remedy="run Linux 5.13 or newer with Landlock enabled, on x86-64 or aarch64; a proxy needs bubblewrap",
 )

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -91,11 +91,11 @@ def survivors(before: set[int], mark: str) -> list[int]:
 
 
 @asynccontextmanager
-async def tiers() -> AsyncIterator[list[Sandbox]]:
-    """The tiers that work here."""
+async def tiers(names: Sequence[str]) -> AsyncIterator[list[Sandbox]]:
+    """Those of the tiers that work here."""
     async with AsyncExitStack() as stack:
         opened: list[Sandbox] = []
-        for tier in TIERS.values():
+        for tier in map(TIERS.__getitem__, names):
             try:
                 sandbox = await stack.enter_async_context(tier())
                 await prove(sandbox, "none", RealClock())
@@ -105,10 +105,10 @@ async def tiers() -> AsyncIterator[list[Sandbox]]:
         yield opened
 
 
-async def main(trees: int) -> int:
+async def main(trees: int, names: Sequence[str]) -> int:
     """Kill so many trees in each tier; 1 when one outlived half a second or its command."""
     failed = False
-    async with tiers() as opened:
+    async with tiers(names) as opened:
         for sandbox in opened:
             times, left = [], 0
             for number in range(trees):
@@ -130,4 +130,6 @@ async def main(trees: int) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trees", type=int, default=60)
-    sys.exit(asyncio.run(main(parser.parse_args().trees)))
+    parser.add_argument("--tier", action="append", choices=list(TIERS))
+    given = parser.parse_args()
+    sys.exit(asyncio.run(main(given.trees, given.tier or list(TIERS))))
