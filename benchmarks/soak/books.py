@@ -20,7 +20,7 @@ REPLIES = {
     "/stop": re.compile(r"Stopped\.|Stopping: |Nothing is running\."),
     "/approve": re.compile(r"Allowed\.|There is no such question"),
 }
-CARD = re.compile(r"\*{0,2}(May \w+ run|A question)|Which colour for|.*\n\n1\. red", re.DOTALL)
+CARD = re.compile(r"(✓ [^\n]*: )?\*{0,2}(May \w+ run|A question)|Which colour for|.*\n\n1\. red", re.DOTALL)
 MOST_REQUESTS = 6
 """Of a turn that fails."""
 
