@@ -29,6 +29,7 @@ from goclaw.sessions.summaries import HEALTH, Attempt, AttemptPorts
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
 from goclaw.store.transcripts import StoredCompaction, Transcripts
+from goclaw.supervise import goes_on
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +176,7 @@ class Compactor:
             task = asyncio.create_task(self._keep(session, compaction, cleared), name=f"compaction of {session.key}")
             self._storing.add(task)
             task.add_done_callback(self._storing.discard)
-            return await asyncio.shield(task)
+            return await goes_on(task)
 
         async def originals(before: int) -> Basis:
             summary, stored = await self._ports.transcripts.originals(session.key, before)
