@@ -39,6 +39,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/acceptance/*": "the daemon from outside",
     "tests/adversarial/*": "the daemon from outside, by somebody who means harm",
     "tests/aimock/*": "the fake model server",
+    "tests/mutations/*": "the tests themselves",
     "tests/fakes/*": "the fakes themselves",
 }
 # Registries and folders of one machine; in two halves, so that this file does not find itself.

@@ -1,0 +1,136 @@
+"""Bugs in the way to files."""
+
+from tests.mutations.bug import Bug, Patch, bug
+
+_WORKSPACE = "goclaw/workspace/workspace.py"
+_BENEATH = "goclaw/workspace/beneath.py"
+_REACH = "goclaw/workspace/reach.py"
+_PATHS = "goclaw/workspace/paths.py"
+_ATOMIC = "goclaw/workspace/atomic.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "a sibling whose name begins like the workspace counts as inside",
+        "nanobot #472: path check by startswith",
+        _PATHS,
+        'if path.startswith(root.rstrip("/") + "/"):',
+        'if path.startswith(root.rstrip("/")):',
+        "tests/test_workspace.py::test_a_path_that_leaves_is_refused",
+        "tests/adversarial/test_path.py::test_no_name_leads_out_for_reading_writing_or_editing",
+    ),
+    bug(
+        "symbolic links may leave the workspace",
+        "openclaw: symlink escape (GHSA-qcc4, GHSA-cfvj)",
+        _BENEATH,
+        "return _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS |",
+        "return _OpenHow(flags, 0, _RESOLVE_NO_MAGICLINKS |",
+        "tests/test_workspace.py::test_a_symbolic_link_that_leaves_is_refused",
+        "tests/test_workspace.py::test_a_linked_folder_that_leaves_is_refused",
+    ),
+    bug(
+        "the path is resolved, checked, and opened afterwards",
+        "CVE-2026-44113: TOCTOU symlink swap",
+        _BENEATH,
+        "    if by_walk:\n        return _walk(",
+        "    whole = os.path.realpath(f'/proc/self/fd/{folder}/{path or \".\"}')\n"
+        "    root = os.path.realpath(f'/proc/self/fd/{folder}')\n"
+        "    if whole != root and not whole.startswith(f'{root}/'):\n"
+        "        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)\n"
+        "    if not flags & os.O_NOFOLLOW:\n"
+        "        return os.open(whole, flags | os.O_CLOEXEC)\n"
+        "    if by_walk:\n        return _walk(",
+        "tests/test_workspace.py::test_no_race_leads_outside",
+        "tests/workspace/test_races.py",
+    ),
+    bug(
+        "the walk for old kernels follows links",
+        "CVE-2026-44113 on a kernel without openat2",
+        _BENEATH,
+        "found = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)",
+        "found = os.open(name, flags, dir_fd=folder)",
+        "tests/test_workspace.py::test_a_linked_folder_that_leaves_is_refused",
+        "tests/test_workspace.py::test_no_race_leads_outside",
+    ),
+    bug(
+        "the daemon's files are denied by name, not by inode",
+        "goclaw (Go): a deny list of base names, beaten by a hard link",
+        _REACH,
+        "        if inode in ground.denied.everything(ground.inode):\n            return errno.EACCES",
+        "        if False:\n            return errno.EACCES",
+        "tests/test_workspace.py::test_a_state_file_is_refused_under_every_name",
+        "tests/adversarial/test_path.py::test_a_hard_link_to_a_file_of_the_daemon_is_still_that_file",
+    ),
+    bug(
+        "a file of the daemon that does not exist yet may be made",
+        "NanoClaw CVE-2026-7875: writing where the daemon looks",
+        _REACH,
+        "        if making and ground.denied.is_name(folder, name):",
+        "        if False:",
+        "tests/test_workspace.py::test_a_state_file_that_appears_later_is_refused",
+        "tests/test_workspace.py::test_a_state_file_is_refused_under_every_name",
+    ),
+    bug(
+        "the notes of other users are open to the file tools",
+        "Hermes GHSA-7w36: what is private of another user",
+        _REACH,
+        "        if self.viewer is not None and ground.notes.are_hidden(self.viewer, chain, name):",
+        "        if False:",
+        "tests/workspace/test_notes.py",
+        "tests/adversarial/test_path.py::test_nobody_reaches_the_notes_of_somebody_else_by_any_tool",
+    ),
+    bug(
+        "a write goes through the name, in place",
+        "CVE-2026-44112: a link put there in between is followed on write",
+        _ATOMIC,
+        "        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)\n    except BaseException:",
+        "        descriptor = os.open(name, os.O_CREAT | os.O_TRUNC | _WRITING, _NEW_FILE, dir_fd=folder)\n"
+        "        os.write(descriptor, data)\n        os.close(descriptor)\n        _drop(folder, temporary)\n"
+        "    except BaseException:",
+        "tests/test_workspace.py::test_no_race_leads_outside",
+        "tests/test_workspace.py::test_a_failed_write_changes_nothing",
+        "tests/workspace/test_races.py",
+        "tests/test_workspace.py",
+        "tests/tools/test_write.py",
+    ),
+    Bug(
+        "opening a pipe waits for its other end",
+        "class input: a FIFO as a file hangs the turn",
+        (
+            Patch(_REACH, "_NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY", "_NO_WAITING = os.O_NOCTTY"),
+            Patch(
+                _WORKSPACE,
+                "            _refuse_kind(place.found, path, folder_too=folder_too)\n            descriptor",
+                "            descriptor",
+            ),
+        ),
+        (
+            "tests/test_workspace.py::test_only_regular_files_are_opened",
+            "tests/adversarial/test_path.py::test_only_regular_files_are_opened_and_nothing_waits",
+        ),
+    ),
+    bug(
+        "control characters and direction marks pass in names",
+        "class path: a name that looks like another one",
+        _PATHS,
+        "    elif any(unicodedata.category(character) in _REFUSED or character in _REVERSING for character in path):",
+        "    elif False:",
+        "tests/test_workspace.py::test_names_with_control_characters_are_refused",
+    ),
+    bug(
+        "a kept output is anybody's",
+        "GHSA-hr5v: a second key for a path skips the check",
+        "goclaw/blobs.py",
+        'return self._spills / f"{spill_id}-{hashlib.sha256(owner.encode()).hexdigest()[:32]}"',
+        'return self._spills / f"{spill_id}"',
+        "tests/test_blobs.py",
+    ),
+    bug(
+        "a received file's name is taken as it comes",
+        "GHSA-5xfq, NanoClaw outbox: traversal in a name that a client chose",
+        "goclaw/sessions/received.py",
+        "from goclaw.sessions.filenames import recording_name, safe_name\n",
+        "from goclaw.sessions.filenames import recording_name\n\n\ndef safe_name(name: str, *_: object) -> str:\n"
+        "    return name\n\n\n",
+        "tests/sessions/test_received.py",
+    ),
+]
