@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import canaries
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel, echo_model
 from tests.fake_telegram.server import FakeTelegram
@@ -40,3 +41,4 @@ async def home(folder: Path, telegram: FakeTelegram, model: EchoModel) -> AsyncI
     async with installation(folder, telegram, model.url) as made:
         made.write_users({"telegram:5": {"name": "Ann"}})
         yield made
+    canaries.check(folder, model.requests)

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from goclaw.health.stacks import task_stacks, thread_stacks
+from tests import canaries
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 
@@ -204,7 +205,7 @@ class Installation:
         if self.module != "goclaw":
             home["CRASH_TRIGGER"] = str(self.trigger)
         # A port where nobody answers: an Ollama of this machine must not be found.
-        return {"PATH": path, "OLLAMA_HOST": "http://127.0.0.1:9", **home, **self.environment}
+        return {"PATH": path, "OLLAMA_HOST": "http://127.0.0.1:9", **home, **canaries.ENVIRONMENT, **self.environment}
 
 
 @asynccontextmanager
@@ -218,7 +219,8 @@ async def installation(
         settings["telegram"] |= config.get("telegram", {})
     if model_url:
         settings["models"] = {"agent": SPEC, "options": {SPEC: {"images": True, "context_window": 1_000_000}}}
-        settings["providers"] = {"openai-chat": {"base_url": model_url, "api_key": "sk-none"}}
+        settings["providers"] = {"openai-chat": {"base_url": model_url, "api_key": canaries.PROVIDER_KEY}}
+    settings["tools"] = {"exec": {"env": {"SERVICE_TOKEN": canaries.EXEC_TOKEN}}} | settings.get("tools", {})
     made = Installation(folder, settings)
     made.write_config()
     try:
@@ -226,3 +228,5 @@ async def installation(
     finally:
         if made.process is not None:
             await made.kill()
+    sent = [call.parameters for call in telegram.calls] if telegram else []
+    await asyncio.to_thread(canaries.check, folder, sent, token=telegram.token if telegram else "")
