@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.faults.model_matrix import SITES, Site, cells_of, run_site
+from tests.acceptance.faults.telegram_faults import FAULTS, TelegramFault
+from tests.acceptance.faults.telegram_matrix import run_chats, run_everywhere
 
 pytestmark = [pytest.mark.slow]
 
@@ -15,3 +17,17 @@ pytestmark = [pytest.mark.slow]
 @pytest.mark.parametrize("site", SITES)
 async def test_every_fault_of_a_model_ends_in_one_answer_or_one_clear_message(tmp_path: Path, site: Site) -> None:
     assert await run_site(tmp_path, site, list(cells_of(site, every=False))) == []
+
+
+@pytest.mark.timeout(120)
+async def test_every_fault_of_telegram_in_a_chat_ends_in_one_answer_or_one_clear_message(folder: Path) -> None:
+    tried = await run_chats(folder)
+    assert [f"{cell.method}, {cell.fault.name}: {wrong}" for cell in tried for wrong in cell.wrong] == []
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: str(fault.name))
+async def test_every_fault_of_polls_and_of_a_start_is_waited_out_without_haste(
+    folder: Path, fault: TelegramFault
+) -> None:
+    tried = await run_everywhere(folder, fault)
+    assert [f"{cell.method}: {wrong}" for cell in tried for wrong in cell.wrong] == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.faults.model_matrix import SITES, Site, cells_of, run_site
+from tests.acceptance.faults.telegram_matrix import run_all
 from tests.acceptance.waiting import clock
 
 
@@ -27,6 +28,23 @@ async def models(folder: Path, sites: list[Site]) -> tuple[list[str], list[dict[
     return wrong, rows
 
 
+async def telegram(folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """The table of Telegram."""
+    began = clock.monotonic()
+    wrong, cells = await run_all(folder / "telegram")
+    sys.stdout.write(f"Telegram: {len(cells)} cells, {len(wrong)} wrong, {clock.monotonic() - began:.0f} s\n")
+    return wrong, [cell.as_json() for cell in cells]
+
+
+def shown(wrong: list[str], tables: dict[str, list[dict[str, Any]]]) -> str:
+    """The report, a line for each cell."""
+    parts = [f'"wrong": {json.dumps(wrong)}']
+    for name, rows in tables.items():
+        lines = ",\n".join(map(json.dumps, rows))
+        parts.append(f'"{name}": [\n{lines}\n]')
+    return "{" + ",\n".join(parts) + "}\n"
+
+
 def main() -> int:
     """See the module's docstring."""
     parser = argparse.ArgumentParser(prog="tests.acceptance.faults", description=__doc__)
@@ -34,9 +52,11 @@ def main() -> int:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="goclaw-faults-", ignore_cleanup_errors=True) as folder:
+        calls, said = ([], []) if options.site else asyncio.run(telegram(Path(folder)))
         wrong, rows = asyncio.run(models(Path(folder), options.site or list(SITES)))
+    wrong = [*calls, *wrong]
     if options.output:
-        options.output.write_text(json.dumps({"wrong": wrong, "models": rows}, indent=1) + "\n", "utf-8")
+        options.output.write_text(shown(wrong, {"telegram": said, "models": rows}), "utf-8")
     sys.stdout.write("".join(f"WRONG  {line}\n" for line in wrong) or "ok\n")
     return 1 if wrong else 0
 
