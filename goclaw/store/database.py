@@ -22,10 +22,11 @@ import aiosqlite
 from sqlalchemy import ClauseElement, ColumnElement, Table, bindparam, select
 from sqlalchemy.dialects import sqlite
 
+from goclaw.clock import Clock
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.health.faults import disk_error, remedy
-from goclaw.store.recovery import Salvage, make_ready, mark_damaged, rescue
-from goclaw.supervise import background
+from goclaw.store.recovery import CLOCK, Salvage, make_ready, mark_damaged, rescue
+from goclaw.supervise import background, keep_running
 
 log = logging.getLogger(__name__)
 
@@ -191,11 +192,7 @@ class Database:
             group = [await self._waiting.get()]
             while len(group) < GROUP_SIZE and not self._waiting.empty():
                 group.append(self._waiting.get_nowait())
-            try:
-                await self._see_to(group)
-            except Exception:
-                # Nobody restarts the writer, and whoever waits for it would wait for ever.
-                log.exception("the writer of the database failed unexpectedly; it goes on")
+            await self._see_to(group)
 
     async def _see_to(self, group: Sequence[_Transaction]) -> None:
         """Commit a group, and tell those who wait what became of it."""
@@ -337,7 +334,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 @asynccontextmanager
-async def open_database(path: Path) -> AsyncIterator[Database]:
+async def open_database(path: Path, clock: Clock = CLOCK) -> AsyncIterator[Database]:
     """Open (and bring up to date, or make) the database at `path`; a damaged one is set aside first: see `recovery`.
 
     Raises:
@@ -348,7 +345,9 @@ async def open_database(path: Path) -> AsyncIterator[Database]:
     reader = _Connection(partial(_connect, path, read_only=True), iter_chunk_size=64)
     async with writer, reader:
         database = Database(writer, reader, _Place.of(path), salvaged)
-        async with background(database.commit_forever(), "database writer"):
+        # Without it every write would wait for ever, so whatever ends it begins it anew.
+        writing = keep_running("the database's writer", database.commit_forever, clock)
+        async with background(writing, "database writer"):
             try:
                 yield database
             finally:
