@@ -92,7 +92,7 @@ def test_without_a_name_the_sender_is_the_key() -> None:
     assert "; telegram:5 via telegram" in envelope(inbound("<>\n\u202e"))
 
 
-@pytest.mark.promise("P-hostile-names")
+@pytest.mark.promise("P-foreign-text")
 @pytest.mark.parametrize(
     "name",
     [
