@@ -33,7 +33,6 @@ from goclaw.events import (
 from goclaw.llm.base import Finished, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
-from goclaw.llm.usage import MOST_TOKENS
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
@@ -61,6 +60,8 @@ from goclaw.transcribers.base import Transcriber
 
 log = logging.getLogger(__name__)
 
+MOST_TOKENS = 10**9
+"""Of one answer; no window is a thousandth of that."""
 SCALES = "token_scales"
 """Under which name the calibration outlives a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
