@@ -37,6 +37,10 @@ ADMIN, USER = "admin", "user"
 """The roles that are there without being defined: one may do everything, the other is everybody's who has none."""
 
 
+MOST = 1_000_000_000
+"""No number of the configuration means more than this; the kernel takes sizes below 2^63 bytes."""
+
+
 class Section(BaseModel):
     """A mapping of the configuration; a key that it does not know is an error."""
 
@@ -49,6 +53,13 @@ class Section(BaseModel):
         kind = cls.model_fields[info.field_name or ""].annotation
         if isinstance(value, bool) and not {int, float}.isdisjoint(get_args(kind) or (kind,)):
             raise ValueError("should be a number, not true or false")
+        return value
+
+    @field_validator("*")
+    @classmethod
+    def _no_absurd_number(cls, value: Any) -> Any:
+        if isinstance(value, int | float) and value > MOST:
+            raise ValueError(f"should be at most {MOST:,}")
         return value
 
 

@@ -124,8 +124,9 @@ async def test_nobody_s_answer_is_no(tmp_path: Path) -> None:
         world.clock.advance(APPROVAL_SECONDS - 1)
     async with world.running() as core:
         assert await asked(core) == question
-        while not world.clock.sleepers:
-            await core.messages()
+        async with asyncio.timeout(PATIENCE):
+            while not world.clock.sleepers:
+                await core.messages()
         world.clock.advance(2)
         await core.settled()
         assert trail.times == 0 and "denied" in (await results(core))[0]
