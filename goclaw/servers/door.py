@@ -16,6 +16,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from goclaw.access import own_session
 from goclaw.audit import Entry
 from goclaw.clock import Clock
 from goclaw.events import Actor
@@ -121,7 +122,8 @@ class Door:
         actor = Actor(token.user, ENTRY, name=token.user)
         log.info("a client came in as %s from %s with the token %s", token.user, address, name)
         self._audit(Entry("client.attach", name, actor, address, rule=f"token {name}"))
-        return await self._serving.serve(request, Visitor(lambda _: actor, lambda: self._tokens.objection(name, token)))
+        visitor = Visitor(lambda _: actor, lambda: self._tokens.objection(name, token), own_session(actor.key))
+        return await self._serving.serve(request, visitor)
 
     def _refuse(self, address: str) -> web.StreamResponse:
         times, seconds = self._failures.note(address)

@@ -15,7 +15,6 @@ from typing import Protocol
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
-from goclaw.access import own_session
 from goclaw.bus import Following
 from goclaw.clock import Clock
 from goclaw.errors import AccessDenied, StateError
@@ -88,9 +87,11 @@ class Visitor:
     """Who comes in through a connection."""
 
     actor_in: Callable[[str], Actor]
-    """As whom the client acts, from the session that it asks for (empty: the person's own)."""
+    """As whom the client acts, from the session that it asks for."""
     objection: Callable[[], str]
     """Why the person may not stay, whatever the session; empty: they may."""
+    home: str = ""
+    """The session of who names none; empty: one has to be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class Serving:
         visitor: Visitor,
     ) -> None:
         actor = visitor.actor_in(attach.session)
-        asked = attach.session or own_session(actor.key)
+        asked = attach.session or visitor.home
         try:
             session = self._gateway.session_for(actor, asked)
         except AccessDenied as error:
