@@ -58,7 +58,7 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """First frame of a connection: which session (empty, over TCP: the person's own), and the last row that the client has."""
+    """First frame of a connection: the session (empty, over TCP: the person's own) and the last row of the client."""
 
     session: Annotated[str, Field(max_length=LONGEST_NAME)]
     after: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0

@@ -1,7 +1,7 @@
 """Marks around what nobody of the conversation wrote, as the model reads it: it must not pass for a person's words.
 
-Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the same
-way for ever, so that what a provider has cached stays byte for byte.
+Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the
+same way for ever, so that what a provider has cached stays byte for byte.
 """
 
 import hmac
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from goclaw.messages import Foreign, Message, ToolResult, UserMessage
 
 ID_LENGTH = 8
-"""Letters of four bits each. What would be taken for a mark is written differently as well, so that nothing rests on guessing alone."""
+"""Letters of four bits each. What would be taken for a mark is written differently as well."""
 LONGEST_ORIGIN = 100
 TOKENS = 24
 """About what the two marks of one piece cost."""
@@ -36,9 +36,13 @@ class Fences:
             case ToolResult(foreign=True):
                 return replace(message, content=fenced(message.content, message.name, self._id(row)))
             case UserMessage(foreign=pieces) if pieces:
-                return replace(message, text="".join(self._pieces(message, row)), foreign=())
+                return replace(message, text=self.text_of(message, row), foreign=())
             case _:
                 return message
+
+    def text_of(self, message: UserMessage, row: int) -> str:
+        """The text of a person's message with marks around what is foreign in it."""
+        return "".join(self._pieces(message, row))
 
     def _pieces(self, message: UserMessage, row: int) -> Iterator[str]:
         at = 0

@@ -124,8 +124,7 @@ def told(message: Message) -> str:
     """A message as the summariser reads it, secrets masked."""
     match message:
         case UserMessage():
-            text = UNMARKED.around(message, 0).text
-            return _indented(mask(f"User: {text}"))
+            return _indented(mask(f"User: {UNMARKED.text_of(message, 0)}"))
         case AssistantMessage():
             calls = "".join(f"\n[calls {call.name} {_excerpt(str(call.input))}]" for call in message.calls)
             return _indented(f"{mask(f'Assistant: {message.text}')}{calls}")

@@ -217,7 +217,8 @@ async def _listen(config: Config, runner: web.AppRunner, caps: Caps) -> asyncio.
         return await loop.create_server(connection, host, port, reuse_address=True)
     except OSError as error:
         # asyncio's own text names the address once more; the number of a name that cannot be resolved is negative.
-        reason = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else str(error)
         raise StateError(
             f"the HTTP listener cannot have {host} port {port} ({reason}): choose another `http.port`, "
             "or end the program that has it"

@@ -40,7 +40,7 @@ BUGS: list[Bug] = [
         "        return os.open(whole, flags | os.O_CLOEXEC)\n"
         "    if by_walk:\n        return _walk(",
         "tests/test_workspace.py::test_no_race_leads_outside",
-        "tests/workspace/test_races.py",
+        "tests/workspace/test_reach_races.py",
     ),
     bug(
         "the walk for old kernels follows links",
@@ -88,7 +88,7 @@ BUGS: list[Bug] = [
         "    except BaseException:",
         "tests/test_workspace.py::test_no_race_leads_outside",
         "tests/test_workspace.py::test_a_failed_write_changes_nothing",
-        "tests/workspace/test_races.py",
+        "tests/workspace/test_reach_races.py",
         "tests/test_workspace.py",
         "tests/tools/test_write.py",
     ),

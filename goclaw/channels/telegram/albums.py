@@ -8,10 +8,9 @@ decided once, and on disk before it is handed over: whatever comes later is a me
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -39,7 +38,7 @@ KEPT_WHOLE = 20
 class _OnDisk:
     """The file. Of strangers' albums, too, as who may write is decided later; only until they are handed over."""
 
-    open: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    open: Mapping[str, Sequence[Json]] = field(default_factory=dict)
     """The messages of those that were not handed over yet, by name."""
     ended: dict[str, list[int]] = field(default_factory=dict)
     """The ids of the messages of those that have ended."""
