@@ -155,13 +155,11 @@ class AlertDesk:
         delivery = Delivery(f"alert:{uuid.uuid4().hex}", address, text)
         try:
             try:
-                await outbox.promise(delivery, self._facts.learning(FACT, self._worth_remembering()))
+                await outbox.send(delivery, self._facts.learning(FACT, self._worth_remembering()))
             except StateError:
                 # The disk may be the very fault: then it is told without a trace on the disk.
                 await channel.deliver(delivery, Unrecorded())
-            else:
-                await outbox.send(delivery)
-        except (DeliveryError, StateError) as error:
+        except DeliveryError as error:
             log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
             return False
         return True

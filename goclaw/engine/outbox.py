@@ -118,20 +118,21 @@ class Outbox:
         else:
             self._queue(parcels)
 
-    async def send(self, delivery: Delivery) -> Receipt:
+    async def send(self, delivery: Delivery, *others: Bound) -> Receipt:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
 
         Raises:
             DeliveryError: the channel refused it for good or cannot do it, or there is no such channel.
+            StateError: it could not be promised.
         """
         channel = self._channels.get(delivery.address.channel)
         if channel is None:
             raise DeliveryError(f"no channel named {delivery.address.channel} is connected", permanent=True)
         if missing := channel.capabilities.missing_for(delivery):
             raise DeliveryError(f"the channel {channel.name} cannot {missing}", permanent=True)
-        await self.promise(delivery)
         receipt = self._receipts.setdefault(delivery.id, asyncio.get_running_loop().create_future())
-        await self._recall(delivery.id)
+        if not await self.promise(delivery, *others):
+            await self._recall(delivery.id)
         return await asyncio.shield(receipt)
 
     async def resume(self) -> int:
@@ -185,7 +186,7 @@ class Outbox:
         return True
 
     async def _recall(self, delivery_id: str) -> None:
-        """The receipt of a delivery that was sent meanwhile, or by an earlier run; else the queue will give it."""
+        """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will give it."""
         row = (await self._database.read(_ONE(of=delivery_id)))[0]
         if row["state"] == "sent":
             self._receive(delivery_id, _RECEIPT.from_json(row["receipt"]))
