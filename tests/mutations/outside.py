@@ -62,9 +62,7 @@ BUGS: list[Bug] = [
         _GUARD,
         'if literal is None and (name.replace(".", "").isdigit() or name.startswith("0x")):',
         "if False:",
-        "tests/net/test_guard.py::test_no_way_of_writing_this_machine_reaches_it",
-        "tests/net/test_guard.py::test_what_is_no_host_is_refused",
-        "tests/net/test_guard.py",
+        "tests/net/test_guard.py::test_an_address_that_is_written_unusually_is_no_name_to_ask_for",
     ),
     bug(
         "proxies of the environment are used",

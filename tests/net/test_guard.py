@@ -172,9 +172,11 @@ async def test_a_redirect_inside_is_refused(canary: Canary) -> None:
 
 async def test_a_proxy_of_the_environment_is_not_used(canary: Canary, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{canary.port}")
+        monkeypatch.setenv(name, f"http://proxy.example:{canary.port}")
+    # The guard would let the proxy itself be reached: whoever asks it has it resolve for us.
+    guard = replace(names(proxy_example=["127.0.0.1"]), allow=("proxy.example",))
     with pytest.raises((UrlRefused, ClientError, OSError)):
-        await fetched(names(), "http://nowhere.example/")
+        await fetched(guard, "http://nowhere.example/")
     assert canary.reached == []
 
 
@@ -213,6 +215,15 @@ async def test_what_the_operator_denies_is_refused_with_all_below_it(rule: str, 
             await guard.addresses(host, 80)
     else:
         assert await guard.addresses(host, 80) == [PUBLIC]
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.1", "0"])
+async def test_an_address_that_is_written_unusually_is_no_name_to_ask_for(host: str) -> None:
+    async def anywhere(host: str, port: int) -> Sequence[str]:
+        return [PUBLIC]
+
+    with pytest.raises(UrlRefused, match="unusual way"):
+        await Guard(resolve=anywhere).addresses(host, 80)
 
 
 @pytest.mark.parametrize("host", ["", ".", "a b", "a\x00b", "a/b", "a@b", "x" * 300, "ünïcode", "a%2eb"])

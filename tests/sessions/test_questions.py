@@ -140,7 +140,13 @@ async def test_only_the_asked_person_or_an_admin_may_answer(tmp_path: Path) -> N
     async with world.running() as core:
         await core.say("go")
         question = await asked(core)
-        for stranger in (Actor("memory:bob", "memory"), Actor("memory:nobody", "memory"), Actor("", "memory")):
+        for_anna = Actor("memory:chef", "memory", behalf=(Actor("memory:anna", "memory"),))
+        for stranger in (
+            Actor("memory:bob", "memory"),
+            Actor("memory:nobody", "memory"),
+            Actor("", "memory"),
+            for_anna,
+        ):
             assert await core.gateway.decide(stranger, question.id, "allow") == GONE
         assert (await core.gateway.now("memory:here")).questions == (question,)
         assert await core.gateway.decide(Actor("memory:chef", "memory"), question.id, "allow") == "Allowed."
