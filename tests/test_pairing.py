@@ -93,6 +93,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_a_code_lets_in_the_account_that_got_it_in_private_only(desk: Desk) -> None:
     code = await desk.code()
     assert len(code) == 9 and code[4] == "-" and desk.sent[-1].address == Address("telegram", str(CARL))
@@ -107,12 +108,14 @@ async def test_a_code_lets_in_the_account_that_got_it_in_private_only(desk: Desk
     assert [entry.action for entry in desk.audited] == ["pairing.ask", "pairing.approve"]
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_a_code_is_read_as_people_type_it(desk: Desk) -> None:
     code = await desk.code()
     await desk.pairing.approve(ADMIN, f" {code.lower().replace('-', '')} ")
     assert f"telegram:{CARL}" in desk.entries()
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_role_and_tools_are_those_of_the_configuration(tmp_path: Path) -> None:
     desk = Desk(tmp_path, role="guest", allowed_tools=["read"])
     await desk.pairing.approve(ADMIN, await desk.code())
@@ -120,18 +123,21 @@ async def test_role_and_tools_are_those_of_the_configuration(tmp_path: Path) -> 
     assert (entry["roles"], entry["allowedTools"]) == (["guest"], ["read"])
 
 
+@pytest.mark.promise("P-strangers-ignored")
 @pytest.mark.parametrize("role", ["admin", "", " "])
 def test_nobody_becomes_an_admin_by_it(role: str) -> None:
     with pytest.raises(ValueError, match="admins are made by hand"):
         PairingSettings(role=role)
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_switched_off_strangers_hear_nothing(tmp_path: Path) -> None:
     desk = Desk(tmp_path, enabled=False)
     await desk.pairing.knock(knocking())
     assert desk.sent == [] and desk.facts == {} and not PairingSettings().enabled
 
 
+@pytest.mark.promise("P-strangers-ignored")
 @pytest.mark.parametrize(
     "inbound",
     [
@@ -152,6 +158,7 @@ async def test_who_is_not_alone_with_the_bot_or_no_stranger_gets_no_code(desk: D
     assert desk.sent == [] and await desk.pairing.list() == []
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_a_sender_has_one_code_and_is_told_it_now_and_then(desk: Desk) -> None:
     code = await desk.code()
     for number in range(2, 50):
@@ -162,6 +169,7 @@ async def test_a_sender_has_one_code_and_is_told_it_now_and_then(desk: Desk) -> 
     assert len(await desk.pairing.list()) == 1
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_only_so_many_codes_are_open(tmp_path: Path) -> None:
     desk = Desk(tmp_path, waiting=3)
     for user in range(100, 200):
@@ -169,6 +177,7 @@ async def test_only_so_many_codes_are_open(tmp_path: Path) -> None:
     assert len(desk.sent) == len(await desk.pairing.list()) == 3
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_a_code_is_over_after_an_hour_and_its_owner_waits_a_day_for_another(desk: Desk) -> None:
     code = await desk.code()
     desk.clock.advance(CODE_SECONDS)
@@ -180,6 +189,7 @@ async def test_a_code_is_over_after_an_hour_and_its_owner_waits_a_day_for_anothe
     assert await desk.code() != code
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_a_code_is_good_once(desk: Desk) -> None:
     code = await desk.code()
     await desk.pairing.approve(ADMIN, code)
@@ -187,6 +197,7 @@ async def test_a_code_is_good_once(desk: Desk) -> None:
         await desk.pairing.approve(ADMIN, code)
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_of_two_admins_at_once_one_lets_in(desk: Desk) -> None:
     code, other = await desk.code(), Actor("telegram:6", "telegram")
     got = await asyncio.gather(*(desk.pairing.approve(by, code) for by in (ADMIN, other)), return_exceptions=True)
@@ -195,6 +206,7 @@ async def test_of_two_admins_at_once_one_lets_in(desk: Desk) -> None:
     assert sum("let in" in sent.text for sent in desk.sent) == 1
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_codes_cannot_be_tried_out(desk: Desk) -> None:
     code = await desk.code()
     for number in range(TRIES):
@@ -210,6 +222,7 @@ async def test_codes_cannot_be_tried_out(desk: Desk) -> None:
     await desk.pairing.approve(Actor("telegram:6", "telegram"), code)
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_who_is_denied_is_told_nothing_and_gets_no_code_for_a_day(desk: Desk) -> None:
     code = await desk.code()
     assert (await desk.pairing.deny(ADMIN, code)).key == f"telegram:{CARL}"
@@ -219,6 +232,7 @@ async def test_who_is_denied_is_told_nothing_and_gets_no_code_for_a_day(desk: De
         await desk.pairing.approve(ADMIN, code)
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_the_code_lets_in_who_got_it_whoever_repeats_it(desk: Desk) -> None:
     code = await desk.code(CARL)
     await desk.pairing.knock(knocking(DORA, text=code))
@@ -226,6 +240,7 @@ async def test_the_code_lets_in_who_got_it_whoever_repeats_it(desk: Desk) -> Non
     assert f"telegram:{CARL}" in desk.entries() and f"telegram:{DORA}" not in desk.entries()
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_codes_outlive_a_restart(desk: Desk) -> None:
     code = await desk.code()
     desk.begin()
@@ -236,12 +251,14 @@ async def test_codes_outlive_a_restart(desk: Desk) -> None:
         await desk.pairing.approve(ADMIN, code)
 
 
+@pytest.mark.promise("P-strangers-ignored")
 @pytest.mark.parametrize("fact", [7, "x", [7], [{}], [{"code": "x", "evil": 1}], {"a": 1}])
 async def test_facts_that_make_no_sense_are_no_codes(desk: Desk, fact: Any) -> None:
     desk.facts["pairing"] = json.dumps(fact)
     assert await desk.pairing.list() == []
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_what_was_edited_meanwhile_stays(desk: Desk) -> None:
     code = await desk.code()
     content = {"users": {**desk.entries(), "telegram:9": {"name": "New", "allowedTools": []}}}
@@ -251,6 +268,7 @@ async def test_what_was_edited_meanwhile_stays(desk: Desk) -> None:
     assert desk.entries()["telegram:9"] == {"name": "New", "allowedTools": []}
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_an_entry_that_was_made_meanwhile_is_not_replaced(desk: Desk) -> None:
     code = await desk.code()
     content = {"users": {**desk.entries(), f"telegram:{CARL}": {"allowedTools": []}}}
@@ -261,6 +279,7 @@ async def test_an_entry_that_was_made_meanwhile_is_not_replaced(desk: Desk) -> N
     assert await desk.pairing.list() == []
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_a_broken_users_file_refuses_and_the_code_stays_good(desk: Desk) -> None:
     code, before = await desk.code(), desk.path.read_text()
     desk.path.write_text("{")
@@ -271,6 +290,7 @@ async def test_a_broken_users_file_refuses_and_the_code_stays_good(desk: Desk) -
     assert f"telegram:{CARL}" in desk.entries()
 
 
+@pytest.mark.promise("P-strangers-ignored")
 @pytest.mark.parametrize(
     "name",
     ["Boss\n/pair approve", "\u202eadmin", "x" * 500, "telegram:5", "\x1b[2JCarl", "a\u200bb", '"}, "telegram:9": {"'],
@@ -310,6 +330,7 @@ async def said_to(telegram: FakeTelegram, chat: int, count: int) -> str:
     return (await telegram.wait_sent(chat, count))[count - 1].text
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_over_telegram_a_stranger_is_let_in_by_an_admin_and_by_nobody_else(tmp_path: Path) -> None:
     async with daemon(tmp_path) as (telegram, users):
         world = telegram.world
@@ -337,6 +358,7 @@ async def test_over_telegram_a_stranger_is_let_in_by_an_admin_and_by_nobody_else
         assert len(telegram.sent(-100)) == 2
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_over_telegram_nobody_gets_a_code_in_a_group(tmp_path: Path) -> None:
     async with daemon(tmp_path) as (telegram, _):
         await telegram.world.say("@claw_bot let me in", user=CARL, chat=-100)
@@ -347,6 +369,7 @@ async def test_over_telegram_nobody_gets_a_code_in_a_group(tmp_path: Path) -> No
         assert len(telegram.sent(-100)) == 1 and telegram.sent(CARL) == []
 
 
+@pytest.mark.promise("P-strangers-ignored")
 async def test_over_telegram_nothing_is_said_to_strangers_while_pairing_is_off(tmp_path: Path) -> None:
     async with daemon(tmp_path, enabled=False) as (telegram, _):
         await telegram.world.say("hello?", user=CARL)

@@ -123,6 +123,7 @@ async def spun(look: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.promise("P-token")
 async def test_who_has_a_token_talks_as_its_user_and_in_the_users_own_session(tmp_path: Path) -> None:
     async with house(tmp_path, [Answer("Hello Ann")]) as here:
         token = await here.token("laptop", ANN)
@@ -137,6 +138,7 @@ async def test_who_has_a_token_talks_as_its_user_and_in_the_users_own_session(tm
     assert [(entry.object, entry.actor.key, entry.actor.entry) for entry in attached] == [("laptop", ANN, "http")]
 
 
+@pytest.mark.promise("P-token")
 @pytest.mark.parametrize(
     "authorization",
     [
@@ -159,6 +161,7 @@ async def test_nobody_comes_in_without_a_valid_token(tmp_path: Path, authorizati
         assert await here.status(Authorization=f"Bearer {token}") == 101
 
 
+@pytest.mark.promise("P-token")
 async def test_a_token_in_the_address_is_none_and_is_not_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,6 +177,7 @@ async def test_a_token_in_the_address_is_none_and_is_not_in_the_log(
     assert token not in repr(here.remote(token)) and all(token not in str(entry) for entry in here.audited)
 
 
+@pytest.mark.promise("P-token")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -192,6 +196,7 @@ async def test_a_page_or_another_name_does_not_come_in_even_with_a_token(
         assert await here.status(**headers) == status, "who is refused so learns nothing about tokens"
 
 
+@pytest.mark.promise("P-token")
 async def test_rights_that_a_client_declares_are_not_heard(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("laptop", ANN)
@@ -205,6 +210,7 @@ async def test_rights_that_a_client_declares_are_not_heard(tmp_path: Path) -> No
         assert '"type":"refused"' in answer and "is not a session of tui:ann" in answer
 
 
+@pytest.mark.promise("P-token")
 @pytest.mark.parametrize("session", ["tui:boss", BOB, "tui:owner", "telegram:-5", "memory:here"])
 async def test_a_token_opens_no_session_but_its_users(tmp_path: Path, session: str) -> None:
     async with house(tmp_path) as here:
@@ -214,6 +220,7 @@ async def test_a_token_opens_no_session_but_its_users(tmp_path: Path, session: s
                 pass
 
 
+@pytest.mark.promise("P-token")
 async def test_a_telegram_users_token_opens_no_group(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("phone", BOB)
@@ -222,6 +229,7 @@ async def test_a_telegram_users_token_opens_no_group(tmp_path: Path) -> None:
                 pass
 
 
+@pytest.mark.promise("P-token")
 async def test_what_others_say_is_not_seen_over_tcp(tmp_path: Path) -> None:
     async with house(tmp_path, [Answer("the secret of Bob"), Answer("ok")]) as here:
         bob, ann = await here.token("phone", BOB), await here.token("laptop", ANN)
@@ -239,6 +247,7 @@ async def test_what_others_say_is_not_seen_over_tcp(tmp_path: Path) -> None:
         assert all("secret" not in text and BOB not in text for text in texts)
 
 
+@pytest.mark.promise("P-token")
 async def test_the_daemons_faults_are_told_to_admins_alone(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         ann, boss = await here.token("laptop", ANN), await here.token("desk", "tui:boss")
@@ -249,6 +258,7 @@ async def test_the_daemons_faults_are_told_to_admins_alone(tmp_path: Path) -> No
             assert [event.text for event in await until(guest, Notice)] == ["for you"]
 
 
+@pytest.mark.promise("P-token")
 async def test_a_revoked_token_ends_what_streams(tmp_path: Path) -> None:
     async with house(tmp_path, [Answer("A rather long answer")]) as here:
         here.world.script.gate = asyncio.Event()
@@ -266,6 +276,7 @@ async def test_a_revoked_token_ends_what_streams(tmp_path: Path) -> None:
                 pass
 
 
+@pytest.mark.promise("P-token")
 async def test_an_idle_client_whose_token_is_revoked_is_cut_off_within_two_seconds(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("laptop", ANN)
@@ -281,6 +292,7 @@ async def test_an_idle_client_whose_token_is_revoked_is_cut_off_within_two_secon
         assert here.world.clock.monotonic() - began <= 2.0
 
 
+@pytest.mark.promise("P-token")
 async def test_a_token_ends_at_its_time_also_for_who_is_connected(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("laptop", ANN, here.world.clock.now() + 60)
@@ -291,6 +303,7 @@ async def test_a_token_ends_at_its_time_also_for_who_is_connected(tmp_path: Path
         assert await here.status(Authorization=f"Bearer {token}") == 401
 
 
+@pytest.mark.promise("P-token")
 async def test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("laptop", ANN)
@@ -304,6 +317,7 @@ async def test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out(tmp_path:
                 pass
 
 
+@pytest.mark.promise("P-token")
 async def test_a_name_that_is_given_again_is_another_token(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         old = await here.token("laptop", ANN)
@@ -313,6 +327,7 @@ async def test_a_name_that_is_given_again_is_another_token(tmp_path: Path) -> No
             assert "revoked" in (await last_words(client, here.world.clock))[0].reason
 
 
+@pytest.mark.promise("P-token")
 async def test_rights_count_as_they_are_when_they_are_used(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("desk", "tui:boss")
@@ -322,6 +337,7 @@ async def test_rights_count_as_they_are_when_they_are_used(tmp_path: Path) -> No
             assert "All conversations" not in (await client.send("/usage")).text
 
 
+@pytest.mark.promise("P-token")
 async def test_a_message_comes_through_and_goes_to_nobody_elses_session(tmp_path: Path) -> None:
     async with house(tmp_path, [Answer("one")]) as here:
         token = await here.token("phone", BOB)
@@ -332,6 +348,7 @@ async def test_a_message_comes_through_and_goes_to_nobody_elses_session(tmp_path
         assert len(await here.core.messages(BOB)) == 2
 
 
+@pytest.mark.promise("P-token")
 async def test_too_many_connections_of_one_token_or_address_are_refused(tmp_path: Path) -> None:
     async with house(tmp_path, bounds=Bounds(per_token=2, per_address=3)) as here:
         ann, bob = await here.token("laptop", ANN), await here.token("phone", BOB)
@@ -347,6 +364,7 @@ async def test_too_many_connections_of_one_token_or_address_are_refused(tmp_path
             assert client.attached.person == BOB
 
 
+@pytest.mark.promise("P-token")
 async def test_who_guesses_is_told_to_wait_and_does_not_fill_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -360,6 +378,7 @@ async def test_who_guesses_is_told_to_wait_and_does_not_fill_the_log(
         assert await here.status() == 401
 
 
+@pytest.mark.promise("P-token")
 def test_what_is_remembered_of_failures_is_bounded() -> None:
     failures = Failures(Bounds(addresses=10), SteppedClock())
     for number in range(1_000):
@@ -367,6 +386,7 @@ def test_what_is_remembered_of_failures_is_bounded() -> None:
     assert len(failures._failed) == 10
 
 
+@pytest.mark.promise("P-token")
 @pytest.mark.parametrize(
     ("address", "network"),
     [
@@ -381,6 +401,7 @@ def test_a_caller_is_an_address_or_the_network_that_one_caller_has(address: str,
     assert network_of(address) == network
 
 
+@pytest.mark.promise("P-token")
 async def test_who_does_not_read_is_cut_off_all_the_same(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("laptop", ANN)
@@ -404,6 +425,7 @@ def _followers(bus: Bus) -> int:
     return sum(subscription.session == ANN for subscription in bus._subscriptions)
 
 
+@pytest.mark.promise("P-token")
 async def test_a_plain_request_with_a_token_is_told_to_upgrade(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("laptop", ANN)
@@ -416,6 +438,7 @@ async def test_a_plain_request_with_a_token_is_told_to_upgrade(tmp_path: Path) -
                 assert answer.status == 405
 
 
+@pytest.mark.promise("P-token")
 async def test_a_large_frame_ends_the_connection(tmp_path: Path) -> None:
     async with house(tmp_path) as here:
         token = await here.token("laptop", ANN)
@@ -429,6 +452,7 @@ async def test_a_large_frame_ends_the_connection(tmp_path: Path) -> None:
             assert here.core.bus.now(ANN).turn == ""
 
 
+@pytest.mark.promise("P-token")
 async def test_a_token_goes_nowhere_else(tmp_path: Path) -> None:
     """A server that leads elsewhere gets no second request out of us (CVE-2026-25253: a URL that takes the token)."""
     asked: list[str] = []

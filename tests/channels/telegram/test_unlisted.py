@@ -47,6 +47,7 @@ async def test_in_groups_that_are_not_listed_nothing_is_heard_and_the_log_says_w
     assert caplog.text.count("add -100 to telegram.groups") == 1
 
 
+@pytest.mark.promise("P-telegram-groups")
 async def test_an_admin_who_puts_the_bot_into_a_group_is_told_how_to_list_it() -> None:
     told = Told()
     unlisted = Unlisted(is_boss, told, SteppedClock())
@@ -58,6 +59,7 @@ async def test_an_admin_who_puts_the_bot_into_a_group_is_told_how_to_list_it() -
     assert told.open == {}
 
 
+@pytest.mark.promise("P-telegram-groups")
 async def test_telegrams_news_of_a_group_reaches_who_has_to_know(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     told = Told()
@@ -70,6 +72,7 @@ async def test_telegrams_news_of_a_group_reaches_who_has_to_know(caplog: pytest.
     assert "into group -100" not in caplog.text and told.open == {}, "nobody is an admin here"
 
 
+@pytest.mark.promise("P-telegram-groups")
 def test_a_group_is_named_once_a_minute_and_what_is_remembered_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     clock = SteppedClock()
     unlisted = Unlisted(is_boss, Told(), clock)
