@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.cli import talk
 from goclaw.errors import StateError
-from goclaw.events import GONE, Question, QuestionAsked, TurnEvent
+from goclaw.events import Question, QuestionAsked, TurnEvent
 from goclaw.messages import ToolCall
 from goclaw.servers import gathering
 from goclaw.servers.socket import open_socket
@@ -138,7 +138,8 @@ async def test_a_message_may_be_the_answer_and_one_that_is_too_late_fails(
         question = await asked(core)
         assert await talk.send(world.config, "2", SESSION) == ("Thank you.", True)
         assert await sending == ("Done.", True)
-        assert await talk.send(world.config, f"/deny {question.id}", SESSION) == (GONE, False)
+        late = await talk.send(world.config, f"/deny {question.id}", SESSION)
+        assert late == ("Already decided: answered by tui:me: blue.", False)
     assert "2. blue" in capsys.readouterr().err
 
 
