@@ -164,11 +164,13 @@ def first_failure(bug: Bug, copy: Path, broken: set[str]) -> str:
             done = run(copy, ["-x", test, *(f"--deselect={one}" for one in sorted(broken))])
         except subprocess.TimeoutExpired:
             return f"no result within {SECONDS} s"
-        if not re.search(r"\d+ (passed|failed|skipped|deselected|error)", done.stdout):
-            raise SystemExit(f"pytest does not run: {done.stdout[-500:]}{done.stderr[-500:]}")
         failed = FAILURE.search(done.stdout)
         if done.returncode == FAILED and failed:
             return failed[1]
+        if done.returncode == FAILED and "+ Timeout +" in done.stdout + done.stderr:
+            return f"{test} (it hangs)"
+        if not re.search(r"\d+ (passed|failed|skipped|deselected|error)", done.stdout):
+            raise SystemExit(f"pytest does not run: {done.stdout[-500:]}{done.stderr[-500:]}")
         reasons.append(f"{test}: exit code {done.returncode}")
     return "; ".join(reasons) or "none of its tests is there"
 

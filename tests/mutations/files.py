@@ -131,6 +131,6 @@ BUGS: list[Bug] = [
         "from goclaw.sessions.filenames import recording_name, safe_name\n",
         "from goclaw.sessions.filenames import recording_name\n\n\ndef safe_name(name: str, *_: object) -> str:\n"
         "    return name\n\n\n",
-        "tests/sessions/test_received.py",
+        "tests/sessions/test_received.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
     ),
 ]

@@ -3,6 +3,7 @@
 from tests.mutations.bug import Bug, Patch, bug
 
 _GUARD = "goclaw/net/guard.py"
+_ADDRESSES = "goclaw/net/addresses.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -45,8 +46,7 @@ BUGS: list[Bug] = [
         _GUARD,
         "return await asyncio.open_connection(address, port)",
         "return await asyncio.open_connection(host, port)",
-        "tests/net/test_proxy.py::test_a_name_that_changes_its_mind_is_asked_once",
-        "tests/net/test_proxy.py",
+        "tests/net/test_guard.py::test_a_connection_goes_to_the_address_that_was_checked_and_not_to_the_name",
     ),
     bug(
         "an IPv6 address that stands for an IPv4 one is not looked into",
@@ -72,13 +72,18 @@ BUGS: list[Bug] = [
         "            trust_env=True,",
         "tests/net/test_guard.py::test_a_proxy_of_the_environment_is_not_used",
     ),
-    bug(
+    Bug(
         "the link-local network is public",
         "class ssrf: 169.254.169.254",
-        "goclaw/net/addresses.py",
-        '            if getattr(form, f"is_{kind}"):',
-        '            if kind != "link_local" and kind != "private" and getattr(form, f"is_{kind}"):',
-        "tests/net/test_addresses.py",
+        (
+            Patch(
+                _ADDRESSES,
+                '            if getattr(form, f"is_{kind}"):',
+                '            if kind not in ("link_local", "private") and getattr(form, f"is_{kind}"):',
+            ),
+            Patch(_ADDRESSES, "        if form.is_reserved or not form.is_global or any(", "        if any("),
+        ),
+        ("tests/net/test_addresses.py",),
     ),
     bug(
         "results of tools show secrets",

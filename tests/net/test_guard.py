@@ -180,6 +180,13 @@ async def test_a_proxy_of_the_environment_is_not_used(canary: Canary, monkeypatc
     assert canary.reached == []
 
 
+async def test_a_connection_goes_to_the_address_that_was_checked_and_not_to_the_name(canary: Canary) -> None:
+    guard = replace(names(canary_example=["127.0.0.1"]), allow=("canary.example",))
+    _, writer = await guard.connect("canary.example", canary.port)
+    assert writer.get_extra_info("peername") == ("127.0.0.1", canary.port)
+    writer.close()
+
+
 @pytest.mark.parametrize("rule", ["localhost:{port}", "localhost", "127.0.0.1", "127.0.0.0/8", "127.0.0.1:{port}"])
 async def test_the_operator_can_make_an_exception(rule: str, canary: Canary) -> None:
     guard = Guard(allow=(rule.format(port=canary.port),))

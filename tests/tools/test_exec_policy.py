@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import SandboxUnavailable, ToolError
 from goclaw.events import Actor
 from goclaw.net.client import LOOPBACK_ONLY
-from goclaw.sandbox.base import Command, Policy
+from goclaw.sandbox.base import Command, Policy, Process
 from goclaw.sandbox.broker import SANDBOX, open_broker
 from goclaw.sandbox.bubblewrap import open_bubblewrap
 from goclaw.sandbox.canary import prove
@@ -50,6 +51,26 @@ def settings(around: Surroundings, **tools: Any) -> None:
 
 async def run(around: Surroundings, line: str, actor: Actor) -> str:
     return await around.call(exec_, {"command": line}, actor=actor)
+
+
+class Refusing:
+    """A sandbox that runs nothing and remembers what was asked of it."""
+
+    tier = "bubblewrap"
+    policy: Policy
+
+    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        self.policy = policy
+        raise SandboxUnavailable("not here")
+
+
+async def test_every_command_is_asked_for_without_the_folder_of_the_daemon(around: Surroundings) -> None:
+    """Wherever that lies: below `/usr`, say, which commands can read."""
+    around.sandbox = asked = Refusing()
+    with pytest.raises(SandboxUnavailable):
+        await run(around, "true", ANN)
+    assert asked.policy.hidden == (around.config.state_dir,)
+    assert asked.policy.network == "none" and asked.policy.proxy is None
 
 
 @pytest.mark.promise("P-exec-contained")
