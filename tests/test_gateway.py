@@ -109,6 +109,14 @@ async def test_a_command_is_known_in_any_dress(tmp_path: Path, text: str) -> Non
         assert (await core.command(text)).startswith("Available commands:")
 
 
+async def test_what_was_forwarded_is_no_command_however_it_begins(tmp_path: Path) -> None:
+    world = world_of(tmp_path, Answer("So they say."))
+    async with world.running() as core:
+        address = Address("telegram", "5")
+        forwarded = Inbound("telegram:1", ANNA, "telegram:5", "/help", address, world.clock.now(), forwarded=True)
+        assert (await core.gateway.accept(forwarded)).kind is AcceptKind.TURN
+
+
 @pytest.mark.parametrize("text", ["/etc/hosts is where?", "/", "// comment", "what is /help", "/5"])
 async def test_not_everything_with_a_slash_is_a_command(tmp_path: Path, text: str) -> None:
     world = world_of(tmp_path, Answer("Hm."))

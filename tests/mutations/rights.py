@@ -160,8 +160,7 @@ BUGS: list[Bug] = [
         "goclaw/gateway.py",
         "if not inbound.forwarded and (match := ",
         "if (match := ",
-        "tests/adversarial/test_telegram.py::test_a_forwarded_command_is_anothers_words",
-        "tests/test_gateway.py",
+        "tests/test_gateway.py::test_what_was_forwarded_is_no_command_however_it_begins",
     ),
     bug(
         "the list of sessions holds those of others",
