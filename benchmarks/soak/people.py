@@ -17,6 +17,8 @@ from tests.fake_telegram.world import BOT_NAME, Json
 PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(200))
 APPROVE = re.compile(r"/approve (\w+)")
 LOOK_SECONDS = 0.1
+QUESTION_SECONDS = 20.0
+"""How long somebody writes nothing else because of a question."""
 TROUBLE_SECONDS = 1.5
 """How long a fault waits for its call."""
 
@@ -78,7 +80,9 @@ class People:
     async def _do(self, act: Act) -> None:
         if act.kind.startswith("/"):
             await self._command(act.chat, act.user, act.kind)
-        elif act.kind == "album":
+            return
+        await self._nothing_asked(act)
+        if act.kind == "album":
             pictures = [PICTURE + act.name.encode() + bytes([number]) for number in range(3)]
             alone = self._is_alone(act.chat)
             updates = await self.telegram.world.album(*pictures, text=f"{act.name} album", user=act.user)
@@ -92,6 +96,16 @@ class People:
             if act.kind == "stop":
                 await clock.sleep(Random(f"{self.seed}:{act.name}").uniform(0.3, 3))
                 await self._command(act.chat, act.user, "/stop")
+
+    async def _nothing_asked(self, act: Act) -> None:
+        """Wait while the person has a question to answer: whatever they wrote would be taken for the answer."""
+        until = clock.monotonic() + QUESTION_SECONDS  # it may have been stopped
+        while self._is_asked(act) and clock.monotonic() < until:
+            await clock.sleep(LOOK_SECONDS)
+
+    def _is_asked(self, act: Act) -> bool:
+        asking = [said.act for said in self.said.values() if said.act.kind == "ask" and said.act.chat == act.chat]
+        return any(other.user == act.user and other.name not in self.telegram.answered for other in asking[-3:])
 
     async def _say(self, act: Act) -> Json:
         mention, alone = f"{BOT_NAME} " if act.chat < 0 else "", self._is_alone(act.chat)
