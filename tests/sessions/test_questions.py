@@ -135,17 +135,17 @@ async def test_nobody_s_answer_is_no(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P-approval")
 async def test_only_the_asked_person_or_an_admin_may_answer(tmp_path: Path) -> None:
-    users = [User("memory:anna"), User("memory:bob"), User("memory:chef", roles=frozenset({"admin"}))]
-    world = World(tmp_path, GO, tools=[dig(Trail())], users=users)
+    admins = [User(key, roles=frozenset({"admin"})) for key in ("memory:chef", "memory:vice")]
+    world = World(tmp_path, GO, tools=[dig(Trail())], users=[User("memory:anna"), User("memory:bob"), *admins])
     async with world.running() as core:
         await core.say("go")
         question = await asked(core)
-        for_anna = Actor("memory:chef", "memory", behalf=(Actor("memory:anna", "memory"),))
+        for_vice = Actor("memory:chef", "memory", behalf=(Actor("memory:vice", "memory"),))
         for stranger in (
             Actor("memory:bob", "memory"),
             Actor("memory:nobody", "memory"),
             Actor("", "memory"),
-            for_anna,
+            for_vice,
         ):
             assert await core.gateway.decide(stranger, question.id, "allow") == GONE
         assert (await core.gateway.now("memory:here")).questions == (question,)
