@@ -57,6 +57,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="how many bugs are tried at once")
     parser.add_argument("--write", type=Path, help="where to keep the result, as JSON")
     given = parser.parse_args()
+    if given.revision:
+        given.revision = commit_of(given.revision)  # it may move on meanwhile
     bugs = [bug for bug in BUGS if not given.words or any(word in bug.name for word in given.words)]
     with tempfile.TemporaryDirectory(prefix="goclaw-mutations-") as folder:
         results = tried_all(bugs, Path(folder), given.revision, given.jobs, given.write)
@@ -111,6 +113,12 @@ def failing(copy: Path, tests: Sequence[str]) -> set[str]:
     for test in sorted(found):
         say(f"fails without any bug: {test}")
     return found & set(tests)
+
+
+def commit_of(revision: str) -> str:
+    """The short name of a commit."""
+    command = ["git", "rev-parse", "--short", revision]
+    return subprocess.run(command, cwd=house.ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def say(line: str) -> None:
@@ -210,8 +218,7 @@ def keep(path: Path, results: Sequence[Result], revision: str | None) -> None:
 
 def report(results: Sequence[Result], revision: str | None) -> dict[str, object]:
     """What is kept."""
-    command = ["git", "rev-parse", "--short", revision or "HEAD"]
-    found = subprocess.run(command, cwd=house.ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    found = commit_of(revision or "HEAD")
     caught = sum(result.caught for result in results)
     return {
         "made": datetime.fromtimestamp(RealClock().now(), UTC).date().isoformat(),
