@@ -62,6 +62,7 @@ from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools
 
+OWNER = Actor("tui:me", "socket", owner=True)
 PATIENCE = 30.0
 """Seconds that a test waits for what should take milliseconds; machines of CI are slow at times."""
 

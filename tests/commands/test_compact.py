@@ -10,7 +10,7 @@ from goclaw.llm.base import Request
 from goclaw.llm.demo import DemoModel
 from goclaw.llm.scripted import ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
-from tests.harness import PATIENCE, Answer, Core, World
+from tests.harness import OWNER, PATIENCE, Answer, Core, World
 from tests.parts import Trail, acting
 
 SUMMARY = "Anna wants the report on Friday; the file is report.md; nothing is open."
@@ -45,10 +45,10 @@ async def test_it_says_how_much_there_was_and_who_wrote_the_summary(
     world = World(tmp_path, [*answers(), *([main] if main else [])], summary=ScriptedModel([summary]))
     async with world.running() as core:
         await talk(core)
-        before = int((await core.gateway.status("memory:here"))["tokens"])
+        before = int((await core.gateway.status("memory:here", OWNER))["tokens"])
         await core.say("/compact")
         await core.settled()
-        after = int((await core.gateway.status("memory:here"))["tokens"])
+        after = int((await core.gateway.status("memory:here", OWNER))["tokens"])
     text = world.texts()[-1]
     assert text.startswith(f"Compaction completed!\n  Tokens before: {before:,}\n  Summary source: {source}\n\n")
     assert f"\n\nTokens after: {after:,} ({max(0, before - after):,} freed)" in text

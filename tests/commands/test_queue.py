@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import World
+from tests.harness import OWNER, World
 
 
 async def test_it_says_what_is_in_force_and_what_can_be_chosen(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ async def test_the_status_tells_a_mode_that_is_not_the_usual_one(tmp_path: Path,
     world = World(tmp_path)
     async with world.running() as core:
         await core.command(f"/queue {mode}")
-        text, numbers = await core.command("/status"), await core.gateway.status("memory:here")
+        text, numbers = await core.command("/status"), await core.gateway.status("memory:here", OWNER)
     assert ("  Queue mode: steer" in text.splitlines()) == (mode == "steer")
     assert "Queue mode: queue" not in text
     assert numbers["queue_mode"] == mode

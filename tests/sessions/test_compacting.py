@@ -12,7 +12,7 @@ from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
 from goclaw.store.transcripts import StoredCompaction, Transcripts
-from tests.harness import PATIENCE, World
+from tests.harness import OWNER, PATIENCE, World
 from tests.parts import Trail, acting
 from tests.sessions.long_life import flaws
 from tests.sessions.looking import HERE, SUMMARY, check_mirrors_the_store, said, talk, unless_dead, window_of
@@ -53,7 +53,7 @@ async def test_a_session_that_compacts_does_not_hold_up_others_and_says_so(tmp_p
         assert (
             status.partition("Compaction Health\n")[2].split("\n\n")[0].endswith("\n  Status: compaction in progress")
         )
-        assert (await core.gateway.status(HERE))["compacting"] is True
+        assert (await core.gateway.status(HERE, OWNER))["compacting"] is True
         await core.say("hello", chat="there")
         while (heard := await core.room.heard()).delivery.text != "answer 4":
             pass

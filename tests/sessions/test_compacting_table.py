@@ -20,7 +20,7 @@ from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import find_provider
 from goclaw.messages import ToolResult
-from tests.harness import Core, World
+from tests.harness import OWNER, Core, World
 from tests.llm.asking import model_ports
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines
 from tests.llm.oracles import validated
@@ -255,7 +255,7 @@ async def test_after_three_failures_it_is_left_alone_for_half_an_hour(
         assert await on.status() == (
             "Compaction Health\n  Ollama: degraded (3/3 failures)\n  Mode: fallback to main model\n  Reset in: 25 min"
         )
-        numbers = await on.core.gateway.status(HERE)
+        numbers = await on.core.gateway.status(HERE, OWNER)
         assert numbers["ollama"]["degraded"] is True and numbers["ollama"]["failures"] == 3
         asked = len(on.ollama.received)
         await talk(on.core, "/compact keep the cats")

@@ -11,7 +11,7 @@ from goclaw.llm.scripted import Answer, ScriptedModel, text_of
 from goclaw.messages import UserMessage
 from goclaw.sessions.debts import LONGEST_PAUSE
 from goclaw.supervise import background
-from tests.harness import PATIENCE, Core, World
+from tests.harness import OWNER, PATIENCE, Core, World
 from tests.sessions.long_life import flaws
 from tests.sessions.looking import (
     HERE,
@@ -64,7 +64,7 @@ async def test_a_stub_is_replaced_when_a_model_is_well_again(tmp_path: Path) -> 
         window = await window_of(core)
         assert (window.summary, window.owed) == (SUMMARY, False)
         assert "  Pending retries: 0" in await core.command("/status")
-        assert (await core.gateway.status(HERE))["compactions"] == 1, "a payment is no compaction of its own"
+        assert (await core.gateway.status(HERE, OWNER))["compactions"] == 1, "a payment is no compaction of its own"
         assert notices(core)[-1] == PAID
         assert len(await core.messages()) == 20
         await talk(core, "question 20.")
@@ -121,7 +121,7 @@ async def test_two_emergencies_are_one_stub_and_one_payment_of_all_originals(tmp
         await owing(core)
         await owing(core, first=10)
         assert (await window_of(core)).summary.startswith("29 earlier messages are not shown here")
-        assert (await core.gateway.status(HERE))["pending_retries"] == 1
+        assert (await core.gateway.status(HERE, OWNER))["pending_retries"] == 1
         world.mend()
         world.clock.advance(3_600)
         await core.sessions.debts.pay()
@@ -174,7 +174,7 @@ async def test_what_the_context_has_moved_on_from_is_not_put_into_it(tmp_path: P
         assert (window.summary, window.owed) == before
         assert PAID not in notices(core)
         await check_mirrors_the_store(core)
-        assert (await core.gateway.status(HERE))["pending_retries"] == (1 if meanwhile == "a stub" else 0)
+        assert (await core.gateway.status(HERE, OWNER))["pending_retries"] == (1 if meanwhile == "a stub" else 0)
 
 
 async def test_messages_that_come_while_it_is_paid_are_answered_and_kept(tmp_path: Path) -> None:

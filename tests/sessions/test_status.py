@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.sessions.status import cost_in_words
 from goclaw.store.spending import Spending, Spent
-from tests.harness import World
+from tests.harness import OWNER, World
 
 SESSION = "memory:here"
 
@@ -29,12 +29,12 @@ def test_the_cost_in_words_says_how_sure_it_is(spent: Spent, words: str) -> None
 
 async def test_the_numbers_have_the_cost_and_the_tokens_of_this_session_alone(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
-        before = await core.gateway.status(SESSION)
+        before = await core.gateway.status(SESSION, OWNER)
         rows = [("a", SESSION, 0.25), ("b", SESSION, None), ("c", "memory:elsewhere", 8.0)]
         for turn, session, cost in rows:
             row = Spending.row(session, turn, "answer", "m", tokens=(100, 10, 1, 0), cost=cost, at=0.0)
             await core.database.write(row)
-        after = await core.gateway.status(SESSION)
+        after = await core.gateway.status(SESSION, OWNER)
     assert before["cost"] is None
     assert after["cost"] == 0.25
     assert after["spent"] == {"requests": 2, "unpriced": 1, "input": 200, "output": 20, "cache_read": 2}
