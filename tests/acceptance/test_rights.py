@@ -108,10 +108,14 @@ async def test_whoever_writes_in_the_name_of_a_group_is_nobody(
 
 @pytest.mark.promise("P-users-live")
 async def test_a_broken_users_file_changes_nothing_and_says_so(daemon: Installation, telegram: FakeTelegram) -> None:
+    admin = {**READER, "roles": ["admin"]}
+    daemon.write_users({"telegram:5": admin, "telegram:6": READER})
+    await says(telegram, "/whoami", "Role: admin")
     daemon.write_users('{"users": {"telegram:6": {}')
     await says(telegram, "/status", "users.json is broken, the last good version is in force")
+    assert "users.json" not in await ask(telegram, "/status", user=BOB), "what is in it is nobody else's business"
     assert (await ask(telegram, "/status")).startswith("Session Status\n")
     assert await ask(telegram, "m1 plain") == "answer m1 (end)"
-    daemon.write_users({"telegram:5": READER})
-    await says(telegram, "/whoami", "\nTools: read\n")
+    daemon.write_users({"telegram:5": {**admin, "allowedTools": ["read", "write"]}})
+    await says(telegram, "/whoami", "\nTools: read, write\n")
     assert "broken" not in await ask(telegram, "/status")
