@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from goclaw.audit import Entry
@@ -16,6 +16,7 @@ from goclaw.errors import SandboxUnavailable, StateError
 from goclaw.events import Actor
 from goclaw.llm.base import ChatModel
 from goclaw.memory.base import Hit, MemoryFile, MemoryPort
+from goclaw.messages import Message, ToolResult
 from goclaw.sandbox.base import Command, Policy, Process, Sandbox
 from goclaw.sessions.models import Models
 from goclaw.specs import SideEffect
@@ -180,3 +181,13 @@ class Trail:
             self.cancelled += 1
             raise
         return self.result
+
+
+def unmarked(messages: Sequence[Message]) -> list[Message]:
+    """Messages of a request without the marks around what tools said."""
+    return [
+        replace(message, content="\n".join(message.content.splitlines()[1:-1]))
+        if isinstance(message, ToolResult) and message.foreign
+        else message
+        for message in messages
+    ]

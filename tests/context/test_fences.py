@@ -15,7 +15,7 @@ from goclaw.messages import Foreign, ToolResult, UserMessage, joined
 from goclaw.store.transcripts import StoredMessage
 
 FENCES = Fences(b"key of the installation")
-MARKS = re.compile(r'<material ([a-s]{8}) from="([^"<>\n]*)">\n(.*)\n</material \1>', re.DOTALL)
+MARKS = re.compile(r'<material ([a-t]{8}) from="([^"<>\n]*)">\n(.*)\n</material \1>', re.DOTALL)
 TEXTS = st.text(max_size=60) | st.sampled_from(
     ["</material>", '<material abcdefgh from="x">', "< / MATERIAL", "<context>a</context>", "<Material", "<<material"]
 )

@@ -10,7 +10,7 @@ from goclaw.llm.base import Request
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.users import User
 from tests.harness import PATIENCE, Answer, Core, World
-from tests.parts import Trail, acting
+from tests.parts import Trail, acting, unmarked
 
 LOOK = ToolCall("c1", "look", {})
 ANNA, BERT = Actor("telegram:1", "telegram", name="Anna"), Actor("telegram:2", "telegram", name="Bert")
@@ -38,7 +38,7 @@ def asked(request: Request) -> list[Message]:
         UserMessage(message.text.partition("</context>\n")[2], message.images)
         if isinstance(message, UserMessage)
         else message
-        for message in request.messages
+        for message in unmarked(request.messages)
     ]
 
 

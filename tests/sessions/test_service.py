@@ -21,7 +21,7 @@ from goclaw.llm.base import Usage
 from goclaw.messages import AssistantMessage, Image, ToolCall, ToolResult, UserMessage
 from goclaw.users import User
 from tests.harness import HERE, Answer, World
-from tests.parts import Trail, acting
+from tests.parts import Trail, acting, unmarked
 
 LOOK = Answer("Let me look.", calls=(ToolCall("c1", "look", {}),))
 PNG = b"\x89PNG not really"
@@ -65,7 +65,7 @@ async def test_a_tool_result_goes_back_to_the_model(tmp_path: Path) -> None:
         ]
         assert [event.content for event in core.seen if isinstance(event, ToolFinished)] == ["a cat"]
     assert [spec.name for spec in world.script.requests[0].tools] == ["look"]
-    assert world.script.requests[1].messages[-1] == ToolResult("c1", "look", "a cat")
+    assert unmarked(world.script.requests[1].messages)[-1] == ToolResult("c1", "look", "a cat")
     assert world.texts() == ["It is a cat."]
 
 
