@@ -101,7 +101,7 @@ def test_a_call_waits_for_a_letter_over_a_restart_and_runs_once_it_is_allowed(pa
         pane.until(lambda screen: "● connected" in screen and "Write a message" in screen)
         pane.type("please", "C-j")
         pane.type('/tool write {"path": "a.txt", "content": "as allowed"}', "Enter")
-        pane.until(lambda screen: "May write run? · y allows · n denies" in screen)
+        pane.until(lambda screen: "May write run? · y allows" in screen)
         pane.tmux("split-window", "-d", goclaw(*given, "restart"))
         pane.until(lambda screen: "reconnecting" in screen)
         seen = pane.until(lambda screen: "● connected" in screen and "? May write" in screen and "y allows" in screen)
