@@ -67,7 +67,8 @@ def read_chat(messages: Sequence[Sent]) -> list[Seen]:
     seen: list[Seen] = []
     carried = False
     for sent in messages:
-        text, marked = sent.text, carried
+        # What was decided is edited into a question, and takes the place of its mark.
+        text, marked = sent.text, carried or (QUESTION in sent.text and sent.first_text.startswith(MARKS))
         for mark in MARKS:
             if text.startswith(mark):
                 text, marked = text.removeprefix(mark).strip(), True

@@ -129,10 +129,11 @@ class Methods:
         check_markup(new.get("reply_markup"))
         if new == {key: message[key] for key in fields if message.get(key)}:
             raise bad_request(SAME_MESSAGE)
+        place = message["chat"]["id"], message["message_id"]
+        self.world.first_texts.setdefault(place, message.get("text", ""))
         for key in fields:
             message.pop(key, None)
         message |= new | {"edit_date": int(self.world.clock.now())}
-        place = message["chat"]["id"], message["message_id"]
         self.world.edits[place] = self.world.edits.get(place, 0) + 1
         return message
 

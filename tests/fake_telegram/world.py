@@ -39,6 +39,8 @@ class Sent:
     file: bytes | None = None
     reactions: tuple[str, ...] = ()
     edits: int = 0
+    first_text: str = ""
+    """The text as it was sent."""
     keyboard: tuple[tuple[Json, ...], ...] = ()
     """Rows of inline buttons."""
 
@@ -51,6 +53,8 @@ class World:
     messages: dict[tuple[int, int], Json] = field(default_factory=dict)
     reactions: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     edits: dict[tuple[int, int], int] = field(default_factory=dict)
+    first_texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Of messages that were edited."""
     files: dict[str, bytes] = field(default_factory=dict)
     file_names: dict[str, str] = field(default_factory=dict)
     updates: list[Json] = field(default_factory=list)
@@ -246,6 +250,7 @@ class World:
             file=self.files.get(file_id),
             reactions=self.reactions.get((chat, number), ()),
             edits=self.edits.get((chat, number), 0),
+            first_text=self.first_texts.get((chat, number), message.get("text", "")),
             keyboard=tuple(tuple(row) for row in message.get("reply_markup", {}).get("inline_keyboard", ())),
         )
 
