@@ -250,7 +250,7 @@ class World:
             file=self.files.get(file_id),
             reactions=self.reactions.get((chat, number), ()),
             edits=self.edits.get((chat, number), 0),
-            first_text=self.first_texts.get((chat, number), message.get("text", "")),
+            first_text=self.first_texts.get((chat, number)) or message.get("text") or "",
             keyboard=tuple(tuple(row) for row in message.get("reply_markup", {}).get("inline_keyboard", ())),
         )
 
