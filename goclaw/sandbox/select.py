@@ -6,7 +6,7 @@ contains commands here, every `run` is refused with the cause and the remedy; it
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from goclaw.catalog import SANDBOXES
@@ -93,6 +93,13 @@ class SelectedSandbox:
     async def close(self) -> None:
         """End what the tier keeps running."""
         await self._stack.aclose()
+
+
+async def settle(sandbox: Sandbox) -> None:
+    """Wait until a sandbox knows its tier: what somebody is asked about must not change its name afterwards."""
+    if isinstance(sandbox, SelectedSandbox):
+        with suppress(SandboxUnavailable):
+            await sandbox.ready()
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, Too
 from goclaw.health.strays import Strays
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.redact import mask
+from goclaw.sandbox.select import settle
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.asking import denied, grounds_of, wanted
@@ -226,6 +227,7 @@ class Dispatcher:
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
         if not self._must_ask(call, risk, scope.actor):
             return None
+        await settle(context.sandbox)
         grounds = await grounds_of(tool, arguments, call, context)
         consent = await scope.approve(wanted(tool, call, risk, context, grounds))
         if consent.refusal:
@@ -242,6 +244,7 @@ class Dispatcher:
         """
         if self.registry.find(call.name, context.actor) is not tool:
             raise UnknownTool(call.name)
+        await settle(context.sandbox)  # after a restart nothing is proven yet
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
         self._must_ask(call, risk, context.actor)
         now = wanted(tool, call, risk, context, await grounds_of(tool, arguments, call, context))

@@ -1,12 +1,16 @@
 """A call is bound to everything that it rests on: what changed after somebody said yes does not run."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from goclaw.config.schema import ExecSettings
+from goclaw.errors import SandboxUnavailable
+from goclaw.sandbox.select import open_sandbox
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.consent import Consent, Grounds, Wanted
@@ -102,3 +106,21 @@ async def test_one_part_of_the_arguments_more_is_another_call(tmp_path: Path) ->
 def test_a_template_that_names_what_is_no_argument_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="names depht"):
         tool(side_effect=SideEffect.NONE, denied='{"summary": $depht}')(dig.run)
+
+
+@pytest.mark.promise("P-approval")
+async def test_a_sandbox_that_is_only_proven_meanwhile_has_not_changed(tmp_path: Path) -> None:
+    """Right after a start nothing is proven yet: when somebody is asked, or when the turn is taken up again."""
+    FACTS.clear()
+    async with bench(tmp_path) as at, open_sandbox(ExecSettings()) as sandbox:
+        environment = at.dispatcher._environment
+        object.__setattr__(environment, "sandbox", sandbox)
+        at.dispatcher = Dispatcher(Registry([Tools([dig])], at.dispatcher._access), at.dispatcher._access, environment)
+
+        async def when_it_is_proven(wanted: Wanted) -> Consent:
+            with suppress(SandboxUnavailable):
+                await sandbox.ready()
+            return Consent(wanted.digest)
+
+        at.asking = when_it_is_proven
+        assert (await at.call(dig, {"where": "here"})).content == "dug here"
