@@ -166,11 +166,10 @@ async def test_a_turn_that_failed_says_why_in_the_log(home: Installation, telegr
 
 async def test_the_status_says_what_the_disk_holds_in_words_and_in_numbers(bare: Installation) -> None:
     await bare.start()
-    (bare.state / "blobs" / "media").mkdir(parents=True, exist_ok=True)
-    (bare.state / "blobs" / "media" / "picture").write_bytes(b"x" * 2_000_000)
+    (bare.state / "logs" / "goclaw.log.1").write_bytes(b"x" * 2_000_000)
     numbers = json.loads((await bare.run("status", "--json")).out)["disk"]
-    assert numbers["media"] == 2_000_000
+    assert numbers["logs"] >= 2_000_000
     assert numbers["database"] > 0 and numbers["logs"] > 0 and numbers["free"] > 0
     said = (await bare.run("send", "/status")).out
-    assert re.search(r"\n  Disk: [\d.]+ [kM]B database, 2\.0 MB media, [\d.]+ kB logs; [\d.,]+ [MG]B free", said)
+    assert re.search(r"\n  Disk: [\d.]+ [kM]B database, 0 kB media, 2\.0 MB logs; [\d.,]+ [MG]B free", said)
     assert await bare.stop() == 0
