@@ -165,8 +165,9 @@ async def test_a_turn_that_failed_says_why_in_the_log(home: Installation, telegr
 
 
 async def test_the_status_says_what_the_disk_holds_in_words_and_in_numbers(bare: Installation) -> None:
-    await bare.start()
+    (bare.state / "logs").mkdir(mode=0o700, parents=True)
     (bare.state / "logs" / "goclaw.log.1").write_bytes(b"x" * 2_000_000)
+    await bare.start()
     numbers = json.loads((await bare.run("status", "--json")).out)["disk"]
     assert numbers["logs"] >= 2_000_000
     assert numbers["database"] > 0 and numbers["logs"] > 0 and numbers["free"] > 0
