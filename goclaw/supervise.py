@@ -6,7 +6,7 @@ The only place where any exception at all is caught and turned into a log line a
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from goclaw.clock import Clock
@@ -33,14 +33,32 @@ def _fault_of_the_disk(error: Exception) -> DiskError | None:
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
-    """Run `work` beside the block and end it with the block."""
+    """Run `work` beside the block and end it with the block. What it failed of is raised there."""
     task = asyncio.create_task(work, name=name)
     try:
         yield task
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await _end(task)
+
+
+async def _end(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task and wait until it has ended. A cancellation of the caller meanwhile is told to it and then raised.
+
+    `await task` could not tell the two apart: the caller would never end.
+    """
+    cut: asyncio.CancelledError | None = None
+    task.cancel()
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cut = error
+            task.cancel()
+    if cut is not None:
+        _log_failure(task)
+        raise cut
+    if not task.cancelled():
+        task.result()
 
 
 async def ends_within(task: "asyncio.Task[Any]", clock: Clock, seconds: float) -> bool:

@@ -95,6 +95,61 @@ async def test_a_background_task_that_failed_is_not_passed_over_in_silence() -> 
             await asyncio.wait({task})
 
 
+async def test_who_is_cancelled_while_a_background_task_ends_is_cancelled() -> None:
+    """`goclaw send` had its answer while the daemon ended, and waited for ever for its own end."""
+    ending, ended, slow = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            try:
+                await slow.wait()
+            finally:
+                ended.set()
+
+    async def block() -> None:
+        async with background(work(), "work"):
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(block())
+    async with asyncio.timeout(10):
+        await ending.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert ended.is_set(), "the task has a parent for as long as it lives"
+
+
+async def test_what_a_background_task_fails_of_is_logged_when_its_caller_has_gone(
+    caplog: pytest.LogCaptureFixture, nothing_is_lost: None
+) -> None:
+    ending = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise OSError("no room")
+
+    async def block() -> None:
+        async with background(work(), "writing"):
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(block())
+    async with asyncio.timeout(10):
+        await ending.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert "writing failed, and whoever wanted it had gone: no room" in caplog.text
+
+
 async def cancelled(task: "asyncio.Task[object]") -> None:
     """Let a task begin, then cancel it."""
     await asyncio.sleep(0)
