@@ -319,7 +319,8 @@ def _watched(popen: subprocess.Popen[bytes], output: asyncio.StreamReader, limit
 
 def _kill_unborn(popen: subprocess.Popen[bytes]) -> None:
     """Before bubblewrap has told of the first process, that one does not die with it but would wait for ever."""
-    popen.send_signal(signal.SIGSTOP)
+    # Not `popen.send_signal`, which reaps a process that has just ended: nothing would be left to wait for below.
+    os.kill(popen.pid, signal.SIGSTOP)
     # Once it stands still it starts nothing more, and what it started can be seen.
     os.waitid(os.P_PID, popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     for pid in tree.children_of(popen.pid):

@@ -155,6 +155,25 @@ async def test_a_bubblewrap_that_fails_or_lies_is_not_trusted(
     assert words in await refused(Bubblewrap(str(fake), (0, 8)), workspace)
 
 
+async def test_a_bubblewrap_that_has_ended_before_anybody_noticed_is_refused_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, killed, kill_unborn = tmp_path / "workspace", asyncio.Event(), bubblewrap._kill_unborn
+    workspace.mkdir()
+
+    async def noticed_late(process: int) -> None:
+        await killed.wait()
+
+    def kill(popen: subprocess.Popen[bytes]) -> None:
+        os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+        kill_unborn(popen)
+        killed.set()
+
+    monkeypatch.setattr(bubblewrap, "until_ended", noticed_late)
+    monkeypatch.setattr(bubblewrap, "_kill_unborn", kill)
+    assert "no reason given" in await refused(Bubblewrap("/bin/true", (0, 8)), workspace)
+
+
 @pytest.mark.parametrize("given", [bytes(16), bytes(15)])
 async def test_a_filter_that_the_kernel_refuses_runs_nothing_in_bubblewrap(
     given: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
