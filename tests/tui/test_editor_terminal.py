@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from goclaw.events import Actor
 from goclaw.messages import UserMessage
 from tests.terminal import Terminal
 from tests.tui.fake_daemon import PATIENCE, FakeGateway
@@ -38,7 +39,7 @@ class Asked:
             self._more.clear()
             await self._more.wait()
 
-    async def _status(self, session: str) -> Mapping[str, Any]:
+    async def _status(self, session: str, actor: Actor) -> Mapping[str, Any]:
         self._times += 1
         self._more.set()
         return self._numbers
