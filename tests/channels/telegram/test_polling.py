@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -231,11 +232,18 @@ async def test_trouble_on_the_way_is_waited_out(fault: dict[str, object]) -> Non
 
 async def test_a_server_that_is_down_is_asked_less_and_less_often() -> None:
     clock = HastyClock()
-    async with open_stage(clock=clock, base_url="http://127.0.0.1:9") as stage:
-        await eventually(lambda: 30.0 in clock.slept)
-        assert stage.channel.health().startswith("no connection: ClientConnectorError")
-        assert "next try in" in stage.channel.health()
-        assert min(clock.slept) >= 0.5, "never more than two polls a second"
+    async with AsyncExitStack() as up:
+        telegram = await up.enter_async_context(FakeTelegram())
+        async with open_stage(clock=clock, telegram=telegram) as stage:
+            await telegram.wait_called("getMe")  # or it would be asked for again and again as well, with its own pauses
+            await telegram.wait_called("getUpdates", 2)
+            await up.aclose()
+            clock.slept.clear()
+            await eventually(lambda: 30.0 in clock.slept)
+            assert stage.channel.health().startswith("no connection: ClientConnectorError")
+            assert "next try in" in stage.channel.health()
+            assert min(clock.slept) >= 0.5, "never more than two polls a second"
+            assert clock.slept == sorted(clock.slept)
 
 
 async def test_group_messages_wait_until_the_bot_knows_its_name() -> None:
