@@ -216,7 +216,6 @@ async def installation(
     settings: dict[str, Any] = {"workspace": str(folder / "work"), **config}
     if telegram:
         settings["telegram"] = {"token": telegram.token, "base_url": telegram.base_url, "groups": GROUPS, **UNLIMITED}
-        settings["telegram"] |= config.get("telegram", {})
     if model_url:
         settings["models"] = {"agent": SPEC, "options": {SPEC: {"images": True, "context_window": 1_000_000}}}
         settings["providers"] = {"openai-chat": {"base_url": model_url, "api_key": canaries.PROVIDER_KEY}}

@@ -107,6 +107,8 @@ async def play_all(home: Installation, telegram: FakeTelegram, model: EchoModel,
     """One after the other, on one installation; returns what is not as it should be."""
     users = {f"telegram:{FIRST_USER + number}": {"name": f"User {number}"} for number in range(len(names))}
     home.write_users(users)
+    home.config["telegram"]["groups"] = [-(FIRST_USER + number) for number in range(len(names))]
+    home.write_config()
     home.module = "tests.acceptance.crashing"
     home.workspace.mkdir(parents=True, exist_ok=True)
     (home.workspace / FILE).write_text("given")
