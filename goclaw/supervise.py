@@ -74,12 +74,15 @@ async def ends_within(task: "asyncio.Task[Any]", clock: Clock, seconds: float) -
 async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:
     """Await what must not be cut: a cancellation is raised when it has ended, and what it failed of is logged then."""
     task = asyncio.create_task(work, name=name)
-    try:
-        await asyncio.wait({task})
-    except asyncio.CancelledError:
-        task.add_done_callback(_log_failure)
-        await asyncio.wait({task})
-        raise
+    cut: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cut = error
+    if cut is not None:
+        _log_failure(task)
+        raise cut
     return task.result()
 
 
@@ -90,6 +93,12 @@ async def goes_on(task: "asyncio.Task[T]") -> T:
     except asyncio.CancelledError:
         task.add_done_callback(_log_failure)
         raise
+
+
+async def result_of(future: "asyncio.Future[T]") -> T:
+    """Await what others wait for as well: who is cancelled leaves it as it is. Whoever sets it retrieves its error."""
+    await asyncio.wait({future})
+    return future.result()
 
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:

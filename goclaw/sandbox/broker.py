@@ -23,8 +23,9 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import landlock, seccomp
 from goclaw.sandbox.base import Command, Policy, Process, Tier
 from goclaw.sandbox.broker_main import PACKET, REQUEST
-from goclaw.sandbox.descriptors import background, chunks, closing, file_of, reading, stdin_of, to_the_end
+from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of
 from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
+from goclaw.supervise import background, result_of, see_through
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class BrokerProcess:
         self.output: AsyncIterator[bytes] = self._output(output)
 
     async def wait(self) -> int:
-        return await asyncio.shield(self._code)
+        return await result_of(self._code)
 
     async def kill(self) -> None:
         try:
@@ -177,8 +178,8 @@ class Broker:
             given.close()
             process = BrokerProcess(channel, output)
             await process.started()
-            await stack.enter_async_context(background(process.follow()))
-            stack.push_async_callback(lambda: to_the_end(process.kill()))
+            await stack.enter_async_context(background(process.follow(), "watch of a command"))
+            stack.push_async_callback(lambda: see_through(process.kill(), "end of a command"))
             return process
         except OSError as error:
             raise SandboxUnavailable(f"the command cannot be started: {error.strerror or error}") from error

@@ -23,8 +23,9 @@ from goclaw.sandbox import inlet, seccomp, tree
 from goclaw.sandbox.base import Command, Limits, Policy, Process, Serve, Tier
 from goclaw.sandbox.broker_main import be_nice, limits_of
 from goclaw.sandbox.causes import cause
-from goclaw.sandbox.descriptors import background, chunks, closing, file_of, reading, stdin_of, to_the_end, until_ended
+from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
+from goclaw.supervise import background, see_through
 
 log = logging.getLogger(__name__)
 
@@ -205,15 +206,15 @@ class Bubblewrap:
             given.close()
             process = _watched(popen, output, policy.limits)
             stack.callback(process.close)
-            await stack.enter_async_context(background(process.reap()))
-            stack.push_async_callback(lambda: to_the_end(process.kill()))
+            await stack.enter_async_context(background(process.reap(), "reaping of a command"))
+            stack.push_async_callback(lambda: see_through(process.kill(), "end of a command"))
             await process.born(status, output)
             if policy.proxy is not None:
                 await stack.enter_async_context(process.inlet(policy.proxy))
             os.write(block_write, b"1")
-            await stack.enter_async_context(background(process.follow(status)))
+            await stack.enter_async_context(background(process.follow(status), "watch of a command"))
             if os.geteuid() == 0:
-                await stack.enter_async_context(background(process.count()))
+                await stack.enter_async_context(background(process.count(), "count of a command's processes"))
             return process
         except OSError as error:
             raise SandboxUnavailable(f"the command cannot be started contained: {error.strerror or error}") from error

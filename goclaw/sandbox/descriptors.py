@@ -2,9 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+
+from goclaw.supervise import see_through
 
 CHUNK = 1 << 16
 
@@ -43,18 +44,15 @@ async def reading(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
     reader = asyncio.StreamReader(limit=CHUNK)
     file = os.fdopen(descriptor, "rb", 0)
     loop = asyncio.get_running_loop()
-    # Never cancelled half-way: uvloop closes the descriptor then, and whoever closes it again may hit somebody else's.
-    connecting = asyncio.ensure_future(loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file))
-    try:
-        transport, _ = await asyncio.shield(connecting)
-    except asyncio.CancelledError:
-        await asyncio.wait([connecting])
-        connecting.result()[0].close()
-        raise
-    try:
+    with ExitStack() as opened:
+
+        async def connect() -> None:
+            transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+            opened.callback(transport.close)
+
+        # Cancelled half-way, uvloop closes the descriptor, and whoever closes it again may hit somebody else's.
+        await see_through(connect(), "connecting a pipe")
         yield reader
-    finally:
-        transport.close()
 
 
 async def chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -78,24 +76,3 @@ async def until_ended(process: int) -> None:
         await ended
     finally:
         loop.remove_reader(process)
-
-
-@asynccontextmanager
-async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run `work` beside the block, and end it with the block."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await `work` although the caller is cancelled meanwhile; the cancellation goes on afterwards."""
-    task = asyncio.create_task(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise

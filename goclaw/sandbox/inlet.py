@@ -11,12 +11,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Serve
 from goclaw.sandbox.descriptors import closing
+from goclaw.supervise import see_through
 
 PORT = 3128
 """Where proxies have always been; the namespace is the command's own, so nobody else has it."""
@@ -46,18 +47,17 @@ async def inlet(pid: int, process: int, serve: Serve) -> AsyncIterator[None]:
     Raises:
         SandboxUnavailable: the socket cannot be made there.
     """
-    opening = asyncio.ensure_future(asyncio.to_thread(_open_inside, pid, process))
-    try:
-        listener = await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        await asyncio.wait([opening])
-        if not opening.exception():
-            opening.result().close()
-        raise
-    except (OSError, TimeoutError) as error:
-        raise SandboxUnavailable(f"the proxy cannot be opened in the sandbox: {error.strerror or error}") from error
-    async with _answering(listener, serve):
-        yield
+    with ExitStack() as opened:
+
+        async def open_it() -> socket.socket:
+            return opened.enter_context(await asyncio.to_thread(_open_inside, pid, process))
+
+        try:
+            listener = await see_through(open_it(), "opening the proxy in the sandbox")
+        except (OSError, TimeoutError) as error:
+            raise SandboxUnavailable(f"the proxy cannot be opened in the sandbox: {error.strerror or error}") from error
+        async with _answering(listener, serve):
+            yield
 
 
 def _open_inside(pid: int, process: int) -> socket.socket:

@@ -26,8 +26,10 @@ class Receipts:
         Raises:
             Exception: what `take` raised; the message was not taken then, and is tried anew when it comes again.
         """
-        if key in self._given:
-            return await asyncio.shield(self._given[key])
+        while given := self._given.get(key):
+            await asyncio.wait({given})
+            if not given.cancelled():  # else whoever took it was cut off half-way
+                return given.result()
         self._given[key] = asyncio.get_running_loop().create_future()
         try:
             acceptance = await take()

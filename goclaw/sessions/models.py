@@ -17,6 +17,7 @@ from goclaw.llm.chain import ModelChain
 from goclaw.llm.found import look_around
 from goclaw.llm.open import DEMO, ollama_finder, open_chain, open_model, pick_default, pick_summary, prepare
 from goclaw.store.settings import Settings
+from goclaw.supervise import result_of
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Models:
             except ConfigError as error:
                 self._refused[chosen] = str(error)
                 log.warning("%s was chosen by /model but cannot be opened: %s", chosen, error)
-        return await asyncio.shield(self._agent)
+        return await result_of(self._agent)
 
     async def chosen(self, session: str) -> str:
         """What somebody chose for a session; empty: nothing."""
@@ -180,7 +181,7 @@ class Models:
             if spec != DEMO:
                 await prepare([spec], self._ports.clock.now())
             try:
-                behind = (await asyncio.shield(self._agent)).models if spec != DEMO else ()
+                behind = (await result_of(self._agent)).models if spec != DEMO else ()
             except ConfigError:
                 behind = ()
             others = [model for model in behind if model.spec not in (spec, DEMO)]

@@ -64,6 +64,28 @@ async def test_both_are_told_when_it_cannot_be_taken() -> None:
     assert results == [command.error, command.error]
 
 
+async def test_one_whose_taking_was_cut_is_taken_by_who_waited_for_it() -> None:
+    receipts, command = Receipts(), Command()
+    first, second = [asyncio.create_task(receipts.once("id", command.take)) for _ in range(2)]
+    await asyncio.sleep(0)
+    first.cancel()
+    command.go.set()
+    async with asyncio.timeout(PATIENCE):
+        assert (await second).text == "done 1"
+    assert first.cancelled()
+
+
+async def test_who_no_longer_waits_leaves_it_to_the_others() -> None:
+    receipts, command = Receipts(), Command()
+    first, second = [asyncio.create_task(receipts.once("id", command.take)) for _ in range(2)]
+    await asyncio.sleep(0)
+    second.cancel()
+    command.go.set()
+    async with asyncio.timeout(PATIENCE):
+        assert (await first).text == "done 1"
+    assert second.cancelled()
+
+
 async def test_only_the_latest_are_kept() -> None:
     receipts, command = Receipts(), Command()
     command.go.set()
