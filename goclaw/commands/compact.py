@@ -9,11 +9,14 @@ from goclaw.sessions.state import CompactRequest
 async def _compact(context: CommandContext) -> Reply:
     ports = context.ports
     if ports.engine.running(context.session):
+        session = await ports.sessions.contexts.session(context.session)
+        earlier = session.compact_request
 
         async def report(text: str) -> None:
+            if earlier is not None:  # its place is taken, but it was promised an answer
+                await earlier.report(text)
             await ports.report(context.inbound, text)
 
-        session = await ports.sessions.contexts.session(context.session)
         session.compact_request = CompactRequest(context.arguments, report)
         return Reply("Compaction will run before the next request of the turn that is running.")
     await ports.engine.submit(replace(context.inbound, text=context.arguments), "compact")

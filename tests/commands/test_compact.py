@@ -97,6 +97,26 @@ async def test_while_a_turn_runs_it_happens_before_the_next_request(tmp_path: Pa
     assert world.texts()[5].startswith("Compaction completed!")
 
 
+async def test_who_asks_twice_while_a_turn_runs_is_answered_twice_and_compacted_once(tmp_path: Path) -> None:
+    trail = Trail("a cat")
+    look = Answer(calls=(ToolCall("c1", "look", {}),))
+    world = World(
+        tmp_path, [*answers(), look, Answer(SUMMARY), Answer("A cat.")], tools=[acting("look", trail.leave_slowly)]
+    )
+    async with world.running() as core:
+        await talk(core)
+        await core.say("look")
+        async with asyncio.timeout(PATIENCE):
+            await trail.begun.wait()
+        await core.command("/compact")
+        await core.command("/compact keep the dates")
+        trail.gate.set()
+        await core.settled()
+        assert await core.transcripts.compactions("memory:here") == 1
+    assert [text.split("\n")[0] for text in world.texts()].count("Compaction completed!") == 2
+    assert "keep the dates" in words(world.script.requests[5])
+
+
 async def test_after_the_last_request_of_a_turn_it_happens_all_the_same(tmp_path: Path) -> None:
     world = World(tmp_path, [*answers(), Answer("a long answer"), Answer(SUMMARY)])
     async with world.running() as core:
