@@ -16,10 +16,12 @@ FAILURE = f"{SPEC}: "
 """How the message begins that stands in place of an answer."""
 REPLIES = {
     "/status": re.compile("Session Status"),
-    "/compact": re.compile("Compaction completed!|Nothing to compact|.{0,40}compact", re.IGNORECASE),
+    "/compact": re.compile("Compaction completed!|Nothing to compact"),
     "/stop": re.compile(r"Stopped\.|Stopping: |Nothing is running\."),
     "/approve": re.compile(r"Allowed\.|There is no such question"),
 }
+PROMISE = re.compile("Compaction will run before the next request")
+"""What is said at once of a /compact while a turn runs; its reply follows."""
 CARD = re.compile(r"(✓ [^\n]*: )?\*{0,2}(May \w+ run|A question)|Which colour for|.*\n\n1\. red", re.DOTALL)
 MOST_REQUESTS = 6
 """Of a turn that fails."""
@@ -94,6 +96,9 @@ def _chat(found: Outcome, people: People, chat: int, seen: Sequence[Seen]) -> No
         replies = [message for message in seen if text.match(message.text)]
         if not sum(not message.marked for message in replies) <= commands[command] <= len(replies):
             found.wrong_replies.append(f"{chat}: {commands[command]} {command}, {len(replies)} replies")
+    promises = sum(bool(PROMISE.match(message.text)) for message in seen if not message.marked)
+    if promises > commands["/compact"]:
+        found.wrong_replies.append(f"{chat}: {commands['/compact']} /compact, {promises} promises")
     _strange(found, chat, seen)
 
 
@@ -103,5 +108,5 @@ def _strange(found: Outcome, chat: int, seen: Sequence[Seen]) -> None:
         known = message.pieces or message.text.startswith(FAILURE) or CARD.match(message.text)
         if message.is_begun:
             found.previews_left += 1
-        elif not known and not any(text.match(message.text) for text in REPLIES.values()):
+        elif not known and not any(text.match(message.text) for text in (PROMISE, *REPLIES.values())):
             found.strange.append(f"{chat}: {message.text[:120]!r}")

@@ -11,11 +11,12 @@ from benchmarks.figures import Json
 from benchmarks.soak.books import SPEC, Outcome, close_books
 from benchmarks.soak.model import soak_model
 from benchmarks.soak.people import People
-from benchmarks.soak.script import GROUPS, PEOPLE, acts, breaks, troubles
+from benchmarks.soak.script import FAULT_SECONDS, GROUPS, PEOPLE, acts, breaks, troubles
 from benchmarks.soak.telegram import SoakTelegram
 from benchmarks.soak.terminal import Terminal
 from benchmarks.soak.verdict import (
     Span,
+    at_rest,
     counted_faults,
     drift,
     grown_types,
@@ -30,10 +31,14 @@ from tests.acceptance.daemon import Installation
 from tests.acceptance.scenes import open_work
 from tests.acceptance.waiting import clock, eventually
 
+SETTLE_SECONDS = 3.0
+"""After a start, until nothing of it is under way: the sandbox is tried, models are looked for."""
 DRAIN_SECONDS = 60.0
 REPORT_SECONDS = 30.0
-MOST_CONTEXT, LEAST_CONTEXT = 80, 24
+MOST_CONTEXT, LEAST_CONTEXT = 80, 8
 """Messages after which a context is compacted."""
+MOST_KEPT = 20
+"""Messages that are kept then at least, or half of the context."""
 
 
 @dataclass
@@ -45,6 +50,7 @@ class Soak:
     seconds: float
     rate: float
     output: Path | None = None
+    fault_seconds: float = FAULT_SECONDS
     outcome: Outcome = field(default_factory=Outcome)
     faults: list[str] = field(default_factory=list)
 
@@ -58,10 +64,12 @@ class Soak:
             self._furnish()
             stack.push_async_callback(self._end)
             await self.home.start(self.telegram)
+            await clock.sleep(SETTLE_SECONDS)
             self.began = clock.monotonic()
             self.people = People(self.telegram, self.seed)
             self.terminal = Terminal(self.home.state / "goclaw.sock")
             self.watch = Watch(self.home, self.began)
+            await self.watch.sample()
             await self._live(stack)
             await self._drain()
             if (code := await self.home.stop()) != 0:
@@ -80,7 +88,7 @@ class Soak:
         stack.callback(self._at_terminal.cancel)
         async with background(self._tell(), "report"), asyncio.TaskGroup() as group:
             group.create_task(self.people.follow(acts(self.seed, self.seconds, self.rate), self.began))
-            group.create_task(self.people.spoil(troubles(self.seed, self.seconds), self.began))
+            group.create_task(self.people.spoil(troubles(self.seed, self.seconds, self.fault_seconds), self.began))
 
     async def _drain(self) -> None:
         """Nobody writes any more; what was written is answered."""
@@ -106,7 +114,7 @@ class Soak:
         """Everything that is wrong."""
         self.terminal.said = [name for name in self.terminal.said if name not in self.terminal.open_ones()[-1:]]
         self.outcome = close_books(self.people, self.model.requests, self.terminal, self.outcome.left_open)
-        faults = [*self.outcome.faults, *counted_faults(self.watch, self.span)]
+        faults = [*self.outcome.faults, *counted_faults(self.watch)]
         faults += self.telegram.hasty_polls[:5]
         return faults + (timed_faults(self.watch, self.span, self._overheads()) if times else [])
 
@@ -155,8 +163,8 @@ class Soak:
             "faults": self.faults,
             "outcome": asdict(self.outcome),
             "memory_mib": list(growth(samples, span, lambda sample: sample.memory)),
-            "tasks": list(growth(samples, span, lambda sample: sample.tasks)),
-            "descriptors": list(growth(samples, span, lambda sample: sample.descriptors)),
+            "tasks_at_rest": list(at_rest(self.watch, lambda sample: sample.tasks)),
+            "descriptors_at_rest": list(at_rest(self.watch, lambda sample: sample.descriptors)),
             "overhead_ms": percentiles(in_span),
             "overhead_p99_ms_first_and_last_third": [round(first, 1), round(last, 1)],
             "polls_per_second": round(len(self.telegram.polls) / self.seconds, 2),
@@ -182,7 +190,7 @@ class Soak:
             },
             "models": {"agent": SPEC, "options": {SPEC: {"images": True, "context_window": 200_000}}},
             "providers": {"openai-chat": {"base_url": self.model.url, "api_key": "sk-none"}},
-            "compaction": {"max_messages": self.context},
+            "compaction": {"max_messages": self.context, "min_messages": min(MOST_KEPT, self.context // 2)},
             "policy": {"stricter": {"medium": "ask"}},
         }
 

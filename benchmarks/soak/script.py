@@ -97,14 +97,14 @@ def acts(seed: str, seconds: float, rate: float) -> Iterator[Act]:
             yield Act(at, number, random.choices(list(KINDS), list(KINDS.values()))[0], user, user)
 
 
-def troubles(seed: str, seconds: float) -> Iterator[Trouble]:
-    """Telegram's bad weather."""
+def troubles(seed: str, seconds: float, every: float = FAULT_SECONDS) -> Iterator[Trouble]:
+    """Telegram's bad weather: a fault `every` so many seconds on average."""
     random = Random(f"{seed}:trouble")
-    at = random.expovariate(1 / FAULT_SECONDS)
+    at = random.expovariate(1 / every)
     while at < seconds:
         method, fault = random.choice(TROUBLE)
         yield Trouble(at, method, fault)
-        at += random.expovariate(1 / FAULT_SECONDS)
+        at += random.expovariate(1 / every)
 
 
 def breaks(seed: str, seconds: float) -> Iterator[tuple[float, float]]:

@@ -34,6 +34,9 @@ class Sample:
     tasks: int
     threads: int
     descriptors: int
+    """Without connections."""
+    connections: int
+    """To the model and to Telegram: kept open for a while after a burst; their pools bound them."""
     unhandled: int
     late: float
     """Milliseconds that the event loop was late at worst in the last minutes."""
@@ -77,13 +80,15 @@ class Watch:
         async with attach(self.home.state / "goclaw.sock", f"tui:{login_name()}", limit=1) as client:
             health = (await client.status())["health"]
         counts = health["counts"]
+        connections = len(psutil.Process(self.home.process.pid).net_connections("inet"))
         self.samples.append(
             Sample(
                 at=round(clock.monotonic() - self.began, 1),
                 memory=round(sum(map(pss_kibibytes, self._alive())) / 1024, 2),
                 tasks=counts["tasks"],
                 threads=counts["threads"],
-                descriptors=counts["descriptors"],
+                descriptors=counts["descriptors"] - connections,
+                connections=connections,
                 unhandled=counts["unhandled_errors"],
                 late=counts["event_loop_late_ms"],
                 turns=health["turns"],
