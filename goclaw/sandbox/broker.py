@@ -9,11 +9,9 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -25,6 +23,7 @@ from goclaw.sandbox.base import Command, Policy, Process, Tier
 from goclaw.sandbox.broker_main import PACKET, REQUEST
 from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of
 from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
+from goclaw.sandbox.scratch import scratch_folder, sweep
 from goclaw.supervise import background, result_of, see_through
 
 log = logging.getLogger(__name__)
@@ -160,7 +159,7 @@ class Broker:
     async def _start(self, command: Command, policy: Policy, stack: AsyncExitStack) -> BrokerProcess:
         """The command, running; leaving `stack` ends it. Whatever the machine refuses is SandboxUnavailable."""
         try:
-            scratch = await stack.enter_async_context(_scratch_folder())
+            scratch = await stack.enter_async_context(scratch_folder())
             given = stack.enter_context(ExitStack())  # what the supervisor gets: ours is closed once it has its own
             # As a file: a packet has its bounds, and JSON writes some characters with six bytes.
             request = file_of(json.dumps(self._request(command, policy, scratch)).encode(), "request")
@@ -232,16 +231,6 @@ def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int
 
 
 @asynccontextmanager
-async def _scratch_folder() -> AsyncIterator[Path]:
-    """A command's own temporary folder."""
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="goclaw-exec-"))
-    try:
-        yield folder
-    finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-
-
-@asynccontextmanager
 async def open_broker() -> AsyncIterator[Broker]:
     """The broker tier.
 
@@ -254,10 +243,17 @@ async def open_broker() -> AsyncIterator[Broker]:
         seccomp.build((), among_strangers=True)
     except seccomp.UnsupportedArchitecture as error:
         raise SandboxUnavailable(str(error)) from error
-    broker = Broker()
+    async with running(Broker()) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def running(broker: Broker) -> AsyncIterator[Broker]:
+    """Start a broker, and end it with the block."""
     broker.start()
     try:
-        yield broker
+        async with background(asyncio.to_thread(sweep), "sweep of temporary folders"):
+            yield broker
     finally:
         broker.close()
 

@@ -8,18 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from goclaw.sandbox.base import Tier
-from goclaw.sandbox.broker import Broker
+from goclaw.sandbox.broker import Broker, running
 
 
 @asynccontextmanager
 async def open_off() -> AsyncIterator[Broker]:
     """Run commands as they are."""
-    broker = Broker(contained=False)
-    broker.start()
-    try:
+    async with running(Broker(contained=False)) as broker:
         yield broker
-    finally:
-        broker.close()
 
 
 SANDBOX = Tier(name="off", open=open_off, describe=lambda: "no containment", remedy="")
