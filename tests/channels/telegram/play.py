@@ -1,5 +1,7 @@
 """One turn as Telegram sees it, event by event, on a clock that stands still."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from goclaw.clock import SteppedClock
@@ -12,7 +14,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from tests.channels.telegram.support import POLLER, Stage, eventually
+from tests.channels.telegram.support import POLLER, Stage, eventually, open_stage
 
 PRIVATE = Address("telegram", "5")
 GROUP = Address("telegram", "-100", "7", "1")
@@ -27,10 +29,14 @@ class Play:
         self.address = address
         self.chat = int(address.chat)
 
-    async def begin(self) -> None:
+    async def begin(self, text: str = "") -> None:
+        """The turn begins; the words that it streams at once are old enough to be shown."""
         self.stage.telegram.world.meet(self.chat)
         await self.stage.gateway.publish(TurnStarted("t1", "s", self.address))
         await self.stage.telegram.wait_called("sendChatAction")
+        if text:
+            await self.stream(text)
+            await self.past_the_quick_answers()
 
     async def shown(self, *texts: str) -> None:
         """Wait until the drafts were these."""
@@ -69,6 +75,14 @@ class Play:
         return await self.stage.deliver(
             text, chat=self.chat, number=number, thread=address.thread, reply_to=address.reply_to, turn="t1"
         )
+
+
+@asynccontextmanager
+async def playing(address: Address) -> AsyncIterator[tuple[Play, Stage]]:
+    """A turn that has not begun, on a stage of its own."""
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
+        yield Play(stage, clock, address), stage
 
 
 async def meanwhile(stage: Stage, number: str) -> None:

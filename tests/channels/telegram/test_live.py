@@ -16,39 +16,35 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile
+from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing
 from tests.channels.telegram.support import POLLER, eventually, open_stage
 
 
 @pytest.mark.promise("P-telegram-live")
 async def test_the_typing_sign_lasts_as_long_as_the_turn() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         await play.begin()
-        await eventually(lambda: clock.sleepers >= 2 + POLLER)
+        await eventually(lambda: play.clock.sleepers >= 2 + POLLER)
         for count in (2, 3):
-            await eventually(lambda: clock.sleepers >= 1 + POLLER)
-            clock.advance(TYPING_SECONDS)
+            await eventually(lambda: play.clock.sleepers >= 1 + POLLER)
+            play.clock.advance(TYPING_SECONDS)
             assert (await stage.telegram.wait_called("sendChatAction", count))[-1]["action"] == "typing"
         await play.finish("done")
         await play.answer("done")
-        clock.advance(60)
+        play.clock.advance(60)
         await stage.deliver("later", number="later")
         assert len(stage.telegram.called("sendChatAction")) == 3
 
 
 @pytest.mark.promise("P-telegram-live")
 async def test_the_answer_ends_its_view_even_if_the_turns_end_is_not_told() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         await play.begin()
         await play.answer("done")
         await play.stream("too late")
-        await eventually(lambda: clock.sleepers == POLLER)
+        await eventually(lambda: play.clock.sleepers == POLLER)
         for number in range(3):
-            clock.advance(TYPING_SECONDS)
+            play.clock.advance(TYPING_SECONDS)
             await stage.deliver("later", number=str(number))
         assert len(stage.telegram.called("sendChatAction")) == 1
         assert stage.telegram.called("sendMessageDraft") == []
@@ -62,28 +58,22 @@ async def test_typing_shows_in_the_topic() -> None:
 
 
 async def test_a_quick_answer_has_no_preview() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         await play.begin()
         await play.stream("Hi")
         await meanwhile(stage, "before")
         await play.finish("Hi")
         await play.answer("Hi")
-        clock.advance(5)
+        play.clock.advance(5)
         await stage.deliver("later", number="later")
         assert stage.telegram.called("sendMessageDraft") == []
 
 
 async def test_the_answer_comes_after_a_preview_that_is_on_its_way() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
+    async with playing(GROUP) as (play, stage):
         gate = asyncio.Event()
         stage.telegram.fail("sendMessage", gate=gate)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+        await play.begin("start")
         await stage.telegram.wait_called("sendMessage")
         answering = asyncio.create_task(play.answer("end"))
         await eventually(lambda: True)
@@ -95,14 +85,10 @@ async def test_the_answer_comes_after_a_preview_that_is_on_its_way() -> None:
 
 async def test_a_stuck_preview_is_not_waited_for_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goclaw.channels.telegram.live.CLAIM_SECONDS", 0.05)
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
+    async with playing(GROUP) as (play, stage):
         gate = asyncio.Event()
         stage.telegram.fail("sendMessage", gate=gate)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+        await play.begin("start")
         await stage.telegram.wait_called("sendMessage")
         await play.answer("end")
         gate.set()
@@ -124,12 +110,8 @@ async def test_turns_of_other_channels_are_not_shown() -> None:
 
 
 async def test_a_delivery_that_fails_after_the_claim_still_ends_in_one_message() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+    async with playing(GROUP) as (play, stage):
+        await play.begin("start")
         await stage.telegram.wait_sent(-100)
         stage.telegram.fail("editMessageText", cut="after")
         with pytest.raises(DeliveryError):
@@ -161,33 +143,29 @@ async def test_a_message_that_waits_shows_typing_until_its_turn_came() -> None:
 
 
 async def test_a_turn_that_waits_for_a_person_is_not_typing() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         await play.begin()
         question = Question("q1", "approval", "telegram:5", "May it?", "text")
         await stage.gateway.publish(QuestionAsked("t1", "s", question))
         await meanwhile(stage, "asked")
         for number in range(3):
-            clock.advance(TYPING_SECONDS)
+            play.clock.advance(TYPING_SECONDS)
             await meanwhile(stage, str(number))
         assert len(stage.telegram.called("sendChatAction")) == 1
         await stage.gateway.publish(QuestionAnswered("t1", "s", "q1", "allow"))
         await meanwhile(stage, "answered")
-        clock.advance(TYPING_SECONDS)
+        play.clock.advance(TYPING_SECONDS)
         await stage.telegram.wait_called("sendChatAction", 2)
 
 
 async def test_a_flooded_typing_sign_is_left_out_in_its_chat_only() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
+    async with playing(PRIVATE) as (play, stage):
         stage.telegram.fail("sendChatAction", status=429, retry_after=30)
-        play = Play(stage, clock, PRIVATE)
         await play.begin()
         await stage.gateway.publish(TurnStarted("t2", "s2", GROUP))
         await stage.telegram.wait_called("sendChatAction", 2)
         for number in range(4):
-            clock.advance(TYPING_SECONDS)
+            play.clock.advance(TYPING_SECONDS)
             await meanwhile(stage, str(number))
         chats = [call["chat_id"] for call in stage.telegram.called("sendChatAction")]
         assert chats.count(5) == 1 and chats.count(-100) > 1

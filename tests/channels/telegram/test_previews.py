@@ -18,23 +18,18 @@ from goclaw.events import (
     ToolStarted,
     TurnStarted,
 )
-from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, wait_calls
+from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
 from tests.channels.telegram.support import POLLER, eventually, open_stage
 from tests.fake_telegram.server import FakeTelegram
 
 
 @pytest.mark.promise("P-telegram-live")
 async def test_in_private_the_answer_grows_in_a_draft() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
-        await play.begin()
-        await play.stream("**Hel")
-        await play.past_the_quick_answers()
+    async with playing(PRIVATE) as (play, stage):
+        await play.begin("**Hel")
         await wait_calls(stage, "sendMessageDraft", ["**Hel"])
         await play.stream("lo** wor")
-        await eventually(lambda: clock.sleepers >= 2 + POLLER)
-        clock.advance(0.3)
+        await play.later(0.3)
         await wait_calls(stage, "sendMessageDraft", ["**Hel", "Hello wor"])
         await play.finish("**Hello** world")
         await play.answer("**Hello** world")
@@ -45,17 +40,12 @@ async def test_in_private_the_answer_grows_in_a_draft() -> None:
 
 @pytest.mark.promise("P-telegram-live")
 async def test_in_groups_one_message_grows_into_the_answer() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("Let me")
-        await play.past_the_quick_answers()
+    async with playing(GROUP) as (play, stage):
+        await play.begin("Let me")
         (grown,) = await stage.telegram.wait_sent(-100)
         assert (grown.text, grown.thread) == ("Let me", 7)
         await play.stream(" see")
-        await eventually(lambda: clock.sleepers >= 2 + POLLER)
-        clock.advance(GROUP_SECONDS)
+        await play.later(GROUP_SECONDS)
         await wait_calls(stage, "editMessageText", ["Let me see"])
         await play.finish("**Done**")
         assert await play.answer("**Done**") == str(grown.message_id)
@@ -64,9 +54,7 @@ async def test_in_groups_one_message_grows_into_the_answer() -> None:
 
 
 async def test_no_message_begins_to_grow_above_an_answer_that_is_not_there_yet() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
+    async with playing(GROUP) as (play, stage):
         await play.begin()
         stage.telegram.fail("sendMessage", status=502, description="Bad Gateway")
         with pytest.raises(DeliveryError):
@@ -83,25 +71,9 @@ async def test_no_message_begins_to_grow_above_an_answer_that_is_not_there_yet()
         await play.answer("begun")
 
 
-async def test_an_answer_that_stands_there_already_is_delivered() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("Done")
-        await play.past_the_quick_answers()
-        (grown,) = await stage.telegram.wait_sent(-100)
-        assert await play.answer("Done") == str(grown.message_id)
-        assert stage.texts(-100) == ["Done"]
-
-
 async def test_a_long_answer_goes_on_below_the_message_that_grew() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+    async with playing(GROUP) as (play, stage):
+        await play.begin("start")
         (grown,) = await stage.telegram.wait_sent(-100)
         await play.answer("word " * 1500)
         first, second = stage.telegram.sent(-100)
@@ -110,12 +82,8 @@ async def test_a_long_answer_goes_on_below_the_message_that_grew() -> None:
 
 
 async def test_a_message_that_was_removed_meanwhile_is_sent_anew() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+    async with playing(GROUP) as (play, stage):
+        await play.begin("start")
         await stage.telegram.wait_sent(-100)
         stage.telegram.world.messages.clear()
         await play.answer("**end**")
@@ -123,9 +91,7 @@ async def test_a_message_that_was_removed_meanwhile_is_sent_anew() -> None:
 
 
 async def test_the_preview_starts_anew_after_a_restart_of_the_stream_and_after_a_tool() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         await play.begin()
         await play.stream("wrong")
         await stage.gateway.publish(StreamRestarted("t1", "s", "cut"))
@@ -143,16 +109,14 @@ async def test_the_preview_starts_anew_after_a_restart_of_the_stream_and_after_a
 @pytest.mark.promise("P-telegram-live")
 @pytest.mark.parametrize("address", [PRIVATE, GROUP])
 async def test_no_failure_of_a_preview_reaches_the_answer(address: Address) -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
+    async with playing(address) as (play, stage):
         for method in ("sendMessageDraft", "sendChatAction", "editMessageText"):
             stage.telegram.fail(method, status=500, description="Internal Server Error", times=99)
         stage.telegram.fail("sendMessage", status=400, description="Bad Request: no", chat=-100)
-        play = Play(stage, clock, address)
         await play.begin()
         for count in range(8):
             await play.stream(f"part {count} ")
-            clock.advance(GROUP_SECONDS)
+            play.clock.advance(GROUP_SECONDS)
             await meanwhile(stage, str(count))
         if address is PRIVATE:
             assert len(stage.telegram.called("sendMessageDraft")) == FAILURES
@@ -162,18 +126,14 @@ async def test_no_failure_of_a_preview_reaches_the_answer(address: Address) -> N
 
 
 async def test_a_flooded_preview_pauses_and_the_answer_does_not() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         stage.telegram.fail("sendMessageDraft", status=429, retry_after=200, times=1)
-        await play.begin()
-        await play.stream("one")
-        await play.past_the_quick_answers()
+        await play.begin("one")
         await stage.telegram.wait_called("sendMessageDraft")
         for _ in range(20):
             await play.stream(" more")
-            await eventually(lambda: clock.sleepers >= 1 + POLLER)
-            clock.advance(0.3)
+            await eventually(lambda: play.clock.sleepers >= 1 + POLLER)
+            play.clock.advance(0.3)
         assert len(stage.telegram.called("sendMessageDraft")) == 1
         await play.answer("the answer")
         assert stage.texts() == ["the answer"]
@@ -181,9 +141,7 @@ async def test_a_flooded_preview_pauses_and_the_answer_does_not() -> None:
 
 @pytest.mark.promise("P-telegram-live")
 async def test_in_private_a_running_tool_is_one_line_in_the_draft_and_nothing_of_it_stays() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         await play.begin()
         await play.stream("Let me look.")
         await play.use("exec", {"command": "ls -la\n  /tmp"})
@@ -199,9 +157,7 @@ async def test_in_private_a_running_tool_is_one_line_in_the_draft_and_nothing_of
 
 @pytest.mark.promise("P-telegram-live")
 async def test_in_groups_the_line_stands_in_the_message_that_grows_into_the_answer() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
+    async with playing(GROUP) as (play, stage):
         await play.begin()
         await play.use("exec", {"command": "make"})
         await play.past_the_quick_answers()
@@ -219,9 +175,7 @@ async def test_in_groups_the_line_stands_in_the_message_that_grows_into_the_answ
 
 @pytest.mark.parametrize(("text", "left"), [("So far", ["So far"]), ("", [])])
 async def test_a_stopped_turn_leaves_what_was_said_and_no_line(text: str, left: list[str]) -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
+    async with playing(GROUP) as (play, stage):
         await play.begin()
         if text:
             await play.stream(text)
@@ -233,12 +187,8 @@ async def test_a_stopped_turn_leaves_what_was_said_and_no_line(text: str, left: 
 
 
 async def test_a_draft_is_kept_alive() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
-        await play.begin()
-        await play.stream("thinking aloud")
-        await play.past_the_quick_answers()
+    async with playing(PRIVATE) as (play, _):
+        await play.begin("thinking aloud")
         await play.shown("thinking aloud")
         await play.later(0.3)
         for _ in range(60):
@@ -248,12 +198,8 @@ async def test_a_draft_is_kept_alive() -> None:
 
 
 async def test_drafts_have_a_stop_button_where_the_server_knows_one() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
-        await play.begin()
-        await play.stream("one")
-        await play.past_the_quick_answers()
+    async with playing(PRIVATE) as (play, stage):
+        await play.begin("one")
         await play.shown("one")
         stage.telegram.fail("sendMessageDraft", status=400, description="Bad Request: unknown parameter can_stop")
         await play.stream(" two")
@@ -268,13 +214,9 @@ async def test_drafts_have_a_stop_button_where_the_server_knows_one() -> None:
 
 @pytest.mark.promise("P-telegram-live")
 async def test_where_the_server_knows_no_drafts_private_chats_get_a_message_that_grows() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
+    async with playing(PRIVATE) as (play, stage):
         stage.telegram.fail("sendMessageDraft", status=404, description="Not Found: method not found", times=99)
-        play = Play(stage, clock, PRIVATE)
-        await play.begin()
-        await play.stream("one")
-        await play.past_the_quick_answers()
+        await play.begin("one")
         await stage.telegram.wait_called("sendMessageDraft")
         await play.later(1)
         await play.grown("one")
@@ -285,7 +227,7 @@ async def test_where_the_server_knows_no_drafts_private_chats_get_a_message_that
         assert stage.texts() == ["one two three"]
         assert len(stage.telegram.called("sendMessageDraft")) == 1
         stage.telegram.faults.waiting.clear()
-        clock.advance(3600)
+        play.clock.advance(3600)
         await stage.gateway.publish(TurnStarted("t2", "s", PRIVATE), TextStreamed("t2", "s", "again"))
         await play.past_the_quick_answers()
         await stage.telegram.wait_called("sendMessageDraft", 2)
@@ -293,13 +235,9 @@ async def test_where_the_server_knows_no_drafts_private_chats_get_a_message_that
 
 @pytest.mark.promise("P-telegram-live")
 async def test_previews_that_fail_pause_for_a_minute_and_are_tried_again() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
+    async with playing(PRIVATE) as (play, stage):
         stage.telegram.fail("sendMessageDraft", status=500, description="Internal Server Error", times=FAILURES)
-        play = Play(stage, clock, PRIVATE)
-        await play.begin()
-        await play.stream("text")
-        await play.past_the_quick_answers()
+        await play.begin("text")
         for count in range(1, FAILURES + 1):
             await stage.telegram.wait_called("sendMessageDraft", count)
             await play.later(0.3)
@@ -312,13 +250,9 @@ async def test_previews_that_fail_pause_for_a_minute_and_are_tried_again() -> No
 
 
 async def test_a_first_preview_that_may_have_arrived_is_the_only_one() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
+    async with playing(GROUP) as (play, stage):
         stage.telegram.fail("sendMessage", cut="after", chat=-100)
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+        await play.begin("start")
         await stage.telegram.wait_sent(-100)
         for count in range(4):
             await play.stream(" more")
@@ -335,43 +269,31 @@ async def test_after_a_restart_no_second_preview_is_sent_where_one_may_stand(tmp
         telegram.fail("sendMessage", gate=gate, chat=-100)
         async with open_stage(clock=clock, telegram=telegram, state_dir=tmp_path) as stage:
             play = Play(stage, clock, GROUP)
-            await play.begin()
-            await play.stream("start")
-            await play.past_the_quick_answers()
+            await play.begin("start")
             await telegram.wait_called("sendMessage")
         gate.set()
     clock = SteppedClock()
     async with open_stage(clock=clock, state_dir=tmp_path) as stage:
         play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+        await play.begin("start")
         await meanwhile(stage, "x")
         assert stage.texts(-100) == []
         await play.answer("end")
         assert stage.texts(-100) == ["end"]
 
 
-async def test_an_answer_that_stands_there_already_is_not_edited_in_again() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("**Done**")
-        await play.past_the_quick_answers()
-        await play.grown("Done")
-        await eventually(lambda: clock.sleepers >= 2)
-        await play.answer("**Done**")
+async def test_an_answer_that_stands_there_already_is_delivered_and_not_edited_in_again() -> None:
+    async with playing(GROUP) as (play, stage):
+        await play.begin("**Done**")
+        (grown,) = await stage.telegram.wait_sent(-100)
+        await eventually(lambda: play.clock.sleepers >= 2)
+        assert await play.answer("**Done**") == str(grown.message_id)
         assert stage.texts(-100) == ["Done"] and stage.telegram.called("editMessageText") == []
 
 
 async def test_an_answer_that_cannot_be_edited_in_is_sent_once_and_its_preview_goes() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, GROUP)
-        await play.begin()
-        await play.stream("start")
-        await play.past_the_quick_answers()
+    async with playing(GROUP) as (play, stage):
+        await play.begin("start")
         await play.grown("start")
         stage.telegram.fail("editMessageText", status=400, description="Bad Request: message can't be edited", times=9)
         await play.answer("end")
@@ -379,13 +301,9 @@ async def test_an_answer_that_cannot_be_edited_in_is_sent_once_and_its_preview_g
 
 
 async def test_after_a_pause_only_the_latest_version_is_shown() -> None:
-    clock = SteppedClock()
-    async with open_stage(clock=clock) as stage:
-        play = Play(stage, clock, PRIVATE)
+    async with playing(PRIVATE) as (play, stage):
         stage.telegram.fail("sendMessageDraft", status=429, retry_after=20)
-        await play.begin()
-        await play.stream("one")
-        await play.past_the_quick_answers()
+        await play.begin("one")
         await play.shown("one")
         for _ in range(5):
             await play.stream(" more")
