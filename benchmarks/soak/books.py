@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from benchmarks.soak.people import People
 from benchmarks.soak.terminal import Terminal
+from tests.acceptance import ledger
 from tests.acceptance.books import Copies, Seen, read_chat
 from tests.acceptance.model import END
 
@@ -17,8 +18,7 @@ FAILURE = f"{SPEC}: "
 REPLIES = {
     "/status": re.compile("Session Status"),
     "/compact": re.compile("Compaction completed!|Nothing to compact"),
-    "/stop": re.compile(r"Stopped\.|Stopping: |Nothing is running\."),
-    "/approve": re.compile(r"Allowed\.|There is no such question"),
+    **{command: ledger.REPLIES[command] for command in ("/stop", "/approve")},
 }
 PROMISE = re.compile("Compaction will run before the next request")
 """What is said at once of a /compact while a turn runs; its reply follows."""

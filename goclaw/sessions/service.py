@@ -33,6 +33,7 @@ from goclaw.events import (
 from goclaw.llm.base import Finished, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
+from goclaw.llm.usage import tokens
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
@@ -60,8 +61,6 @@ from goclaw.transcribers.base import Transcriber
 
 log = logging.getLogger(__name__)
 
-MOST_TOKENS = 10**9
-"""Of one answer; no window is a thousandth of that."""
 SCALES = "token_scales"
 """Under which name the calibration outlives a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
@@ -355,7 +354,7 @@ def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
 
 def _believable(usage: Usage) -> Usage:
     """What a provider counted, within what can be: its word must not keep an answer from being stored."""
-    return Usage(*(min(max(0, count), MOST_TOKENS) for count in astuple(usage)))
+    return Usage(*map(tokens, astuple(usage)))
 
 
 def _taken_for_stop(turn: Turn) -> bool:
