@@ -1,12 +1,13 @@
 """Everything that can go wrong with a call of the Bot API, and a fake of it that does so for chosen calls."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from aiohttp import web
 
+from tests.acceptance.waiting import eventually
 from tests.fake_telegram import oracle
 from tests.fake_telegram.server import FakeTelegram, cut
 from tests.fake_telegram.world import Json
@@ -65,6 +66,8 @@ class Ordered:
     fault: TelegramFault
     times: int
     met: int = 0
+    together: Sequence["Ordered"] = ()
+    """It is not answered before each of these has met a call: what this answer changes is not for one chat alone."""
 
 
 class FaultyTelegram(FakeTelegram):
@@ -101,6 +104,7 @@ class FaultyTelegram(FakeTelegram):
         if ordered is None or ordered.met >= ordered.times:
             return await super()._handle(request, method, parameters, uploads, *rest)
         ordered.met += 1
+        await eventually(lambda: all(other.met for other in ordered.together))
         fault = ordered.fault
         if fault.landed:
             await super()._handle(request, method, parameters, uploads, *rest)

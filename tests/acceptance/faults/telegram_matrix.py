@@ -8,7 +8,7 @@ import asyncio
 import gc
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -146,6 +146,10 @@ class House:
         seen = read_chat(self.telegram.sent(cell.chat))
         return [f"{MARKED if message.marked else ''}{message.text or 'a file'}" for message in seen]
 
+    def has_met(self, cell: Cell) -> bool:
+        """Whether a call of the cell's method failed."""
+        return self.telegram.ordered[cell.method, cell.chat].met > 0
+
     def last_id(self, cell: Cell) -> str:
         """The id of the bot's newest message there."""
         return str(self.telegram.sent(cell.chat)[-1].message_id)
@@ -171,8 +175,12 @@ async def ask(house: House, cell: Cell) -> None:
 
 
 async def ask_slowly(house: House, cell: Cell) -> None:
-    """Answered by a message that is shown while it is written."""
-    await house.say(cell, f"{cell.name} plain slowly")
+    """Answered by a message that is shown while it is written: the model goes on when that was tried."""
+    gate = house.model.gate(f"{cell.name} plain slowly", streamed=2)
+    await house.say(cell, gate.text)
+    with suppress(TimeoutError):  # the cell says what was not tried
+        await eventually(lambda: house.has_met(cell) or house.telegram.sent(cell.chat))
+    gate.opened.set()
 
 
 async def ask_for_a_file(house: House, cell: Cell) -> None:
@@ -309,6 +317,10 @@ async def run_chats(folder: Path) -> list[Cell]:
         for cell in tried:
             telegram.world.meet(cell.chat)
         orders = [telegram.order(cell.method, cell.chat, cell.fault, times(cell)) for cell in tried]
+        drafts = [order for cell, order in zip(tried, orders, strict=True) if cell.method == "sendMessageDraft"]
+        for order in drafts:
+            if order.fault.status in TOKEN_REFUSED:
+                order.together = drafts  # a server that answers so knows no drafts, and gets no more of them
         async with asyncio.TaskGroup() as group:
             for cell in tried:
                 group.create_task(SITES[cell.method].act(house, cell))
