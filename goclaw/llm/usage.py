@@ -6,8 +6,7 @@ An answer that came whole is worth more than its bill: nonsense in the usage mus
 from collections.abc import Mapping
 from typing import Any
 
-MOST_TOKENS = 10**9
-"""Of one answer; no window is a thousandth of that."""
+from goclaw.llm.base import MOST_TOKENS
 
 
 def tokens(given: object) -> int:

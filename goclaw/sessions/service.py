@@ -30,10 +30,9 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.llm.base import Finished, Usage
+from goclaw.llm.base import MOST_TOKENS, Finished, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import cost
-from goclaw.llm.usage import tokens
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
@@ -354,7 +353,7 @@ def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
 
 def _believable(usage: Usage) -> Usage:
     """What a provider counted, within what can be: its word must not keep an answer from being stored."""
-    return Usage(*map(tokens, astuple(usage)))
+    return Usage(*(min(max(0, count), MOST_TOKENS) for count in astuple(usage)))
 
 
 def _taken_for_stop(turn: Turn) -> bool:

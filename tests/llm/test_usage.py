@@ -2,7 +2,8 @@
 
 import pytest
 
-from goclaw.llm.usage import MOST_TOKENS, fields, tokens
+from goclaw.llm.base import MOST_TOKENS
+from goclaw.llm.usage import fields, tokens
 
 
 @pytest.mark.parametrize(
