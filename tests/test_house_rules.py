@@ -80,6 +80,18 @@ def test_only_the_supervising_modules_catch_everything() -> None:
     assert broad == []
 
 
+def test_only_the_supervising_module_shields() -> None:
+    """A waiter that is cancelled would leave a task without a parent and an error that nobody takes."""
+    shields = [
+        f"{house.name_of(path)}:{node.lineno}"
+        for path in house.python_files("goclaw")
+        if house.name_of(path) != "goclaw/supervise.py"
+        for node in ast.walk(house.tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("shield")
+    ]
+    assert shields == []
+
+
 def catches_everything(caught: ast.expr | None) -> bool:
     if isinstance(caught, ast.Tuple):
         return any(catches_everything(part) for part in caught.elts)

@@ -27,7 +27,7 @@ from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Delivery, Receipt
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import deliveries
-from goclaw.supervise import goes_on, keep_running
+from goclaw.supervise import goes_on, keep_running, result_of
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class Outbox:
         receipt = self._receipts.setdefault(delivery.id, asyncio.get_running_loop().create_future())
         if not await self.promise(delivery, *others):
             await self._recall(delivery.id)
-        return await asyncio.shield(receipt)
+        return await result_of(receipt)
 
     async def resume(self) -> int:
         """Take up what the last run left undelivered; returns how many."""
