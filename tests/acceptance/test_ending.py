@@ -9,6 +9,7 @@ import pytest
 
 from goclaw.app import GRACE_SECONDS
 from goclaw.cli.daemon import LONGEST_END
+from tests.acceptance import hasty
 from tests.acceptance.daemon import ROOT, Installation
 from tests.acceptance.model import UNKNOWN, EchoModel
 from tests.acceptance.waiting import clock, eventually, never
@@ -40,15 +41,22 @@ def texts(telegram: FakeTelegram) -> list[str]:
     return [sent.text for sent in telegram.sent(ANN)]
 
 
+@pytest.fixture
+def in_haste(home: Installation) -> None:
+    """Daemons that give what runs less time to end."""
+    home.module = hasty.__name__
+
+
 async def ended(home: Installation) -> float:
     """SIGTERM; the seconds until the daemon was gone, properly and with all that it ran."""
     assert home.process is not None
+    grace = hasty.GRACE_SECONDS if home.module == hasty.__name__ else GRACE_SECONDS
     family = psutil.Process(home.process.pid).children(recursive=True)
     began = clock.monotonic()
     assert await home.stop() == 0
     seconds = clock.monotonic() - began
     await eventually(lambda: not any(process.is_running() for process in family))
-    assert "Traceback" not in home.output and seconds < GRACE_SECONDS + SLACK
+    assert "Traceback" not in home.output and seconds < grace + SLACK
     return seconds
 
 
@@ -102,6 +110,7 @@ async def test_a_model_that_does_not_end_is_cut_and_asked_again(
 
 
 @pytest.mark.sandbox
+@pytest.mark.usefixtures("in_haste")
 async def test_a_command_that_does_not_end_dies_with_its_tree_and_is_told_as_unknown(
     home: Installation, telegram: FakeTelegram
 ) -> None:
@@ -114,6 +123,7 @@ async def test_a_command_that_does_not_end_dies_with_its_tree_and_is_told_as_unk
     await home.stop()
 
 
+@pytest.mark.usefixtures("in_haste")
 async def test_a_delivery_that_hangs_is_made_once_more_and_marked(home: Installation, telegram: FakeTelegram) -> None:
     never_answered = asyncio.Event()
     telegram.fail("sendMessage", gate=never_answered)
@@ -138,6 +148,7 @@ async def test_a_telegram_that_answers_nothing_at_all_holds_nothing_up(
     assert await ended(home) < GRACE_SECONDS / 2
 
 
+@pytest.mark.usefixtures("in_haste")
 async def test_a_compaction_is_given_up_and_the_conversation_goes_on(
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
