@@ -23,6 +23,20 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """Data that a tool keeps for people beside its result; the model never gets it."""
+
+    kind: str
+    blob: str
+    """Its key in the blob store."""
+    mime: str
+    name: str
+    """A file name for it."""
+    size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """The model asks for a tool."""
 
@@ -101,6 +115,10 @@ class ToolResult:
     is_error: bool = False
     foreign: bool = field(default=False, compare=False)
     """The content is from outside (a file, a command, the web), not GoClaw's own words."""
+    hint: str = field(default="", compare=False)
+    """What came of it, in one line for people."""
+    artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
+    """What it keeps for people."""
     role: Literal["tool_result"] = "tool_result"
 
 

@@ -1,5 +1,6 @@
 """What the rest of the system knows about a tool without running it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -44,11 +45,51 @@ TELLS_FOREIGN = frozenset({SideEffect.READ_ONLY, SideEffect.NETWORK, SideEffect.
 
 
 @dataclass(frozen=True, slots=True)
+class Annotations:
+    """Hints for clients, in the terms of the Model Context Protocol; None: not said."""
+
+    title: str = ""
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+    @property
+    def risk(self) -> Risk:
+        """The risk of a tool of which nothing else is known (Goat, "Dynamic MCP Tool Registration")."""
+        if self.read_only:
+            return Risk.LOW
+        return Risk.CRITICAL if self.destructive else Risk.HIGH
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One call, for people and models; a test runs each in an empty workspace."""
+
+    about: str
+    input: Mapping[str, Any]
+    output: str = ""
+    """Stands in what the model reads of the result."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What the workspace holds beforehand: path and content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A person has to agree to every call of the tool, whatever its risk: it counts as critical."""
+
+    title: str
+    prompt: str
+    """Template over the arguments: the question that the person reads."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
     """One tool as the model, the documentation and the permission rules see it."""
 
     name: str
     description: str
+    """What the model reads: the whole docstring."""
     schema: dict[str, Any]
     """JSON Schema of the arguments: always an object."""
     side_effect: SideEffect = SideEffect.NONE
@@ -58,3 +99,32 @@ class ToolSpec:
     tags: frozenset[str] = field(default_factory=frozenset)
     foreign: bool = False
     """What it returns is text from outside, which the model is shown as such; see `TELLS_FOREIGN`."""
+    annotations: Annotations = field(default_factory=Annotations)
+    examples: tuple[Example, ...] = ()
+    call_hint: str = ""
+    """Template over the arguments: what people see while it runs."""
+    result_hint: str = ""
+    """Template over the result's fields (`value` of a plain one) and the arguments, as `args`: what they see after."""
+    reminder: str = ""
+    """Told to the model after each result, as the runtime's own word."""
+    confirm: Confirmation | None = None
+    timeout: float | None = None
+    """Seconds that a call may take; None: `tools.timeout`."""
+    result_schema: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schema of the result."""
+    bounded: bool = False
+    """The result is a part of something larger, and says so (`toolkit.results.BoundedResult`)."""
+    injected: frozenset[str] = field(default_factory=frozenset)
+    """Arguments that the model neither sees nor may give: hooks fill them in."""
+    artifacts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Kinds of data that it keeps for people beside its result, each with its JSON Schema."""
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return self.annotations.title or self.name.replace("_", " ").capitalize()
+
+    @property
+    def short(self) -> str:
+        """The first paragraph of its description, on one line."""
+        return " ".join(self.description.partition("\n\n")[0].split())

@@ -19,8 +19,9 @@ from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.arguments import json_type
 from goclaw.toolkit.consent import Consent, Wanted
-from goclaw.toolkit.dispatcher import CallScope, Dispatcher, error_text
+from goclaw.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.toolkit.scope import CallScope
 from goclaw.users import login_name, open_users
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from goclaw.events.people import Address
 from goclaw.events.questions import Question, Todo
-from goclaw.messages import Message
+from goclaw.messages import Artifact, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class ToolStarted:
     call_id: str
     name: str
     input: Mapping[str, Any]
+    hint: str = ""
+    """What it does, in one line for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class ToolFinished:
     content: str
     is_error: bool
     seconds: float
+    hint: str = ""
+    """What came of it, in one line for people."""
+    artifacts: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose, Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import ToolEnvironment
-from goclaw.toolkit.dispatcher import CallScope, Dispatcher
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.scope import CallScope
 from goclaw.transcribers.base import Transcriber
 
 log = logging.getLogger(__name__)

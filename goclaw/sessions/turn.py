@@ -31,7 +31,9 @@ from goclaw.sessions.received import unopened
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
-from goclaw.toolkit.dispatcher import CallScope, Dispatcher, error_text
+from goclaw.toolkit.dispatcher import Dispatcher, error_text
+from goclaw.toolkit.scheduling import Slot, slots
+from goclaw.toolkit.scope import CallScope
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ class TurnRun:
         self._heard = False
         self._asked: dict[str, ToolCall] = {}
         """Calls without a result yet, by step name."""
+        self._slots: dict[str, Slot] = {}
+        """The places of the calls of one answer among each other, by step name."""
 
     @property
     def tools(self) -> list[ToolSpec]:
@@ -137,6 +141,7 @@ class TurnRun:
         def kept(step: Step[Finished]) -> None:
             self._keep(step, step.value.message)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
+            self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
             if not step.replayed:
                 self._ports.counted(step.value)
                 _log_answer(step.value, self._ports.now() - began)
@@ -154,7 +159,8 @@ class TurnRun:
         """Run one tool call; one that must not run twice leaves an intent first, when everybody has agreed to it."""
         name = f"tool:{number}:{call.id}"
         repeatable = self._ports.dispatcher.is_idempotent(call, self._turn.inbound.actor)
-        scope = replace(self._ports.scope, step=name)
+        slot = self._slots.get(name)
+        scope = replace(self._ports.scope, step=name, slot=slot)
         if not repeatable:
             scope = replace(scope, begin=lambda: self._turn.intend(name))
 
@@ -162,14 +168,18 @@ class TurnRun:
             self._keep(step, step.value)
             self._asked.pop(name, None)
 
-        step = await self._turn.step(
-            name,
-            lambda: self._call(call, scope),
-            _RESULT,
-            rows=lambda result: rows_of(result, self._origin(name)),
-            kept=kept,
-            unknown=None if repeatable else lambda: _unknown(call),
-        )
+        try:
+            step = await self._turn.step(
+                name,
+                lambda: self._call(call, scope),
+                _RESULT,
+                rows=lambda result: rows_of(result, self._origin(name)),
+                kept=kept,
+                unknown=None if repeatable else lambda: _unknown(call),
+            )
+        finally:
+            if slot:
+                slot.end()  # also of a call that was read back, or never ran
         return step.value
 
     async def settle(self, note: str, reason: str) -> None:

@@ -6,12 +6,14 @@ from string import Template
 from typing import Any
 
 import orjson
+from pydantic import BaseModel
 
 from goclaw.messages import ToolCall
 from goclaw.redact import mask
 from goclaw.specs import Risk, ToolSpec
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.consent import DENIED_MARK, Denied, Grounds, Wanted
+from goclaw.toolkit.templates import rendered
 
 OFF = "off"
 """The tier in which nothing contains a command."""
@@ -25,7 +27,9 @@ def denied(tool: Tool, call: ToolCall, reason: str) -> Denied:
     )
 
 
-def wanted(tool: Tool, call: ToolCall, risk: Risk, context: ToolContext, grounds: Grounds) -> Wanted:
+def wanted(
+    tool: Tool, arguments: BaseModel, call: ToolCall, risk: Risk, context: ToolContext, grounds: Grounds
+) -> Wanted:
     """What a person is asked about a call. Nothing critical can be allowed for good."""
     tier, tools = context.sandbox.tier, context.config.tools
     place = {
@@ -42,6 +46,8 @@ def wanted(tool: Tool, call: ToolCall, risk: Risk, context: ToolContext, grounds
         **place,
     }
     lines = grounds.lines
+    if confirm := tool.spec.confirm:
+        lines = (f"**{confirm.title}**", rendered(confirm.prompt, dict(arguments)), *lines)
     if tier == OFF:
         lines = ("**The sandbox is off: nothing contains what commands do.**", *lines)
     pattern = () if risk is Risk.CRITICAL or tier == OFF else grounds.pattern
@@ -65,7 +71,7 @@ async def grounds_of(tool: Tool, arguments: Any, call: ToolCall, context: ToolCo
 
 
 def _fingerprint(spec: ToolSpec) -> dict[str, Any]:
-    return {**asdict(spec), "tags": sorted(spec.tags)}
+    return {**asdict(spec), "tags": sorted(spec.tags), "injected": sorted(spec.injected)}
 
 
 def _canonical(value: Any) -> bytes:

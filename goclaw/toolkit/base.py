@@ -5,16 +5,16 @@
         '''Say hello to somebody.'''
         return f"Hello, {name}!"
 
-The function returns the text that the model reads; it raises `ToolError` for what went wrong. A command that exits
-non-zero or a search without hits is a result, not an error.
+The function returns text, a plain value, or a `toolkit.results.Result`; it raises `ToolError` for what went wrong. A
+command that exits non-zero or a search without hits is a result, not an error.
 """
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, Protocol, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel
 
 from goclaw.audit import Entry
 from goclaw.blobs import Blobs
@@ -23,9 +23,16 @@ from goclaw.config.schema import Config
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.sandbox.base import Sandbox
-from goclaw.specs import RISK_OF, TELLS_FOREIGN, Risk, SideEffect, ToolSpec
+from goclaw.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
 from goclaw.toolkit.consent import DENIED, Grounds, names_in
+from goclaw.toolkit.declaring import Takes, arguments_of, schema_of, without_titles
+from goclaw.toolkit.reminders import NoReminders, Reminders
+from goclaw.toolkit.results import BOUNDS, ResultType
+from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.templates import check
 from goclaw.workspace import Workspace
+
+NO_REMINDERS = NoReminders()
 
 
 class ToolEnvironment(Protocol):
@@ -56,6 +63,10 @@ class ToolEnvironment(Protocol):
         ...
 
 
+def _attach_nothing(kind: str, data: BaseModel) -> None:
+    """Where nobody looks at artifacts."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know and use of the call that it serves. Ports only: no tool knows a channel."""
@@ -79,6 +90,13 @@ class ToolContext:
     """Replace the session's list of what is to be done, and show it."""
     authorize: Callable[[str, str], Decision]
     """May the acting person do `action` to `object`? Asked for what a call's arguments reach beyond the tool itself."""
+    attach: Callable[[str, BaseModel], None] = _attach_nothing
+    """Keep data for people beside the result: a kind that the tool declares in `artifacts`, and its model.
+
+    It is shown to people and never sent to the model.
+    """
+    reminders: Reminders = NO_REMINDERS
+    """What the model is reminded of after the results of this answer."""
     turn: str = ""
     step: str = ""
     """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
@@ -110,15 +128,22 @@ class Tool:
 
     spec: ToolSpec
     arguments: type[BaseModel]
-    run: Callable[..., Awaitable[str]]
+    run: Callable[..., Awaitable[Any]]
+    """From the context and the arguments to the result."""
     own_timeout: bool = False
     """The tool bounds its own time (`exec` has a `timeout` argument); the dispatcher's limit does not apply."""
-    risk: Callable[[Any, ToolContext], Risk] | None = None
+    risk: "RiskOf | None" = None
     """The risk of one call, from its validated arguments, where it differs from the spec's."""
     grounds: "GroundsOf | None" = None
     """What a call rests on besides its arguments, looked at when it is asked for and again before it runs."""
     denied: str = DENIED
     """What the model reads of a denied call (see `consent.DENIED`)."""
+    access: "AccessOf | None" = None
+    """What a call reads and writes, for the scheduler; None: as its side effect says (`scheduling.access_of`)."""
+    result: ResultType = field(default_factory=lambda: ResultType(str))
+    takes: Takes = Takes.FIELDS
+    artifacts: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    """The models of the kinds in `spec.artifacts`."""
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -126,93 +151,111 @@ class Tool:
         fields = self.arguments.model_fields.items()
         return {name: field.get_default() for name, field in fields if not field.is_required()}
 
+    async def call(self, context: ToolContext, arguments: BaseModel) -> Any:
+        """Run the function with validated arguments."""
+        match self.takes:
+            case Takes.FIELDS:
+                return await self.run(context, **dict(arguments))
+            case Takes.MODEL:
+                return await self.run(context, arguments)
+            case Takes.VALUE:
+                return await self.run(context, arguments.value)  # type: ignore[attr-defined]  # made in `declaring`
+
 
 class ToolSource(Protocol):
-    """A live list of tools: built in, or later from config, MCP, agents, registries, plugins."""
+    """A live list of tools: built in, from the configuration, plugins, MCP, agents, registries."""
 
     def tools(self) -> Sequence[Tool]: ...
 
 
-ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[str]]
+ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[Any]]
 GroundsOf = Callable[[Any, ToolContext], Awaitable[Grounds]]
+RiskOf = Callable[[Any, ToolContext], Risk]
+AccessOf = Callable[[Any, ToolContext], Access]
 
 
 def tool(
     *,
     side_effect: SideEffect,
-    risk: Risk | Callable[[Any, ToolContext], Risk] | None = None,
+    risk: Risk | RiskOf | None = None,
     idempotent: bool = True,
     tags: Sequence[str] = (),
     name: str | None = None,
     own_timeout: bool = False,
+    timeout: float | None = None,
     foreign: bool | None = None,
     grounds: GroundsOf | None = None,
     denied: str = DENIED,
+    annotations: Annotations | None = None,
+    examples: Sequence[Example] = (),
+    call_hint: str = "",
+    result_hint: str = "",
+    reminder: str = "",
+    confirm: Confirmation | None = None,
+    access: AccessOf | None = None,
+    bounded: bool = False,
+    artifacts: Mapping[str, type[BaseModel]] | None = None,
 ) -> Callable[[ToolFunction], Tool]:
-    """Turn `async def name(ctx, …) -> str` into a `Tool`.
+    """Turn `async def name(ctx, …) -> Result` into a `Tool`.
 
-    Args:
-        side_effect: what the tool does to the world; sets the risk unless `risk` says otherwise.
-        risk: a fixed risk, or a function of the validated arguments and the context.
-        idempotent: False writes an intent before the call, and a call cut by a crash is not repeated.
-        tags: labels that rules and audits select by.
-        name: the tool's name where it cannot be the function's own (`exec` is a builtin of Python).
-        own_timeout: the tool bounds its own time.
-        foreign: whether it returns text from outside; None: as its side effect says (`TELLS_FOREIGN`).
-        grounds: what a call rests on besides its arguments (`Tool.grounds`).
-        denied: what the model reads of a denied call (`consent.DENIED`).
+    Each argument is described at the field of `ToolSpec` or `Tool` with its name; what is not said follows from the side
+    effect and the function. Raises ValueError when the declaration contradicts itself.
     """
 
     def declare(function: ToolFunction) -> Tool:
-        arguments = _arguments_model(function)
-        fixed = risk if isinstance(risk, Risk) else RISK_OF[side_effect]
+        arguments, takes, injected = arguments_of(function)
+        result = ResultType(get_type_hints(function).get("return", str))
+        kinds = artifacts or {}
         spec = ToolSpec(
             name=name or function.__name__,
             description=inspect.getdoc(function) or "",
-            schema=_schema(arguments),
+            schema=schema_of(arguments, injected),
             side_effect=side_effect,
-            risk=fixed,
+            risk=risk if isinstance(risk, Risk) else RISK_OF[side_effect],
             idempotent=idempotent,
             tags=frozenset(tags),
             foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
+            annotations=annotations or _annotations(side_effect, idempotent),
+            examples=tuple(examples),
+            call_hint=call_hint,
+            result_hint=result_hint,
+            reminder=reminder,
+            confirm=confirm,
+            timeout=timeout,
+            result_schema=without_titles(result.schema),
+            bounded=bounded,
+            injected=injected,
+            artifacts={kind: without_titles(model.model_json_schema()) for kind, model in kinds.items()},
         )
-        if unknown := set(names_in(denied)) - {"tool", *arguments.model_fields}:
-            raise ValueError(f"the template for denials of {spec.name} names {', '.join(sorted(unknown))}")
-        own_risk = None if isinstance(risk, Risk) else risk
-        return Tool(spec, arguments, function, own_timeout, own_risk, grounds, denied)
+        check_spec(spec, arguments, result, denied)
+        by_call = None if isinstance(risk, Risk) else risk
+        return Tool(spec, arguments, function, own_timeout, by_call, grounds, denied, access, result, takes, kinds)
 
     return declare
 
 
-def _arguments_model(function: ToolFunction) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    fields: dict[str, Any] = {
-        parameter.name: (hints[parameter.name], ... if parameter.default is parameter.empty else parameter.default)
-        for parameter in parameters
-    }
-    # Strict: "5" is not 5. A model that confuses them gets a sentence to learn from instead of a guess.
-    return create_model(function.__name__, __config__=ConfigDict(extra="forbid", strict=True), **fields)
+def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, denied: str = DENIED) -> None:
+    """Whether a declaration holds together.
+
+    Raises:
+        ValueError: it does not; the message names the tool and what is at fault.
+    """
+    names = set(arguments.model_fields)
+    check(spec.call_hint, names, f"the call hint of {spec.name}")
+    check(spec.result_hint, result.names | {"args"}, f"the result hint of {spec.name}")
+    if spec.confirm:
+        check(spec.confirm.prompt, names, f"the confirmation of {spec.name}", longest=2_000)
+    if unknown := set(names_in(denied)) - {"tool", *names}:
+        raise ValueError(f"the template for denials of {spec.name} names {', '.join(sorted(unknown))}")
+    if spec.bounded and not result.is_bounded:
+        raise ValueError(f"{spec.name} is bounded, so its result needs the fields {', '.join(BOUNDS)}")
 
 
-def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema without pydantic's titles: they cost tokens and tell the model nothing."""
-    schema: dict[str, Any] = _without_titles(arguments.model_json_schema())
-    schema.pop("description", None)
-    schema.setdefault("properties", {})
-    return schema
-
-
-def _without_titles(node: Any, *, names: bool = False) -> Any:
-    """`names`: the keys of this mapping are field names, of which `title` may be one."""
-    match node:
-        case dict():
-            return {
-                key: _without_titles(value, names=key in ("properties", "$defs"))
-                for key, value in node.items()
-                if names or not (key == "title" and isinstance(value, str))
-            }
-        case list():
-            return [_without_titles(item) for item in node]
-        case _:
-            return node
+def _annotations(side_effect: SideEffect, idempotent: bool) -> Annotations:
+    reads = side_effect in (SideEffect.NONE, SideEffect.READ_ONLY)
+    return Annotations(
+        read_only=reads,
+        destructive=None if reads else side_effect is SideEffect.SPAWNS,
+        idempotent=idempotent,
+        open_world=side_effect in (SideEffect.NETWORK, SideEffect.SPAWNS),
+    )

@@ -1,4 +1,7 @@
-"""Runs one tool call: known? → authorize → validate → consent → begin → run within its time → bound and mask.
+"""Runs one tool call, in this order, each step a function of its own:
+
+known and authorized → validated → hooks before → consent → its turn among the others → begun → run within its time →
+bounded and masked → hooks after.
 
 Whatever happens, a call gets exactly one `ToolResult`; only a crash of the process and cancellation leave none.
 """
@@ -6,10 +9,10 @@ Whatever happens, a call gets exactly one `ToolResult`; only a crash of the proc
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count, islice
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
@@ -17,22 +20,24 @@ from structlog.contextvars import bound_contextvars
 from goclaw.access import Access, consent
 from goclaw.audit import Entry
 from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, ToolError, UnknownTool
-from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, ToolFinished, ToolStarted, TurnEvent
+from goclaw.events import Actor, ToolFinished, ToolStarted
 from goclaw.health.strays import Strays
-from goclaw.messages import ToolCall, ToolResult
+from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
+from goclaw.messages import Artifact, ToolCall, ToolResult
 from goclaw.redact import mask
 from goclaw.sandbox.select import settle
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.asking import denied, grounds_of, wanted
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
-from goclaw.toolkit.consent import Approve, Consent, Denied
+from goclaw.toolkit.consent import Consent, Denied
 from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.reminders import Reminder
+from goclaw.toolkit.scheduling import Scheduler, access_of, resolved
+from goclaw.toolkit.scope import CallScope, Watch
+from goclaw.toolkit.templates import hint
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-ValueT = TypeVar("ValueT")
 
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
@@ -40,66 +45,24 @@ RESULT_LIMIT = 100_000
 MOST_OF_A_VALUE = 1_000
 """Characters of an argument that are looked at for the audit log, which keeps fewer."""
 
-Ask = Callable[[Question, str], Awaitable[str | None]]
-"""Ask a person something: from the question and a step name to the answer. Raises ToolError where nobody can be."""
-
-
-async def _no_begin() -> None:
-    """Nothing needs to be known before a call runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallScope:
-    """On whose behalf and from where calls are made."""
-
-    actor: Actor
-    session: str
-    address: Address
-    deliver: Callable[[Delivery], Awaitable[Receipt]]
-    emit: Callable[[TurnEvent], None]
-    approve: Approve
-    ask: Ask
-    keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
-    begin: Callable[[], Awaitable[None]] = _no_begin
-    """Called when everything is allowed and the call is about to run."""
-    turn: str = ""
-    step: str = ""
-    """The call's name in the journal of the turn."""
-
-
-@dataclass(slots=True)
-class _Watch:
-    """One call while it runs."""
-
-    began: float
-    """Monotonic."""
-    began_to_act: bool = False
-    """It is allowed, and may have had an effect."""
-    foreign: bool = False
-    """What the tool says, its errors included, is text from outside."""
-    over: bool = False
-    """Nobody waits for it any more."""
-
-    def port(self, use: Callable[[ValueT], Awaitable[T]]) -> Callable[[ValueT], Awaitable[T]]:
-        """What the call may use until it is over: a tool that was left behind speaks for no turn."""
-
-        async def used(value: ValueT) -> T:
-            if self.over:
-                raise ToolError("the call was ended")
-            return await use(value)
-
-        return used
-
 
 class Dispatcher:
     """The one way to run a tool."""
 
-    def __init__(self, registry: Registry, access: Access, environment: ToolEnvironment) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        access: Access,
+        environment: ToolEnvironment,
+        hooks: Hooks | None = None,
+    ) -> None:
         self.registry = registry
         self.strays = Strays(environment.clock)
         """Tools that ignore that they were told to end."""
         self._access = access
         self._environment = environment
+        self._hooks = hooks or Hooks()
+        self._scheduler = Scheduler()
 
     def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
         """Whether the call may be repeated after a crash. A call that will be refused anyway may."""
@@ -108,15 +71,18 @@ class Dispatcher:
 
     async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
-        with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
-            return await self._call(call, scope)
+        try:
+            with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
+                return await self._call(call, scope)
+        finally:
+            if scope.slot:
+                scope.slot.end()
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         clock, reason = self._environment.clock, ""
-        watch = _Watch(clock.monotonic())
-        scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input))
+        watch = Watch(clock.monotonic(), call)
         try:
-            content, failed = await self._bounded(mask(_text(await self._run(call, scope, watch))), scope), False
+            content, failed = await self._run(scope, watch), False
         except DiskError as error:
             # Nothing was done yet, or it may be done again: the call waits with its turn until it can be recorded.
             if not watch.began_to_act or self.is_idempotent(call, scope.actor):
@@ -132,13 +98,52 @@ class Dispatcher:
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
-        self._record(call, scope, watch, reason or (content if failed else ""))
-        seconds = clock.monotonic() - watch.began
-        scope.emit(ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds))
-        log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
-        return ToolResult(call.id, call.name, content, failed, foreign=watch.began_to_act and watch.foreign)
+        content = await self._after(content, failed, scope, watch)
+        self._record(watch.call, scope, watch, reason or (content if failed else ""))
+        return await self._told(content, failed, scope, watch)
 
-    def _record(self, call: ToolCall, scope: CallScope, watch: "_Watch", error: str) -> None:
+    async def _told(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> ToolResult:
+        """Tell whoever watches, and make the result."""
+        call, seconds = watch.call, self._environment.clock.monotonic() - watch.began
+        self._started(scope, watch)
+        artifacts = await self._kept(watch)
+        scope.emit(
+            ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts)
+        )
+        log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
+        return ToolResult(
+            call.id,
+            call.name,
+            content,
+            failed,
+            foreign=watch.began_to_act and watch.foreign,
+            hint=watch.hint,
+            artifacts=artifacts,
+        )
+
+    def _started(self, scope: CallScope, watch: Watch) -> None:
+        if watch.started:
+            return
+        watch.started = True
+        call, shown = watch.call, ""
+        if watch.tool and watch.arguments:
+            shown = mask(_text(hint(watch.tool.spec.call_hint, dict(watch.arguments))))
+        scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, shown))
+
+    async def _kept(self, watch: Watch) -> tuple[Artifact, ...]:
+        """Artifacts on disk. One that cannot be kept is missing, and the log says so."""
+        kept = []
+        for kind, data in watch.attached:
+            content = mask(_text(data.model_dump_json(indent=2))).encode()
+            try:
+                blob = await self._environment.blobs.put(content, "application/json")
+            except DiskError as error:
+                log.warning("artifact %s of %s is not kept: %s", kind, watch.call.name, error)
+                continue
+            kept.append(Artifact(kind, blob, "application/json", f"{kind}.json", len(content)))
+        return tuple(kept)
+
+    def _record(self, call: ToolCall, scope: CallScope, watch: Watch, error: str) -> None:
         decision = self._access.authorize(scope.actor, "tool.use", call.name)
         known = call.name in self.registry.names()
         ran = "ok" if not error else "failed"
@@ -173,33 +178,92 @@ class Dispatcher:
             f'{spill.name}, open it with read {{"path": "{spill.name}"}}]'
         )
 
-    async def _run(self, call: ToolCall, scope: CallScope, watch: "_Watch") -> str:
+    async def _run(self, scope: CallScope, watch: Watch) -> str:
+        """Everything up to the text that the model reads."""
+        tool = self._known(watch.call, scope)
+        # What hooks fill in is missing yet: such a call is validated when they were asked.
+        given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
+        tool, arguments = await self._before(tool, given, scope, watch)
+        watch.tool, watch.arguments = tool, arguments
+        call = watch.call
+        context = await self._context(call, scope, watch)
+        if scope.slot:
+            access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
+            scope.slot.declare(await resolved(access, context.workspace))
+        consent = await self._obtain_consent(tool, arguments, call, context, scope)
+        async with self._scheduler.running(scope.slot):
+            if consent is not None:
+                await self._look_again(consent, tool, arguments, call, context)
+            await scope.begin()
+            if consent is not None:  # as late as can be: `begin` waits for the disk
+                await self._look_again(consent, tool, arguments, call, context)
+            value = await self._within_its_time(tool, arguments, context, scope, watch)
+        watch.hint = mask(_text(hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})))
+        if tool.spec.reminder:
+            scope.reminders.add(Reminder(f"result of {tool.spec.name}", tool.spec.reminder))
+        return await self._bounded(mask(_text(tool.result.text(value))), scope)
+
+    def _known(self, call: ToolCall, scope: CallScope) -> Tool:
         tool = self.registry.find(call.name, scope.actor)
         if tool is None:
             raise UnknownTool(call.name)
-        arguments = validate(tool.arguments, call.input)
-        context = await self._context(call, scope, watch)
-        consent = await self._obtain_consent(tool, arguments, call, context, scope)
-        if consent is not None:
-            await self._look_again(consent, tool, arguments, call, context)
-        await scope.begin()
-        if consent is not None:  # as late as can be: `begin` waits for the disk
-            await self._look_again(consent, tool, arguments, call, context)
+        return tool
+
+    async def _before(
+        self, tool: Tool, arguments: BaseModel | None, scope: CallScope, watch: Watch
+    ) -> tuple[Tool, BaseModel]:
+        """Ask the hooks; what they change is authorized and validated as if the model had said it.
+
+        Raises:
+            ToolError: one of them forbids the call.
+        """
+        answer = HookAnswer()
+        if self._hooks.any_for("pre_tool"):
+            answer = await self._hooks.fire(_event("pre_tool", tool, scope, watch.call))
+            if answer.deny:
+                raise ToolError(f"denied by hook: {answer.deny}")
+            self._remind(answer, scope)
+            if answer.input is not None:
+                watch.call = replace(watch.call, input=dict(answer.input))
+                tool, arguments = self._known(watch.call, scope), None
+        return tool, arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
+
+    async def _after(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> str:
+        """Tell the hooks what came of it; they may keep the result from the model."""
+        point: Point = "post_tool_failure" if failed else "post_tool"
+        if watch.tool is None or not self._hooks.any_for(point):
+            return content
+        answer = await self._hooks.fire(_event(point, watch.tool, scope, watch.call, content))
+        self._remind(answer, scope)
+        return "[a hook of the operator keeps this result back]" if answer.suppress else content
+
+    def _remind(self, answer: HookAnswer, scope: CallScope) -> None:
+        if answer.context:
+            scope.reminders.add(Reminder(f"hook: {answer.context}", answer.context))
+
+    async def _within_its_time(
+        self, tool: Tool, arguments: BaseModel, context: ToolContext, scope: CallScope, watch: Watch
+    ) -> Any:
+        """The result, as it was declared."""
+        self._started(scope, watch)
         watch.began_to_act, watch.foreign = True, tool.spec.foreign
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
-        limit = None if tool.own_timeout else self._environment.config.tools.timeout
+        limit = (
+            None if tool.own_timeout else tool.spec.timeout or scope.seconds or self._environment.config.tools.timeout
+        )
         try:
             async with asyncio.timeout(limit):
-                return await self.strays.run(tool.run(context, **dict(arguments)), f"tool {call.name} of {scope.turn}")
+                value = await self.strays.run(tool.call(context, arguments), f"tool {tool.spec.name} of {scope.turn}")
         except TimeoutError:
             after = "" if limit is None else f" after {limit:g} s"
-            raise ToolError(f"{call.name} timed out{after}") from None
+            raise ToolError(f"{tool.spec.name} timed out{after}") from None
         except DeliveryError as error:
             raise ToolError(f"not delivered: {error}") from error
         finally:
             watch.over = True
+        return tool.result.checked(value)
 
-    async def _context(self, call: ToolCall, scope: CallScope, watch: "_Watch") -> ToolContext:
+    async def _context(self, call: ToolCall, scope: CallScope, watch: Watch) -> ToolContext:
         step, numbers = scope.step or f"tool:{call.id}", count(1)
         return ToolContext(
             actor=scope.actor,
@@ -214,6 +278,8 @@ class Dispatcher:
             authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
             turn=scope.turn,
             step=step,
+            attach=watch.attach,
+            reminders=scope.reminders,
         )
 
     async def _obtain_consent(
@@ -225,11 +291,11 @@ class Dispatcher:
             Denied: the answer was no, or there was none.
         """
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
-        if not self._must_ask(call, risk, scope.actor):
+        if not self._must_ask(tool, risk, scope.actor):
             return None
         await settle(context.sandbox)
         grounds = await grounds_of(tool, arguments, call, context)
-        consent = await scope.approve(wanted(tool, call, risk, context, grounds))
+        consent = await scope.approve(wanted(tool, arguments, call, risk, context, grounds))
         if consent.refusal:
             raise denied(tool, call, consent.refusal)
         return consent
@@ -246,8 +312,8 @@ class Dispatcher:
             raise UnknownTool(call.name)
         await settle(context.sandbox)  # after a restart nothing is proven yet
         risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
-        self._must_ask(call, risk, context.actor)
-        now = wanted(tool, call, risk, context, await grounds_of(tool, arguments, call, context))
+        self._must_ask(tool, risk, context.actor)
+        now = wanted(tool, arguments, call, risk, context, await grounds_of(tool, arguments, call, context))
         # Last, with nothing awaited between this and the run.
         if lapsed := consent.lapsed():
             raise ToolError(f"not run: {lapsed}. Call it again to have it asked anew")
@@ -257,7 +323,7 @@ class Dispatcher:
                 "approval. Call it again to have it asked anew"
             )
 
-    def _must_ask(self, call: ToolCall, risk: Risk, actor: Actor) -> bool:
+    def _must_ask(self, tool: Tool, risk: Risk, actor: Actor) -> bool:
         """Whether a person has to be asked.
 
         Raises:
@@ -265,11 +331,16 @@ class Dispatcher:
         """
         stricter = self._environment.config.policy.stricter
         mode = self._access.mode(actor)
-        answer = consent(mode, risk, stricter=stricter)
+        answer = consent(mode, risk, confirm=tool.spec.confirm is not None, stricter=stricter)
         if answer == "refuse":
             rule = "the session is in plan mode" if mode == "plan" else "policy.stricter forbids that"
-            raise ToolError(f"refused: {call.name} has {risk} risk, and {rule}")
+            raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
         return answer == "ask"
+
+
+def _event(point: Point, tool: Tool, scope: CallScope, call: ToolCall, text: str = "") -> HookEvent:
+    spec = tool.spec
+    return HookEvent(point, scope.session, scope.actor, spec.name, spec.tags, call.id, call.input, text)
 
 
 def _brief(arguments: Mapping[str, Any]) -> str:

@@ -195,6 +195,16 @@ class Workspace:
             raise ToolError(f"not a directory: {path}")
         return self.root / found.path
 
+    def real(self, path: str) -> str:
+        """Where `path` really is, links followed, as one string for all its names; the path itself if it is none.
+
+        To compare two paths, never to open one: what it says may be over in the next moment. Blocks.
+        """
+        try:
+            return os.path.realpath(self.root / self._name(path, new=0))
+        except ToolError:
+            return path
+
     def _fingerprint(self, path: str) -> str:
         try:
             return self._use(path, _hash)

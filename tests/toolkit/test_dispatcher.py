@@ -32,8 +32,9 @@ from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.consent import Approve, Consent, Wanted
-from goclaw.toolkit.dispatcher import RESULT_LIMIT, CallScope, Dispatcher
+from goclaw.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
 from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.scope import CallScope
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools

@@ -1,0 +1,46 @@
+"""What the runtime reminds the model of, besides results and messages.
+
+Nobody but GoClaw's own code and the operator's hooks write reminders; a tool's text never becomes one.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+
+class Tier(IntEnum):
+    """Which reminders come first (Goa-AI, reminder tiers)."""
+
+    SAFETY = 0
+    GUIDANCE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """One reminder; a later one with the same id takes its place."""
+
+    id: str
+    text: str
+    tier: Tier = Tier.GUIDANCE
+    min_turns_between: int = 0
+    """Requests to the model that it pauses for after it was told."""
+    max_per_run: int | None = 1
+    """How often it is told in one turn at most; None: as long as it is not removed."""
+
+
+class Reminders(Protocol):
+    """Takes reminders for the turn."""
+
+    def add(self, reminder: Reminder) -> None: ...
+
+    def remove(self, id: str) -> None: ...
+
+
+class NoReminders:
+    """Where no model is reminded of anything: a tool that a person runs."""
+
+    def add(self, reminder: Reminder) -> None:
+        """Nothing."""
+
+    def remove(self, id: str) -> None:
+        """Nothing."""

@@ -1,0 +1,91 @@
+"""A call on its way: on whose behalf it is made, and what came of it so far."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from goclaw.errors import ToolError
+from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
+from goclaw.messages import ToolCall
+from goclaw.toolkit.base import NO_REMINDERS, Tool
+from goclaw.toolkit.consent import Approve
+from goclaw.toolkit.reminders import Reminders
+from goclaw.toolkit.scheduling import Slot
+
+T = TypeVar("T")
+ValueT = TypeVar("ValueT")
+
+Ask = Callable[[Question, str], Awaitable[str | None]]
+"""Ask a person something: from the question and a step name to the answer. Raises ToolError where nobody can be."""
+
+
+async def _no_begin() -> None:
+    """Nothing needs to be known before a call runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallScope:
+    """On whose behalf and from where calls are made."""
+
+    actor: Actor
+    session: str
+    address: Address
+    deliver: Callable[[Delivery], Awaitable[Receipt]]
+    emit: Callable[[TurnEvent], None]
+    approve: Approve
+    ask: Ask
+    keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
+    begin: Callable[[], Awaitable[None]] = _no_begin
+    """Called when everything is allowed and the call is about to run."""
+    turn: str = ""
+    step: str = ""
+    """The call's name in the journal of the turn."""
+    slot: Slot | None = None
+    """Its place among the calls of the same answer; None: it is alone."""
+    seconds: float | None = None
+    """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
+    reminders: Reminders = NO_REMINDERS
+    """Where reminders for the model go."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """One call while it runs."""
+
+    began: float
+    """Monotonic."""
+    call: ToolCall
+    """As it runs: with the input that hooks made of it."""
+    started: bool = False
+    """Whoever watches was told that it runs."""
+    began_to_act: bool = False
+    """It is allowed, and may have had an effect."""
+    foreign: bool = False
+    """What the tool says, its errors included, is text from outside."""
+    over: bool = False
+    """Nobody waits for it any more."""
+    tool: Tool | None = None
+    arguments: BaseModel | None = None
+    hint: str = ""
+    """What came of it, for people."""
+    attached: list[tuple[str, BaseModel]] = field(default_factory=list)
+    """Artifacts, as the tool gave them."""
+
+    def port(self, use: Callable[[ValueT], Awaitable[T]]) -> Callable[[ValueT], Awaitable[T]]:
+        """What the call may use until it is over: a tool that was left behind speaks for no turn."""
+
+        async def used(value: ValueT) -> T:
+            if self.over:
+                raise ToolError("the call was ended")
+            return await use(value)
+
+        return used
+
+    def attach(self, kind: str, data: BaseModel) -> None:
+        """Take an artifact of a kind that the tool declares."""
+        model = self.tool.artifacts.get(kind) if self.tool else None
+        if model is None or not isinstance(data, model):
+            raise ValueError(f"{self.call.name} declares no artifact {kind} of type {type(data).__name__}")
+        self.attached.append((kind, data))
