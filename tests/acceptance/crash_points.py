@@ -81,6 +81,16 @@ async def plain(stage: Stage) -> None:
     await stage.told(f"answer {stage.name} {END}")
 
 
+async def unanswered(stage: Stage) -> None:
+    """Nothing of the answer is written before the daemon is dead: it would go on beside the poll that kills it."""
+    gate, process = stage.held(stage.name, streamed=0), stage.home.process
+    assert process is not None
+    await stage.say(f"{stage.name} plain")
+    await eventually(lambda: process.returncode is not None)
+    gate.opened.set()
+    await stage.told(f"answer {stage.name} {END}")
+
+
 async def command(stage: Stage) -> None:
     await stage.say(f"{stage.name} exec")
     await stage.told(END)
@@ -213,8 +223,8 @@ POINTS: Mapping[str, Point] = {
     "poll answered": Point(plain, "Telegram gave the message out; nothing is written", asked=1),
     "inbox before": Point(plain, "the message is written, not committed", asked=1),
     "inbox after": Point(plain, "it is on disk; Telegram does not know", asked=1),
-    "acknowledge before": Point(plain, "the poll that acknowledges it has not left"),
-    "acknowledge after": Point(plain, "Telegram has the offset"),
+    "acknowledge before": Point(unanswered, "the poll that acknowledges it has not left"),
+    "acknowledge after": Point(unanswered, "Telegram has the offset"),
     "turn before": Point(plain, "the turn is about to begin", asked=1),
     # The turn
     "step user before": Point(plain, "what was said goes into the transcript", asked=1),
