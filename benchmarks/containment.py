@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.figures import Figure, Options, spread
-from goclaw.config.schema import ExecSettings
+from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Command, Policy, Sandbox
 from goclaw.sandbox.select import open_sandbox

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from goclaw.config.schema import ADMIN, USER, Config, RoleSettings
+from goclaw.config.policies import ADMIN, USER, RoleSettings
+from goclaw.config.schema import Config
 from goclaw.config.values import Answer, Mode, Row
 from goclaw.events import Actor, Decision
 from goclaw.specs import Risk

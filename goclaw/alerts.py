@@ -15,7 +15,8 @@ from typing import Any
 from goclaw.bus import Bus
 from goclaw.channels.base import Channel, Unrecorded
 from goclaw.clock import Clock
-from goclaw.config.schema import ADMIN, AlertSettings
+from goclaw.config.policies import ADMIN
+from goclaw.config.schema import AlertSettings
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Address, Delivery

@@ -17,7 +17,8 @@ from typing import Any
 import orjson
 
 from goclaw.clock import Clock
-from goclaw.config.schema import AuditSettings, Config
+from goclaw.config.policies import AuditSettings
+from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import Actor
 from goclaw.redact import mask, revealed

@@ -17,7 +17,7 @@ from goclaw.audit import Entry
 from goclaw.bus import Bus, Following
 from goclaw.clock import Clock
 from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
-from goclaw.config.schema import LimitSettings
+from goclaw.config.policies import LimitSettings
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox

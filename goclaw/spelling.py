@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from goclaw.config.files import shown_path
 from goclaw.config.keys import closest
-from goclaw.config.schema import ADMIN, USER, Config
+from goclaw.config.policies import ADMIN, USER
+from goclaw.config.schema import Config
 from goclaw.users import User
 
 

@@ -8,7 +8,9 @@ from typing import get_args
 import pytest
 
 from goclaw.access import Access, Action, consent
-from goclaw.config.schema import Config, PolicySettings, RoleSettings, ToolsSettings
+from goclaw.config.policies import PolicySettings, RoleSettings
+from goclaw.config.schema import Config
+from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import Answer, Mode
 from goclaw.events import Actor
 from goclaw.specs import Risk

@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from goclaw.audit import LONGEST_DETAIL, Audit, Entry, audit_path, open_audit, read_audit
-from goclaw.config.schema import AuditSettings, Config
+from goclaw.config.policies import AuditSettings
+from goclaw.config.schema import Config
 from goclaw.errors import StateError, ToolError
 from goclaw.events import Actor
 from goclaw.messages import ToolCall

@@ -1,6 +1,7 @@
 """Misspelt names in users.json and roles are told, with the one that was meant."""
 
-from goclaw.config.schema import Config, RoleSettings
+from goclaw.config.policies import RoleSettings
+from goclaw.config.schema import Config
 from goclaw.spelling import warnings
 from goclaw.users import User
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from difflib import SequenceMatcher
 
-from goclaw.config.schema import LimitSettings
+from goclaw.config.policies import LimitSettings
 from goclaw.errors import LimitReached
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.consent import DENIED_MARK

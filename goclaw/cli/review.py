@@ -5,7 +5,8 @@ from pathlib import Path
 
 from goclaw.access import own_session
 from goclaw.config.files import shown_path
-from goclaw.config.schema import ADMIN, USER, Config
+from goclaw.config.policies import ADMIN, USER
+from goclaw.config.schema import Config
 from goclaw.users import User
 
 

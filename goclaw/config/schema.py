@@ -6,25 +6,24 @@ keys are refused everywhere.
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 
+from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
+from goclaw.config.section import Section
+from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import (
     ChatName,
-    Environment,
     Folder,
     Groups,
     Host,
     Hosts,
     Level,
-    Mode,
     Names,
     OneOrMore,
     Origins,
-    Ports,
     QueueMode,
-    Row,
     Secret,
     Spec,
     Url,
@@ -32,35 +31,6 @@ from goclaw.config.values import (
     WebhookSecret,
     absolute,
 )
-
-ADMIN, USER = "admin", "user"
-"""The roles that are there without being defined: one may do everything, the other is everybody's who has none."""
-
-
-MOST = 1_000_000_000
-"""No number of the configuration means more than this; the kernel takes sizes below 2^63 bytes."""
-
-
-class Section(BaseModel):
-    """A mapping of the configuration; a key that it does not know is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
-        # pydantic reads true as 1, which turns a slip into a limit.
-        kind = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool) and not {int, float}.isdisjoint(get_args(kind) or (kind,)):
-            raise ValueError("should be a number, not true or false")
-        return value
-
-    @field_validator("*")
-    @classmethod
-    def _no_absurd_number(cls, value: Any) -> Any:
-        if isinstance(value, int | float) and value > MOST:
-            raise ValueError(f"should be at most {MOST:,}")
-        return value
 
 
 class WebhookSettings(Section):
@@ -250,112 +220,6 @@ class MediaSettings(Section):
         None, description="Who writes down voice messages: `provider:model`, such as `openai-chat:whisper-1`."
     )
     transcriber_seconds: float = Field(120, gt=0, le=600, description="How long a transcript may take.")
-
-
-class ExecSettings(Section):
-    """The `exec` tool."""
-
-    sandbox: Literal["auto", "bubblewrap", "broker", "off"] = Field(
-        "auto", description="Containment: the best that works here, a certain one, or none at all (`off`)."
-    )
-    network: Literal["none", "proxy", "host"] = Field(
-        "none",
-        description="What commands reach of the network: nothing, public hosts through a proxy that keeps to "
-        "`tools.network` (bubblewrap only), or all that this machine reaches.",
-    )
-    allowed: Names | None = Field(
-        None,
-        description="Only these commands may run: `git`, or `git status` for these first words. Not set: every one. "
-        "Also judged: what `env`, `xargs`, `sh -c` and substitutions run; what cannot be judged is refused.",
-    )
-    blocked: Names = Field((), description="Commands that may not run, in the same form.")
-    timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
-    output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
-    env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")
-    memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
-    processes: int = Field(256, ge=8, description="Processes and threads one command may have.")
-    cpu_seconds: int = Field(300, ge=1, description="CPU time one process may use.")
-    file_mb: int = Field(1_024, ge=1, description="Largest file a command may write.")
-
-
-class NetworkSettings(Section):
-    """What tools and contained commands reach of the network. Private addresses and this machine they never do."""
-
-    allow: Names = Field(
-        (), description="Exceptions: `host`, `host:port`, an address or a network of yours that may be reached."
-    )
-    deny: Names = Field((), description="Hosts, with all below them, addresses and networks that may not be reached.")
-    ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
-
-
-class ReadSettings(Section):
-    """The `read` tool."""
-
-    max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
-    max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
-    max_file_mb: int = Field(20, ge=1, description="Larger files are refused in words.")
-
-
-class ToolsSettings(Section):
-    """Tools."""
-
-    timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
-    disabled: Names = Field((), description="Names of tools that nobody may use.")
-    exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
-    network: NetworkSettings = Field(
-        default_factory=NetworkSettings, description="What tools reach of the network, besides what a sandbox says."
-    )
-    read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
-
-
-class PolicySettings(Section):
-    """What runs, what asks, what is refused."""
-
-    mode: Mode = Field("default", description="Permission mode.")
-    allow_bypass: bool = Field(False, description="Whether admins may use the mode `bypass`.")
-    stricter: dict[Row, Literal["ask", "refuse"]] = Field(
-        default_factory=dict,
-        description="Stricter answers per row of the table in docs/configuration.md: `medium: ask`, `high: refuse` …",
-    )
-    other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
-    approval_minutes: int = Field(
-        30, ge=1, le=1_440, description="Minutes that an approval is waited for, and that one which was given holds."
-    )
-
-
-class AuditSettings(Section):
-    """The audit log: who did what, and by which rule it was allowed. `goclaw audit` shows it."""
-
-    enabled: bool = Field(True, description="Whether it is written.")
-    file_mb: int = Field(10, ge=1, le=1_000, description="Size at which a new file is begun.")
-    files: int = Field(10, ge=1, le=1_000, description="Files that are kept besides the newest.")
-
-
-class RoleSettings(Section):
-    """What a role in users.json allows; `allowedTools` of an entry narrows it further."""
-
-    tools: Names | None = Field(None, description="Exactly these tools; not set: every tool.")
-    commands: Names | None = Field(None, description="Exactly these slash commands; not set: every one.")
-    sessions: Literal["own", "read", "all"] = Field(
-        "own", description="Which conversations: their own, every one to read, or every one to read and steer."
-    )
-    approves: Literal["none", "own", "all"] = Field(
-        "own", description="Which questions may be answered: none, those of their own turns, or everybody's."
-    )
-    other_chats: bool = Field(True, description="Whether the agent may write to other chats for them (it asks first).")
-
-
-class LimitSettings(Section):
-    """Limits of one turn; each ends it with a sentence that names its key."""
-
-    tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
-    failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")
-    repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")
-    turn_seconds: float = Field(900, gt=0, description="Wall-clock seconds of one turn.")
-    queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
-    stuck_minutes: float = Field(
-        10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."
-    )
 
 
 class QueueSettings(Section):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from goclaw.config.files import shown_path
 from goclaw.config.load import Loaded
-from goclaw.config.schema import ADMIN, USER, Config
+from goclaw.config.policies import ADMIN, USER
+from goclaw.config.schema import Config
 from goclaw.doctor.base import Finding, weak
 from goclaw.doctor.weak_files import weak_files
 from goclaw.doctor.weak_settings import weak_settings

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from goclaw.catalog import SANDBOXES
 from goclaw.clock import Clock, RealClock
-from goclaw.config.schema import ExecSettings
+from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.plugins import load
 from goclaw.sandbox.base import NONE, Command, Policy, Process, Sandbox, Tier

@@ -198,8 +198,8 @@ def tool(
 ) -> Callable[[ToolFunction], Tool]:
     """Turn `async def name(ctx, …) -> Result` into a `Tool`.
 
-    Each argument is described at the field of `ToolSpec` or `Tool` with its name; what is not said follows from the side
-    effect and the function. Raises ValueError when the declaration contradicts itself.
+    Each argument is described at the field of `ToolSpec` or `Tool` with its name; what is not said follows from the
+    side effect and the function. Raises ValueError when the declaration contradicts itself.
     """
 
     def declare(function: ToolFunction) -> Tool:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from goclaw.blobs import Blobs, Spill
-from goclaw.config.schema import ExecSettings
+from goclaw.config.tools import ExecSettings
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.redact import mask
 from goclaw.sandbox.base import Command, Process

@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
-from goclaw.config.schema import LimitSettings
+from goclaw.config.policies import LimitSettings
 from goclaw.errors import LimitReached, StateError
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from goclaw.agent.policy import RunPolicy
-from goclaw.config.schema import LimitSettings
+from goclaw.config.policies import LimitSettings
 from goclaw.errors import LimitReached
 from goclaw.messages import ToolCall, ToolResult
 

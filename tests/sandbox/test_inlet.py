@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from goclaw.clock import RealClock
-from goclaw.config.schema import ExecSettings
+from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.net.guard import Guard

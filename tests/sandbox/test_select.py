@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.catalog import SANDBOXES
-from goclaw.config.schema import ExecSettings
+from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.plugins import load
 from goclaw.sandbox.base import Command, Policy, Sandbox, Tier

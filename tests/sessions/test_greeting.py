@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 
 from goclaw.clock import SteppedClock
-from goclaw.config.schema import Config, ExecSettings
+from goclaw.config.schema import Config
+from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.llm.base import ModelPorts
 from goclaw.sandbox.base import Sandbox

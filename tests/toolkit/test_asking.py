@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.schema import ExecSettings
+from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.select import open_sandbox
 from goclaw.specs import Risk, SideEffect

@@ -89,7 +89,7 @@ class Surroundings:
     ) -> str:
         """Validate and run, as the dispatcher does."""
         arguments = validate(tool.arguments, given)
-        return await tool.run(self.context(actor, address), **dict(arguments))
+        return str(await tool.run(self.context(actor, address), **dict(arguments)))
 
     def risk(self, tool: Tool, given: dict[str, Any], *, address: Address = ANNAS_CHAT) -> Risk:
         """The risk of one call."""

@@ -8,7 +8,8 @@ from pydantic import SecretStr
 from goclaw import catalog
 from goclaw.channels.base import Account, AccountPart
 from goclaw.cli.setup_steps.answers import BotChoice, Owner, Scene, ask_secret
-from goclaw.config.schema import ADMIN, Config
+from goclaw.config.policies import ADMIN
+from goclaw.config.schema import Config
 from goclaw.errors import ChannelError, ConfigError, GoclawError
 from goclaw.plugins import load
 from goclaw.state import running_pid

@@ -12,7 +12,7 @@ from goclaw.cli.setup_steps.answers import Answers, ModelChoice
 from goclaw.config.document import example
 from goclaw.config.files import lies_inside, shown_path
 from goclaw.config.load import Loaded
-from goclaw.config.schema import ADMIN
+from goclaw.config.policies import ADMIN
 from goclaw.config.sources import SECRET_FILES
 from goclaw.errors import ConfigError, StateError
 from goclaw.state import make_private

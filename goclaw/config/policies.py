@@ -1,0 +1,61 @@
+"""The keys of `policy`, `roles`, `audit` and `limits`: who may do what, and how much of it."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from goclaw.config.section import Section
+from goclaw.config.values import Mode, Names, Row
+
+ADMIN, USER = "admin", "user"
+"""The roles that are there without being defined: one may do everything, the other is everybody's who has none."""
+
+
+class PolicySettings(Section):
+    """What runs, what asks, what is refused."""
+
+    mode: Mode = Field("default", description="Permission mode.")
+    allow_bypass: bool = Field(False, description="Whether admins may use the mode `bypass`.")
+    stricter: dict[Row, Literal["ask", "refuse"]] = Field(
+        default_factory=dict,
+        description="Stricter answers per row of the table in docs/configuration.md: `medium: ask`, `high: refuse` …",
+    )
+    other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
+    approval_minutes: int = Field(
+        30, ge=1, le=1_440, description="Minutes that an approval is waited for, and that one which was given holds."
+    )
+
+
+class AuditSettings(Section):
+    """The audit log: who did what, and by which rule it was allowed. `goclaw audit` shows it."""
+
+    enabled: bool = Field(True, description="Whether it is written.")
+    file_mb: int = Field(10, ge=1, le=1_000, description="Size at which a new file is begun.")
+    files: int = Field(10, ge=1, le=1_000, description="Files that are kept besides the newest.")
+
+
+class RoleSettings(Section):
+    """What a role in users.json allows; `allowedTools` of an entry narrows it further."""
+
+    tools: Names | None = Field(None, description="Exactly these tools; not set: every tool.")
+    commands: Names | None = Field(None, description="Exactly these slash commands; not set: every one.")
+    sessions: Literal["own", "read", "all"] = Field(
+        "own", description="Which conversations: their own, every one to read, or every one to read and steer."
+    )
+    approves: Literal["none", "own", "all"] = Field(
+        "own", description="Which questions may be answered: none, those of their own turns, or everybody's."
+    )
+    other_chats: bool = Field(True, description="Whether the agent may write to other chats for them (it asks first).")
+
+
+class LimitSettings(Section):
+    """Limits of one turn; each ends it with a sentence that names its key."""
+
+    tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
+    failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")
+    repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")
+    turn_seconds: float = Field(900, gt=0, description="Wall-clock seconds of one turn.")
+    queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
+    stuck_minutes: float = Field(
+        10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."
+    )

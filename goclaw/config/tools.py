@@ -1,0 +1,64 @@
+"""The keys of `tools`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from goclaw.config.section import Section
+from goclaw.config.values import Environment, Names, Ports
+
+
+class ExecSettings(Section):
+    """The `exec` tool."""
+
+    sandbox: Literal["auto", "bubblewrap", "broker", "off"] = Field(
+        "auto", description="Containment: the best that works here, a certain one, or none at all (`off`)."
+    )
+    network: Literal["none", "proxy", "host"] = Field(
+        "none",
+        description="What commands reach of the network: nothing, public hosts through a proxy that keeps to "
+        "`tools.network` (bubblewrap only), or all that this machine reaches.",
+    )
+    allowed: Names | None = Field(
+        None,
+        description="Only these commands may run: `git`, or `git status` for these first words. Not set: every one. "
+        "Also judged: what `env`, `xargs`, `sh -c` and substitutions run; what cannot be judged is refused.",
+    )
+    blocked: Names = Field((), description="Commands that may not run, in the same form.")
+    timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
+    output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
+    env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")
+    memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
+    processes: int = Field(256, ge=8, description="Processes and threads one command may have.")
+    cpu_seconds: int = Field(300, ge=1, description="CPU time one process may use.")
+    file_mb: int = Field(1_024, ge=1, description="Largest file a command may write.")
+
+
+class NetworkSettings(Section):
+    """What tools and contained commands reach of the network. Private addresses and this machine they never do."""
+
+    allow: Names = Field(
+        (), description="Exceptions: `host`, `host:port`, an address or a network of yours that may be reached."
+    )
+    deny: Names = Field((), description="Hosts, with all below them, addresses and networks that may not be reached.")
+    ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
+
+
+class ReadSettings(Section):
+    """The `read` tool."""
+
+    max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
+    max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
+    max_file_mb: int = Field(20, ge=1, description="Larger files are refused in words.")
+
+
+class ToolsSettings(Section):
+    """Tools."""
+
+    timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
+    disabled: Names = Field((), description="Names of tools that nobody may use.")
+    exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
+    network: NetworkSettings = Field(
+        default_factory=NetworkSettings, description="What tools reach of the network, besides what a sandbox says."
+    )
+    read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
