@@ -25,6 +25,11 @@ class ModelFault:
     answered: bool = False
     """It is no failure: the person gets an answer, or words in its place, without another model."""
 
+    @property
+    def hangs(self) -> bool:
+        """Whether it is noticed by waiting only."""
+        return self.name.startswith("hangs ")
+
 
 def status(code: int, words: str = "something", **headers: str) -> Callable[[Wire], Reply]:
     """An HTTP error with the protocol's own body."""

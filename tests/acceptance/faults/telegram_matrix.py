@@ -32,8 +32,8 @@ from tests.fake_telegram.world import BOT_NAME, person
 
 QUICK = 20.0
 """How much quicker time runs."""
-ANSWER_SECONDS = 2.0
-"""Real ones, in place of the twenty that Telegram gets to answer."""
+TOGETHER_SECONDS, ALONE_SECONDS = 2.0, 0.8
+"""Real ones, in place of the twenty that Telegram gets to answer, where many are served at once, and where few are."""
 SLOWLY = 0.5
 """Real seconds between two pieces of an answer that is long enough to be shown while it is written."""
 SETTLE_SECONDS = 40.0
@@ -292,12 +292,12 @@ def furnish(folder: Path) -> None:
 
 
 @asynccontextmanager
-async def open_world() -> AsyncIterator[tuple[FaultyTelegram, EchoModel]]:
-    """The fake services, and little patience with them."""
+async def open_world(patience: float) -> AsyncIterator[tuple[FaultyTelegram, EchoModel]]:
+    """The fake services, and so many seconds of patience with them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request, "ANSWER_SECONDS", ANSWER_SECONDS)
-        patch.setattr(request, "UPLOAD_SECONDS", ANSWER_SECONDS)
-        patch.setattr(polling, "ANSWER_MARGIN", ANSWER_SECONDS)
+        patch.setattr(request, "ANSWER_SECONDS", patience)
+        patch.setattr(request, "UPLOAD_SECONDS", patience)
+        patch.setattr(polling, "ANSWER_MARGIN", patience)
         async with AsyncExitStack() as stack:
             telegram = FaultyTelegram(clock=QuickClock())
             await stack.enter_async_context(telegram)
@@ -313,7 +313,7 @@ def pause(said: str, piece: int) -> float:
 async def run_chats(folder: Path) -> list[Cell]:
     """Every fault of every method that has a chat, side by side in one daemon."""
     tried = list(cells())
-    async with open_world() as (telegram, model), open_house(folder, telegram, model) as house:
+    async with open_world(TOGETHER_SECONDS) as (telegram, model), open_house(folder, telegram, model) as house:
         for cell in tried:
             telegram.world.meet(cell.chat)
         orders = [telegram.order(cell.method, cell.chat, cell.fault, times(cell)) for cell in tried]
@@ -356,7 +356,7 @@ async def run_everywhere(folder: Path, fault: TelegramFault) -> list[Cell]:
         Cell(method, fault, -number if method == "getMe" else number, number)
         for method, number in zip(EVERYWHERE, (FIRST_PERSON - 1, FIRST_PERSON - 2, FIRST_PERSON - 3), strict=True)
     )
-    async with open_world() as (telegram, model):
+    async with open_world(ALONE_SECONDS) as (telegram, model):
         orders = [telegram.order(cell.method, None, fault, TIMES) for cell in (named, menu)]
         async with open_house(folder, telegram, model) as house:
             await asyncio.gather(*(_talk(house, cell) for cell in (named, menu)))
