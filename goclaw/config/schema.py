@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from goclaw.config.agents import AgentsSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
 from goclaw.config.section import Section
 from goclaw.config.tools import ToolsSettings
@@ -261,6 +262,7 @@ class Config(Section):
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
+    agents: AgentsSettings = Field(default_factory=AgentsSettings, description="Agents.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     roles: dict[str, RoleSettings] = Field(
         default_factory=dict,
