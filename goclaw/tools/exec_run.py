@@ -1,0 +1,127 @@
+"""Running a command in the sandbox for a tool: its time, its output, what it sees of the daemon. No tool by itself."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from goclaw.blobs import Blobs, Spill
+from goclaw.config.tools import ExecSettings
+from goclaw.errors import ToolError
+from goclaw.redact import mask
+from goclaw.sandbox.base import Command, Process
+from goclaw.specs import Risk
+from goclaw.toolkit.base import ToolContext
+from goclaw.tools.exec_policy import policy_of
+
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""Variables of the daemon's environment that commands see. Nothing else is: tokens are in there."""
+LONGEST_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that ended by itself."""
+
+    output: str
+    """Whole lines, stdout and stderr merged; of a long one the tail, and where the whole is."""
+    code: int
+
+    def text(self) -> str:
+        """What the model reads."""
+        return f"{self.output}exit code: {self.code}"
+
+
+def command_risk(arguments: BaseModel, ctx: ToolContext) -> Risk:
+    """Uncontained is critical, with network high, else contained."""
+    if ctx.sandbox.tier == "off":
+        return Risk.CRITICAL
+    return Risk.CONTAINED if ctx.config.tools.exec.network == "none" else Risk.HIGH
+
+
+async def run_command(ctx: ToolContext, argv: Sequence[str], folder: Path, seconds: float) -> Ran:
+    """Run `argv` in `folder` of the workspace, contained.
+
+    Raises:
+        ToolError: it took longer than `seconds`; the message has what it said until then.
+        SandboxUnavailable: nothing contains it here.
+    """
+    settings = ctx.config.tools.exec
+    what = Command(tuple(argv), folder, environment(settings))
+    async with AsyncExitStack() as stack:
+        capture = Capture(stack, ctx.blobs, ctx.actor.key, settings.output_limit)
+        process = await stack.enter_async_context(ctx.sandbox.run(what, await policy_of(ctx)))
+        code = await _run(process, capture, seconds)
+    # Outside of the block: what was kept of the output must survive the error.
+    if code is None:
+        raise ToolError(f"command timed out after {seconds:g} s\n{capture.text()}".rstrip())
+    return Ran(capture.text(), code)
+
+
+def environment(settings: ExecSettings, own: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that commands see; `own` are the daemon's."""
+    passed_on = {name: own[name] for name in _PASSED_ON if name in own}
+    return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "TERM": "dumb", **passed_on, **settings.env}
+
+
+async def _run(process: Process, capture: "Capture", seconds: float) -> int | None:
+    """The exit code; None when the time was up, and then the whole tree is dead."""
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in process.output:
+                await capture.add(chunk)
+            return await process.wait()
+    except TimeoutError:
+        await process.kill()
+        return None
+
+
+class Capture:
+    """The output of a command: its tail in memory, and all of it in a spill once it is longer than the limit."""
+
+    def __init__(self, stack: AsyncExitStack, blobs: Blobs, owner: str, limit: int) -> None:
+        self._stack = stack
+        self._blobs = blobs
+        self._owner = owner
+        self._limit = limit
+        self._tail: deque[bytes] = deque()
+        self._held = 0
+        self._total = 0
+        self._spill: Spill | None = None
+
+    async def add(self, chunk: bytes) -> None:
+        """Take in what the command wrote."""
+        self._tail.append(chunk)
+        self._held += len(chunk)
+        self._total += len(chunk)
+        if self._spill is not None:
+            await self._spill.write(chunk)
+        elif self._total > self._limit:
+            self._spill = await self._stack.enter_async_context(self._blobs.open_spill(self._owner))
+            for earlier in self._tail:
+                await self._spill.write(earlier)
+        # A character has up to four bytes.
+        while self._held - len(self._tail[0]) > 4 * self._limit:
+            self._held -= len(self._tail.popleft())
+
+    def text(self) -> str:
+        """Whole lines: all of the output, or a line that says where the whole is and the tail."""
+        text = b"".join(self._tail).decode(errors="replace")
+        if not text:
+            return ""
+        if self._spill is not None and (len(text) > self._limit or self._held < self._total):
+            text = f"{self._notice(self._spill)}\n{mask(text)[-self._limit :]}"
+        return text if text.endswith("\n") else f"{text}\n"
+
+    def _notice(self, spill: Spill) -> str:
+        part = f"the first {spill.kept:,} bytes are" if spill.truncated else "the whole is"
+        return (
+            f"[output cut: the last {self._limit:,} characters of {self._total:,} bytes; {part} kept as {spill.name}, "
+            f'open it with read {{"path": "{spill.name}"}}]'
+        )
