@@ -17,7 +17,7 @@ BUGS: list[Bug] = [
     bug(
         "commands get the daemon's environment",
         "GHSA-5xfq class secrets: keys in the child's environment",
-        "goclaw/tools/exec.py",
+        "goclaw/tools/exec_run.py",
         "passed_on = {name: own[name] for name in _PASSED_ON if name in own}",
         "passed_on = dict(own)",
         "tests/tools/test_exec.py::test_the_environment_comes_from_an_allow_list",
