@@ -13,7 +13,7 @@ from goclaw.config.schema import Config
 from goclaw.redact import mask
 
 HIDDEN = "********"
-_NAMES = {"providers": "anthropic", "options": "ollama:qwen2.5:7b", "roles": "guest"}
+_NAMES = {"providers": "anthropic", "options": "ollama:qwen2.5:7b", "roles": "guest", "cli": "lint"}
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -130,6 +130,8 @@ def _literal(value: Any) -> str:
 def _default(key: Key) -> str:
     if key.path == ("state_dir",):
         return _HOME
+    if key.field.is_required():
+        return _literal((key.field.examples or [""])[0])
     default = key.field.get_default(call_default_factory=True)
     return _literal(default) if default is not None else ""
 
@@ -138,10 +140,16 @@ def _table(title: str, inside: list[Key], description: str = "") -> list[str]:
     lines = [f"## {title}", "", *([description, ""] if description else [])]
     lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
     for key in inside:
-        default = "" if key.is_section else _default(key)
         meaning = (key.field.description or "").replace("|", "\\|")
-        lines.append(f"| `{key.dotted}` | {_kind(key)} | {f'`{default}`' if default else ''} | {meaning} |")
+        lines.append(f"| `{key.dotted}` | {_kind(key)} | {_default_cell(key)} | {meaning} |")
     return [*lines, ""]
+
+
+def _default_cell(key: Key) -> str:
+    if key.field.is_required():
+        return "required"
+    default = "" if key.is_section else _default(key)
+    return f"`{default}`" if default else ""
 
 
 def _kind(key: Key) -> str:

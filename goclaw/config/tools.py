@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from goclaw.config.cli_tools import CliTools
 from goclaw.config.section import Section
 from goclaw.config.values import Environment, Names, Ports
 
@@ -56,9 +57,28 @@ class ToolsSettings(Section):
     """Tools."""
 
     timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
-    disabled: Names = Field((), description="Names of tools that nobody may use.")
+    disabled: Selection = Field(
+        (), description="Tools that nobody may use: names, `tag:x`, `set:y`; with `-` before it, what is spared."
+    )
+    sets: dict[str, Selection] = Field(
+        default_factory=dict, description="Sets of tools, by name, to be used as `set:name` wherever tools are chosen."
+    )
     exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
+    cli: CliTools = Field(default_factory=dict, description="Tools of your own, by name: a command each.")
     network: NetworkSettings = Field(
         default_factory=NetworkSettings, description="What tools reach of the network, besides what a sandbox says."
     )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
+
+    @field_validator("sets")
+    @classmethod
+    def _sound(cls, sets: dict[str, Selection]) -> dict[str, Selection]:
+        built_in = {each.name for each in BUILT_IN}
+        for name in sets:
+            if name in built_in:
+                raise ValueError(f"`{name}` is built in and cannot be defined; choose another name")
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+                raise ValueError(f"`{name}` should be a name of letters, digits, `_` and `-`")
+        if chain := cycle(sets):
+            raise ValueError(f"a set cannot be part of itself: {' > '.join(chain)}")
+        return sets
