@@ -36,6 +36,10 @@ class Command:
     """The whole environment: nothing is inherited."""
     stdin: bytes | None = None
     """None: standard input is closed."""
+    keeps_input: bool = False
+    """Standard input is a pipe that `Process.write` fills until `Process.close_input`; `stdin` has no part in it."""
+    stderr: int | None = None
+    """A descriptor that takes standard error, and stays the caller's; None: it is merged into the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Policy:
     (bubblewrap): the notes of all users."""
     shown: tuple[Path, ...] = ()
     """Existing folders below masked ones that are visible and writable all the same: the user's own notes."""
+    readable: tuple[Path, ...] = ()
+    """More files, each visible and read-only: programs of the operator's that lie elsewhere."""
     network: Network = "none"
     proxy: Serve | None = None
     """With the network `proxy`: who answers what the command connects to."""
@@ -62,7 +68,8 @@ class Process(Protocol):
 
     @property
     def output(self) -> AsyncIterator[bytes]:
-        """Standard output and standard error, merged, as they come; ends when the whole tree has closed them."""
+        """Standard output, with standard error in it unless `Command.stderr` takes that, as it comes; ends when the
+        whole tree has closed it."""
         ...
 
     async def wait(self) -> int:

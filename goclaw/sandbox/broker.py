@@ -173,7 +173,8 @@ class Broker:
             output = await stack.enter_async_context(reading(read_end))
             stdin = stdin_of(command.stdin)
             given.enter_context(closing(stdin))
-            await self._send([theirs.fileno(), request, stdin, write_end])
+            errors = write_end if command.stderr is None else command.stderr
+            await self._send([theirs.fileno(), request, stdin, write_end, errors])
             given.close()
             process = BrokerProcess(channel, output)
             await process.started()
@@ -229,6 +230,7 @@ def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int
     grants += [(path, landlock.DEVICE) for path in DEVICES]
     return [*grants, (str(workspace), landlock.WRITE), (str(scratch), landlock.WRITE)]
 
+    grants += [(str(path.resolve()), landlock.READ) for path in policy.readable]
 
 @asynccontextmanager
 async def open_broker() -> AsyncIterator[Broker]:

@@ -8,8 +8,9 @@ nothing but the standard library, and of that little: its size is the price of e
     daemon ◀────────── socket of the command ┘
 
 Daemon to broker: a packet with the descriptors of the command's socket, of a file with the request (see `_Request`), of
-standard input and output. Supervisor to daemon, in JSON, one message a packet: `{"started": pid}` or `{"error": text}`,
-then `{"exit": code}`, then end of file when the whole tree is dead. A packet, or end of file, from the daemon: kill it.
+standard input, output and error. Supervisor to daemon, in JSON, one message a packet: `{"started": pid}` or
+`{"error": text}`, then `{"exit": code}`, then end of file when the whole tree is dead. A packet, or end of file, from
+the daemon: kill it.
 """
 
 import ctypes
@@ -32,6 +33,10 @@ REQUEST = b"run"
 _Request = dict[str, Any]
 """argv, env, cwd; limits as [cpu seconds, memory bytes, processes, file bytes]; contained (bool), grants as
 [path, access] pairs, network (bool), families, protected process ids."""
+_Streams = tuple[int, int, int]
+"""Standard input, output and error of a command."""
+_DESCRIPTORS = 5
+"""That come with a request: of the command's socket, the request, and the three streams."""
 
 _MOST_OF_A_USER = 4096
 """Processes of the daemon's user altogether, beyond which the kernel refuses new ones: a net below the counting.
@@ -70,7 +75,7 @@ def main(descriptor: int, *, powerless: bool) -> None:
         _look_after(supervisors)
         if not ready:
             continue
-        data, descriptors, _, _ = socket.recv_fds(control, PACKET, 4)
+        data, descriptors, _, _ = socket.recv_fds(control, PACKET, _DESCRIPTORS)
         if not data:
             return
         try:
@@ -83,7 +88,13 @@ def main(descriptor: int, *, powerless: bool) -> None:
 
 
 def _begin(
-    supervisors: dict[int, _Supervisor], control: socket.socket, report: int, asked: int, stdin: int, output: int
+    supervisors: dict[int, _Supervisor],
+    control: socket.socket,
+    report: int,
+    asked: int,
+    stdin: int,
+    output: int,
+    errors: int,
 ) -> None:
     with open(asked, "rb", closefd=False) as file:
         request: _Request = json.loads(file.read())
@@ -98,7 +109,7 @@ def _begin(
         control.close()
         for mine in (asked, alarm, *(other.alarm for other in supervisors.values())):
             os.close(mine)
-        _supervise(request, watched, report, stdin, output)
+        _supervise(request, watched, report, (stdin, output, errors))
     supervisors[pid] = _Supervisor(alarm, request["limits"][2])
     os.close(watched)
 
@@ -129,7 +140,7 @@ def _look_after(supervisors: dict[int, _Supervisor]) -> None:
                 tree.kill(stray)
 
 
-def _supervise(request: _Request, watched: int, report: int, stdin: int, output: int) -> NoReturn:
+def _supervise(request: _Request, watched: int, report: int, streams: _Streams) -> NoReturn:
     """Start the command, watch it, leave when nothing of it is left."""
     channel = socket.socket(fileno=report)
     # Read by `_end_tree` at the very end, whatever failed before.
@@ -138,7 +149,7 @@ def _supervise(request: _Request, watched: int, report: int, stdin: int, output:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         os.setsid()
         restrict = _prepare(request, confinement)
-        code = _run(request, restrict, watched, channel, stdin, output)
+        code = _run(request, restrict, watched, channel, streams)
         _end_tree(confinement)
         if code is not None:
             _tell(channel, {"exit": code})
@@ -179,15 +190,15 @@ def _cannot_signal_outside() -> bool:
 
 
 def _run(
-    request: _Request, restrict: Callable[[], None], watched: int, channel: socket.socket, stdin: int, output: int
+    request: _Request, restrict: Callable[[], None], watched: int, channel: socket.socket, streams: _Streams
 ) -> int | None:
     """The command's exit code; None when it was to be killed."""
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         channel.close()
-        _become(request, restrict, stdin, output, tell)
-    for mine in (stdin, output, tell):
+        _become(request, restrict, streams, tell)
+    for mine in (*streams, tell):
         os.close(mine)
     with os.fdopen(told, "rb") as file:
         failure = file.read()
@@ -240,7 +251,7 @@ def _prepare(request: _Request, confinement: list[bool]) -> Callable[[], None]:
     return restrict
 
 
-def _become(request: _Request, restrict: Callable[[], None], stdin: int, output: int, tell: int) -> NoReturn:
+def _become(request: _Request, restrict: Callable[[], None], streams: _Streams, tell: int) -> NoReturn:
     """In the forked child: turn into the command. `tell` is closed by a successful exec, else it gets the reason."""
     try:
         os.setsid()
@@ -250,9 +261,8 @@ def _become(request: _Request, restrict: Callable[[], None], stdin: int, output:
         os.chdir(request["cwd"])
         be_nice(0)
         _limit(*request["limits"])
-        os.dup2(stdin, 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        for place, stream in enumerate(streams):
+            os.dup2(stream, place)
         restrict()
         # Everything but the three and `tell`, which exec closes.
         os.closerange(3, tell)

@@ -202,7 +202,8 @@ class Bubblewrap:
             stdin = stdin_of(command.stdin)
             given.enter_context(closing(stdin))
             passed = (arguments, program, status_write, block_read)
-            popen = self._popen([str(arguments), "--", *command.argv], stdin, output_write, passed)
+            streams = (stdin, output_write, output_write if command.stderr is None else command.stderr)
+            popen = self._popen([str(arguments), "--", *command.argv], streams, passed)
             given.close()
             process = _watched(popen, output, policy.limits)
             stack.callback(process.close)
@@ -219,11 +220,14 @@ class Bubblewrap:
         except OSError as error:
             raise SandboxUnavailable(f"the command cannot be started contained: {error.strerror or error}") from error
 
-    def _popen(self, arguments: list[str], stdin: int, output: int, passed: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    def _popen(
+        self, arguments: list[str], streams: tuple[int, int, int], passed: tuple[int, ...]
+    ) -> subprocess.Popen[bytes]:
+        stdin, output, errors = streams
         try:
             return subprocess.Popen(
                 [self._program, "--args", *arguments],
-                stdin=stdin, stdout=output, stderr=output, cwd="/", env={}, pass_fds=passed,
+                stdin=stdin, stdout=output, stderr=errors, cwd="/", env={}, pass_fds=passed,
             )  # fmt: skip
         except OSError as error:
             raise SandboxUnavailable(f"{self._program} cannot be started: {error.strerror}") from error
@@ -261,6 +265,8 @@ def _mounts(policy: Policy) -> Iterator[str]:
 
 
 def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
+    for readable in policy.readable:
+        yield from ("--ro-bind", str(readable.resolve()), str(readable))
     """Outer folders first: a workspace inside a hidden folder is visible, a hidden one inside the workspace is not."""
     workspace = policy.workspace.resolve()
     covered = [path.resolve() for path in policy.hidden if path.is_dir()]

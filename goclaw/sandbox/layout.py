@@ -1,6 +1,7 @@
 """Which parts of the machine a contained command may see, the same for every tier."""
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from goclaw.errors import SandboxUnavailable
@@ -41,6 +42,17 @@ NETWORK_CONFIGURATION = ("/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf")
 """In addition where the command may use the network."""
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""Variables of the daemon's environment that commands see. Nothing else is: tokens are in there."""
+
+
+def environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that every command sees; `own` are the daemon's."""
+    passed_on = {name: own[name] for name in _PASSED_ON if name in own}
+    return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "TERM": "dumb", **passed_on}
 
 
 def readable(network: bool) -> tuple[str, ...]:

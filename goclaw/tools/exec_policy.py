@@ -1,93 +1,16 @@
-"""What a command of `exec` may touch and reach: from the configuration, and from whose call it is."""
-
-import asyncio
-import os
-import stat
-from collections.abc import Iterator
-from pathlib import Path
+"""What a command of a tool may touch and reach: see `sandbox.policy`."""
 
 from goclaw.audit import Entry
-from goclaw.config.schema import Config
-from goclaw.errors import SandboxUnavailable, ToolError
-from goclaw.memory.base import notes_folder
-from goclaw.net.guard import Guard
-from goclaw.net.proxy import Proxy
-from goclaw.sandbox.base import Limits, Policy
+from goclaw.sandbox.base import Policy
+from goclaw.sandbox.policy import policy_for
 from goclaw.toolkit.base import ToolContext
-from goclaw.workspace import USERS
 
 
 async def policy_of(ctx: ToolContext) -> Policy:
-    """The policy of one call.
+    """The policy of one call; raises as `policy_for` does."""
 
-    Raises:
-        SandboxUnavailable: the notes of other users cannot be kept out of it.
-        ToolError: a file of the daemon has a second name in the workspace.
-    """
-    settings = ctx.config.tools.exec
-    await asyncio.to_thread(_refuse_second_names, ctx.config, ctx.workspace.root)
-    masked, shown = await asyncio.to_thread(_notes, ctx.workspace.root, ctx.actor.key)
-    return Policy(
-        workspace=ctx.workspace.root,
-        hidden=(ctx.config.state_dir.expanduser().absolute(),),
-        masked=masked,
-        shown=shown,
-        network=settings.network,
-        proxy=_proxy(ctx).serve if settings.network == "proxy" else None,
-        limits=Limits(
-            cpu_seconds=settings.cpu_seconds,
-            memory_bytes=settings.memory_mb << 20,
-            processes=settings.processes,
-            file_bytes=settings.file_mb << 20,
-        ),
-    )
-
-
-def _refuse_second_names(config: Config, workspace: Path) -> None:
-    """To every sandbox a hard link to a file of the daemon is a file of the workspace. Somebody outside has made it."""
-    doubled = {(found.st_dev, found.st_ino) for found in _state_files(config) if found.st_nlink > 1}
-    if not doubled:
-        return  # a file with one name, which is not below the workspace
-    for folder, _, names in os.walk(workspace):
-        for name in names:
-            path = os.path.join(folder, name)  # noqa: PTH118 -- a path object for every file would cost a second
-            try:
-                found = os.lstat(path)
-            except OSError:
-                continue  # gone meanwhile
-            if (found.st_dev, found.st_ino) in doubled:
-                raise ToolError(f"permission denied: {path} is another name of a file of the daemon: remove it")
-
-
-def _state_files(config: Config) -> Iterator[os.stat_result]:
-    state = config.state_dir.expanduser()
-    for folder in (state, state / "secrets"):
-        for path in folder.iterdir() if folder.is_dir() else ():
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode):
-                yield found
-    if config.users_path.is_file():
-        yield config.users_path.stat()
-
-
-def _notes(workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """The folder of everybody's notes, if there is one, and in it the folder of the notes for `key`."""
-    everybody, own = workspace / USERS, workspace / notes_folder(key)
-    if not everybody.is_dir() or not everybody.resolve().is_relative_to(workspace.resolve()):
-        return (), ()
-    if everybody.resolve() != workspace.resolve() / USERS or (
-        own.exists() and own.resolve() != everybody.resolve() / key
-    ):
-        # Notes would then lie under another name, too, where nothing covers them.
-        raise SandboxUnavailable(f"{USERS} in the workspace {workspace} is or holds a symbolic link: remove it")
-    return (everybody,), (own,) if own.is_dir() else ()
-
-
-def _proxy(ctx: ToolContext) -> Proxy:
-    network = ctx.config.tools.network
-
-    def tell(place: str, reached: bool, why: str) -> None:
+    def told(place: str, reached: bool, why: str) -> None:
         rule = "tools.network"
         ctx.environment.audit(Entry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn))
 
-    return Proxy(Guard(allow=network.allow, deny=network.deny), network.ports, tell)
+    return await policy_for(ctx.config, ctx.workspace.root, ctx.actor.key, told)

@@ -14,14 +14,12 @@ from goclaw.blobs import Blobs, Spill
 from goclaw.config.tools import ExecSettings
 from goclaw.errors import ToolError
 from goclaw.redact import mask
+from goclaw.sandbox import layout
 from goclaw.sandbox.base import Command, Process
 from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
 from goclaw.tools.exec_policy import policy_of
 
-_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
-"""Variables of the daemon's environment that commands see. Nothing else is: tokens are in there."""
 LONGEST_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
 
 
@@ -66,8 +64,7 @@ async def run_command(ctx: ToolContext, argv: Sequence[str], folder: Path, secon
 
 def environment(settings: ExecSettings, own: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that commands see; `own` are the daemon's."""
-    passed_on = {name: own[name] for name in _PASSED_ON if name in own}
-    return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "TERM": "dumb", **passed_on, **settings.env}
+    return {**layout.environment(own), **settings.env}
 
 
 async def _run(process: Process, capture: "Capture", seconds: float) -> int | None:

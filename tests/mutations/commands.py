@@ -75,8 +75,8 @@ BUGS: list[Bug] = [
     bug(
         "the state folder is visible to commands",
         "srt, goclaw (Go): reads are open by default",
-        "goclaw/tools/exec_policy.py",
-        "hidden=(ctx.config.state_dir.expanduser().absolute(),),",
+        "goclaw/sandbox/policy.py",
+        "hidden=(config.state_dir.expanduser().absolute(),),",
         "hidden=(),",
         "tests/tools/test_exec_policy.py::test_every_command_is_asked_for_without_the_folder_of_the_daemon",
     ),
@@ -91,7 +91,7 @@ BUGS: list[Bug] = [
     bug(
         "the notes of other users are visible to commands",
         "class permission: a second way to what is private",
-        "goclaw/tools/exec_policy.py",
+        "goclaw/sandbox/policy.py",
         "    return (everybody,), (own,) if own.is_dir() else ()",
         "    return (), ()",
         "tests/tools/test_exec_policy.py::test_the_notes_of_others_are_invisible_and_one_s_own_are_not",

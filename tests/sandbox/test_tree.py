@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -289,3 +290,32 @@ async def test_the_broker_is_replaced_when_it_dies(tmp_path: Path) -> None:
         assert await run(broker, tmp_path, "echo 2") == (0, b"2\n")
     finally:
         broker.close()
+
+
+async def test_standard_error_goes_where_it_was_told_to(sandbox: Sandbox, tmp_path: Path) -> None:
+    script = "echo out; echo err >&2; cat"
+    with tempfile.TemporaryFile() as errors:
+        what = Command(
+            ("/bin/bash", "-c", script), tmp_path, {"PATH": INSIDE_PATH}, stdin=b"in\n", stderr=errors.fileno()
+        )
+        async with sandbox.run(what, Policy(tmp_path)) as process:
+            output = b"".join([chunk async for chunk in process.output])
+            assert await process.wait() == 0
+        errors.seek(0)
+        assert (output, errors.read()) == (b"out\nin\n", b"err\n")
+
+
+async def test_a_file_that_is_made_readable_is_seen_and_stays_as_it_is(sandbox: Sandbox, tmp_path: Path) -> None:
+    workspace, elsewhere = tmp_path / "workspace", tmp_path / "elsewhere"
+    workspace.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "shown").write_text("yes\n")
+    (elsewhere / "other").write_text("secret\n")
+    script = f"cat {elsewhere}/shown; echo x > {elsewhere}/shown; cat {elsewhere}/other"
+    command = Command(("/bin/bash", "-c", script), workspace, {"PATH": INSIDE_PATH})
+
+    async with sandbox.run(command, Policy(workspace, readable=(elsewhere / "shown",))) as process:
+        output = b"".join([chunk async for chunk in process.output])
+
+    assert output.startswith(b"yes\n") and b"secret" not in output
+    assert (elsewhere / "shown").read_text() == "yes\n"
