@@ -76,6 +76,18 @@ class Process(Protocol):
         """The exit code; 128 + signal number for a command that a signal ended."""
         ...
 
+    async def write(self, data: bytes) -> None:
+        """Hand data to a command that `keeps_input`, all of it; waits while the command does not read.
+
+        Raises:
+            BrokenPipeError: nobody reads it any more, or it was closed, or there never was such a pipe.
+        """
+        ...
+
+    def close_input(self) -> None:
+        """The command finds its standard input at its end. Does nothing where that is so already."""
+        ...
+
     async def kill(self) -> None:
         """End the whole tree now, detached and double-forked descendants included; returns when they are dead."""
         ...

@@ -21,7 +21,7 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import landlock, seccomp
 from goclaw.sandbox.base import Command, Policy, Process, Tier
 from goclaw.sandbox.broker_main import PACKET, REQUEST
-from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of
+from goclaw.sandbox.descriptors import Feed, chunks, closing, file_of, input_of, reading
 from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
 from goclaw.sandbox.scratch import scratch_folder, sweep
 from goclaw.supervise import background, result_of, see_through
@@ -42,8 +42,9 @@ _DEATH = 5.0
 class BrokerProcess:
     """A command that a supervisor watches; `channel` leads to it."""
 
-    def __init__(self, channel: socket.socket, output: asyncio.StreamReader) -> None:
+    def __init__(self, channel: socket.socket, output: asyncio.StreamReader, feed: Feed) -> None:
         self._channel = channel
+        self.write, self.close_input = feed.write, feed.close
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._gone = asyncio.Event()
         self._note = ""
@@ -171,12 +172,13 @@ class Broker:
             read_end, write_end = os.pipe()
             given.enter_context(closing(write_end))
             output = await stack.enter_async_context(reading(read_end))
-            stdin = stdin_of(command.stdin)
+            stdin, feed = input_of(command.stdin, keeps=command.keeps_input)
+            stack.callback(feed.close)
             given.enter_context(closing(stdin))
             errors = write_end if command.stderr is None else command.stderr
             await self._send([theirs.fileno(), request, stdin, write_end, errors])
             given.close()
-            process = BrokerProcess(channel, output)
+            process = BrokerProcess(channel, output, feed)
             await process.started()
             await stack.enter_async_context(background(process.follow(), "watch of a command"))
             stack.push_async_callback(lambda: see_through(process.kill(), "end of a command"))
@@ -228,9 +230,9 @@ def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int
         (str(path), landlock.READ) for granted in readable(network) for path in without(Path(granted).resolve(), hidden)
     ]
     grants += [(path, landlock.DEVICE) for path in DEVICES]
+    grants += [(str(path.resolve()), landlock.READ) for path in policy.readable]
     return [*grants, (str(workspace), landlock.WRITE), (str(scratch), landlock.WRITE)]
 
-    grants += [(str(path.resolve()), landlock.READ) for path in policy.readable]
 
 @asynccontextmanager
 async def open_broker() -> AsyncIterator[Broker]:

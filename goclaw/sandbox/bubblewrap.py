@@ -23,7 +23,7 @@ from goclaw.sandbox import inlet, seccomp, tree
 from goclaw.sandbox.base import Command, Limits, Policy, Process, Serve, Tier
 from goclaw.sandbox.broker_main import be_nice, limits_of
 from goclaw.sandbox.causes import cause
-from goclaw.sandbox.descriptors import chunks, closing, file_of, reading, stdin_of, until_ended
+from goclaw.sandbox.descriptors import Feed, chunks, closing, file_of, input_of, reading, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
 from goclaw.supervise import background, see_through
 
@@ -45,8 +45,11 @@ _LONGEST_REASON = 500
 class BubblewrapProcess:
     """A command in its namespace: `outer` is bubblewrap itself, `first` the namespace's first process."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], output: asyncio.StreamReader, limits: Limits) -> None:
+    def __init__(
+        self, popen: subprocess.Popen[bytes], output: asyncio.StreamReader, feed: Feed, limits: Limits
+    ) -> None:
         self._popen = popen
+        self.write, self.close_input = feed.write, feed.close
         self._outer = os.pidfd_open(popen.pid)
         self._first = -1
         self._first_pid = 0
@@ -199,13 +202,14 @@ class Bubblewrap:
             options += ["--json-status-fd", str(status_write), "--block-fd", str(block_read)]
             arguments = file_of(b"".join(os.fsencode(option) + b"\0" for option in options), "options")
             given.enter_context(closing(arguments))
-            stdin = stdin_of(command.stdin)
+            stdin, feed = input_of(command.stdin, keeps=command.keeps_input)
+            stack.callback(feed.close)
             given.enter_context(closing(stdin))
             passed = (arguments, program, status_write, block_read)
             streams = (stdin, output_write, output_write if command.stderr is None else command.stderr)
             popen = self._popen([str(arguments), "--", *command.argv], streams, passed)
             given.close()
-            process = _watched(popen, output, policy.limits)
+            process = _watched(popen, output, feed, policy.limits)
             stack.callback(process.close)
             await stack.enter_async_context(background(process.reap(), "reaping of a command"))
             stack.push_async_callback(lambda: see_through(process.kill(), "end of a command"))
@@ -261,12 +265,12 @@ def _mounts(policy: Policy) -> Iterator[str]:
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     yield from ("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108 -- inside
     yield from _workspace_and_hidden(policy)
+    for readable in policy.readable:
+        yield from ("--ro-bind", str(readable.resolve()), str(readable))
     yield from ("--remount-ro", "/")
 
 
 def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
-    for readable in policy.readable:
-        yield from ("--ro-bind", str(readable.resolve()), str(readable))
     """Outer folders first: a workspace inside a hidden folder is visible, a hidden one inside the workspace is not."""
     workspace = policy.workspace.resolve()
     covered = [path.resolve() for path in policy.hidden if path.is_dir()]
@@ -313,9 +317,11 @@ def _limit(pid: int, limits: Limits) -> None:
         resource.prlimit(pid, kind, (bound, bound))
 
 
-def _watched(popen: subprocess.Popen[bytes], output: asyncio.StreamReader, limits: Limits) -> BubblewrapProcess:
+def _watched(
+    popen: subprocess.Popen[bytes], output: asyncio.StreamReader, feed: Feed, limits: Limits
+) -> BubblewrapProcess:
     try:
-        return BubblewrapProcess(popen, output, limits)
+        return BubblewrapProcess(popen, output, feed, limits)
     except OSError:
         # Nobody would end it, and what it waits for comes when our end of the pipe is closed.
         _kill_unborn(popen)

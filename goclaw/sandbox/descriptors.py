@@ -38,6 +38,67 @@ def stdin_of(data: bytes | None) -> int:
     return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if data is None else file_of(data, "stdin")
 
 
+class Feed:
+    """The writing end of a command's standard input, which it owns; without a descriptor it is closed already."""
+
+    def __init__(self, descriptor: int = -1) -> None:
+        self._descriptor = descriptor
+        self._room: asyncio.Future[None] | None = None
+        self._one_by_one = asyncio.Lock()
+        if descriptor >= 0:
+            os.set_blocking(descriptor, False)
+
+    async def write(self, data: bytes) -> None:
+        """All of it, or as much as the reader takes until it closes.
+
+        Raises:
+            BrokenPipeError: nobody reads it any more.
+        """
+        left = memoryview(data)
+        async with self._one_by_one:
+            while left:
+                if self._descriptor < 0:
+                    raise BrokenPipeError
+                try:
+                    left = left[os.write(self._descriptor, left) :]
+                except BlockingIOError:
+                    await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        loop, descriptor = asyncio.get_running_loop(), self._descriptor
+        self._room = room = loop.create_future()
+        loop.add_writer(descriptor, _set, room)
+        try:
+            await room
+        finally:
+            self._room = None
+            if self._descriptor >= 0:
+                loop.remove_writer(descriptor)
+
+    def close(self) -> None:
+        """The reader finds the end, and whoever waits to write is told that nobody reads."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        if self._room is not None:
+            asyncio.get_running_loop().remove_writer(descriptor)
+            _set(self._room)
+        os.close(descriptor)
+
+
+def _set(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def input_of(data: bytes | None, *, keeps: bool) -> tuple[int, Feed]:
+    """A command's standard input, which the caller closes, and the way to write to it later on."""
+    if not keeps:
+        return stdin_of(data), Feed()
+    reads, writes = os.pipe()
+    return reads, Feed(writes)
+
+
 @asynccontextmanager
 async def reading(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
     """A reader of the pipe `descriptor`, which it owns. At most a few chunks wait in memory; the writer waits, too."""
