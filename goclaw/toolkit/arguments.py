@@ -4,15 +4,22 @@ One line, all fields at once, in the form of the Abbyfile tools guide: `field "k
 """
 
 import difflib
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.llm.base import INVALID_JSON
+from goclaw.toolkit.shape import Shape
+
+log = logging.getLogger(__name__)
+
+_NOT_SET_UP = "this tool is not set up: a hook of the operator has to fill in what it needs; the log says what"
 
 _EXPECTED = {
     "string_type": "string",
@@ -20,16 +27,21 @@ _EXPECTED = {
     "int_from_float": "integer",
     "float_type": "number",
     "bool_type": "boolean",
+    "none_required": "null",
     "list_type": "array",
     "tuple_type": "array",
+    "set_type": "array",
+    "frozen_set_type": "array",
     "dict_type": "object",
     "model_type": "object",
+    "model_attributes_type": "object",
     "finite_number": "a finite number",
 }
 """pydantic's error types in the words of JSON Schema."""
 
 _BOUNDS = {
     "literal_error": "{expected}",
+    "enum": "{expected}",
     "string_too_short": "at least {min_length} character(s)",
     "string_too_long": "at most {max_length} characters",
     "too_short": "at least {min_length} item(s)",
@@ -57,6 +69,7 @@ def validate(
 
     Raises:
         InvalidInput: one line that names every field at fault, what was expected and what came.
+        ToolError: a hook did not fill in what it has to.
     """
     if not isinstance(given, dict):
         raise InvalidInput(f"input: expected object, got {json_type(given)}")
@@ -65,11 +78,26 @@ def validate(
     try:
         if injected:
             given = _with_injected(model, given, injected, filled or {})
-        return model.model_validate(given)
+        return _parsed(model, given)
     except ValidationError as error:
-        lines = dict.fromkeys(islice(_lines(model, error, injected), _MOST_LINES))
-        more = ["…"] if error.error_count() > _MOST_LINES else []
-        raise InvalidInput("; ".join([*lines, *more])) from None
+        _refuse_fillings(model, error, injected)
+        schema = Shape(model.model_json_schema(), injected)
+        lines = list(islice(_lines(schema, error, given), _MOST_LINES + 1))
+        if len(lines) > _MOST_LINES:
+            lines[_MOST_LINES:] = ["…"]
+        raise InvalidInput("; ".join(lines)) from None
+
+
+def _parsed(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
+    """Strict, in nested models too. What JSON has no type for (a date, an enum, a tuple) is read from what it has."""
+    try:
+        return model.model_validate(given, strict=True, extra="forbid")
+    except ValidationError as error:
+        try:
+            text = orjson.dumps(given)
+        except orjson.JSONEncodeError:  # a hook filled in an object, or there is half a character
+            raise error from None
+        return model.model_validate_json(text, strict=True, extra="forbid")
 
 
 def _with_injected(
@@ -80,41 +108,71 @@ def _with_injected(
         raise InvalidInput("; ".join(f'field "{name}": unknown field' for name in forbidden))
     missing = [name for name in injected if name not in filled and model.model_fields[name].is_required()]
     if missing:
-        raise ToolError(f"this tool is not set up: no hook fills in {', '.join(sorted(missing))}")
+        log.error("no hook fills in %s of %s", ", ".join(sorted(missing)), model.__name__)
+        raise ToolError(_NOT_SET_UP)
     return {**given, **{name: value for name, value in filled.items() if name in injected}}
 
 
-def _lines(model: type[BaseModel], error: ValidationError, injected: Collection[str]) -> Iterator[str]:
-    for detail in error.errors(include_url=False, include_context=True):
-        field = ".".join(str(part) for part in detail["loc"])[:_LONGEST_FIELD]
-        yield f'field "{field}": {_wording(model, detail, injected)}'
+def _refuse_fillings(model: type[BaseModel], error: ValidationError, injected: Collection[str]) -> None:
+    """What is wrong with a filled-in value is the operator's to mend, and not the model's to read."""
+    for detail in error.errors(include_url=False):
+        if detail["loc"] and detail["loc"][0] in injected:
+            log.error("a hook fills in %s of %s wrongly: %s", detail["loc"][0], model.__name__, detail["msg"])
+            raise ToolError(_NOT_SET_UP)
 
 
-def _wording(model: type[BaseModel], detail: ErrorDetails, injected: Collection[str]) -> str:
+def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Iterator[str]:
+    """One per field, however many types it may have."""
+    faults: dict[tuple[str | int, ...], list[_Fault]] = {}
+    for detail in error.errors(include_url=False):
+        path = _path(given, detail)
+        faults.setdefault(path, []).append(_fault(shape, path, detail))
+    for path, found in faults.items():
+        name = ".".join(map(str, path))[:_LONGEST_FIELD]
+        yield f'field "{name}": {_together(found)}' if path else f"input: {_together(found)}"
+
+
+class _Fault(NamedTuple):
+    """What was expected and what came; or, with nothing expected, what is wrong."""
+
+    expected: str
+    got: str
+
+
+def _together(faults: Sequence[_Fault]) -> str:
+    wanted = dict.fromkeys(fault.expected for fault in faults if fault.expected)
+    if wanted:
+        return f"expected {' or '.join(wanted)}, got {next(fault.got for fault in faults if fault.expected)}"
+    return " or ".join(dict.fromkeys(fault.got for fault in faults))
+
+
+def _path(given: Any, detail: ErrorDetails) -> tuple[str | int, ...]:
+    """Where in what was given the fault is: pydantic also names the branches of a union, which nobody wrote."""
+    path: list[str | int] = []
+    for number, part in enumerate(detail["loc"], start=1):
+        in_array = isinstance(given, list) and isinstance(part, int) and part < len(given)
+        if in_array or (isinstance(given, dict) and part in given):
+            given = given[part]
+            path.append(part)
+        elif detail["type"] == "missing" and number == len(detail["loc"]):
+            path.append(part)
+    return tuple(path)
+
+
+def _fault(shape: Shape, path: tuple[str | int, ...], detail: ErrorDetails) -> _Fault:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
-        return f"expected {_declared_type(model, detail)}, got nothing"
+        return _Fault(shape.type_at(path), "nothing")
     if kind == "extra_forbidden":
-        return "unknown field" + _nearest(
-            str(detail["loc"][-1])[:_LONGEST_FIELD], [name for name in model.model_fields if name not in injected]
-        )
+        return _Fault("", "unknown field" + _nearest(str(path[-1])[:_LONGEST_FIELD], shape.names_in(path[:-1])))
     got = json_type(detail["input"])
     if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind]}, got {got}"
+        return _Fault(_EXPECTED[kind], got)
     if kind in _BOUNDS:
-        return f"expected {_BOUNDS[kind].format(**context)}, got {_shown(detail['input'])}"
+        return _Fault(_BOUNDS[kind].format(**context), _shown(detail["input"]))
     if kind == "value_error":
-        return str(context["error"])
-    return f"{detail['msg']}, got {got}"
-
-
-def _declared_type(model: type[BaseModel], detail: ErrorDetails) -> str:
-    schema = model.model_json_schema().get("properties", {}).get(str(detail["loc"][0]), {})
-    if len(detail["loc"]) > 1:
-        return "a value"
-    if "enum" in schema:
-        return " or ".join(repr(choice) for choice in schema["enum"])
-    return str(schema.get("type", "a value"))
+        return _Fault("", str(context["error"]))
+    return _Fault(detail["msg"].removeprefix("Input should be "), got)
 
 
 def _nearest(name: str, fields: Sequence[str]) -> str:

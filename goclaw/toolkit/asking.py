@@ -1,30 +1,37 @@
 """What is put before a person about a call: the call with everything that it rests on, under one digest."""
 
 import hashlib
+import logging
 from dataclasses import asdict
-from string import Template
 from typing import Any
 
 import orjson
 from pydantic import BaseModel
 
+from goclaw.errors import ToolError
 from goclaw.messages import ToolCall
 from goclaw.redact import mask
-from goclaw.specs import Risk, ToolSpec
+from goclaw.specs import Confirmation, Risk, ToolSpec
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.consent import DENIED_MARK, Denied, Grounds, Wanted
 from goclaw.toolkit.templates import rendered
+
+log = logging.getLogger(__name__)
 
 OFF = "off"
 """The tier in which nothing contains a command."""
 
 
-def denied(tool: Tool, call: ToolCall, reason: str) -> Denied:
+def denied(tool: Tool, arguments: BaseModel, reason: str) -> Denied:
     """The denial of a call, with the result that its tool's template makes of it."""
-    values = {name: _json(value) for name, value in {**tool.defaults, **call.input, "tool": call.name}.items()}
-    return Denied(
-        reason, f"{DENIED_MARK}{mask(_json(reason))[1:]}, {mask(Template(tool.denied).substitute(values))[1:]}"
-    )
+    begin = f"{DENIED_MARK}{mask(_json(reason))[1:]}"
+    try:
+        said = rendered(tool.denied, {**dict(arguments), "tool": tool.spec.name}).strip()
+        beside = said[1:] if isinstance(orjson.loads(said), dict) else "}"
+    except ValueError as error:
+        log.error("the template for denials of %s makes no JSON object: %s", tool.spec.name, error)
+        beside = "}"
+    return Denied(reason, f"{begin}, {mask(beside)}" if beside.strip(" }") else f"{begin}}}")
 
 
 def wanted(
@@ -47,7 +54,7 @@ def wanted(
     }
     lines = grounds.lines
     if confirm := tool.spec.confirm:
-        lines = (f"**{confirm.title}**", rendered(confirm.prompt, dict(arguments)), *lines)
+        lines = (f"**{confirm.title}**", _question(tool, confirm, arguments), *lines)
     if tier == OFF:
         lines = ("**The sandbox is off: nothing contains what commands do.**", *lines)
     pattern = () if risk is Risk.CRITICAL or tier == OFF else grounds.pattern
@@ -61,6 +68,16 @@ def wanted(
         pattern=pattern,
         labels=grounds.labels if pattern else (),
     )
+
+
+def _question(tool: Tool, confirm: Confirmation, arguments: BaseModel) -> str:
+    try:
+        return rendered(confirm.prompt, dict(arguments))
+    except ValueError as error:
+        log.error("the question about %s cannot be put: %s", tool.spec.name, error)
+        raise ToolError(
+            f"{tool.spec.name} was not run: the question about it cannot be put; the log has the details"
+        ) from None
 
 
 async def grounds_of(tool: Tool, arguments: Any, call: ToolCall, context: ToolContext) -> Grounds:

@@ -10,8 +10,9 @@ command that exits non-zero or a search without hits is a result, not an error.
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, Protocol, get_type_hints
 
 from pydantic import BaseModel
@@ -20,11 +21,13 @@ from goclaw.audit import Entry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.errors import InvalidInput
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.sandbox.base import Sandbox
 from goclaw.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
-from goclaw.toolkit.consent import DENIED, Grounds, names_in
+from goclaw.toolkit.arguments import validate
+from goclaw.toolkit.consent import DENIED, Grounds
 from goclaw.toolkit.declaring import Takes, arguments_of, schema_of, without_titles
 from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
@@ -33,6 +36,10 @@ from goclaw.toolkit.templates import check
 from goclaw.workspace import Workspace
 
 NO_REMINDERS = NoReminders()
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every provider takes as a tool's name."""
+_LONGEST_TEXT = 2_000
+"""Characters of a template for a question or a denial: what somebody still reads."""
 
 
 class ToolEnvironment(Protocol):
@@ -145,12 +152,6 @@ class Tool:
     artifacts: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     """The models of the kinds in `spec.artifacts`."""
 
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """The values of arguments that a call may leave out."""
-        fields = self.arguments.model_fields.items()
-        return {name: field.get_default() for name, field in fields if not field.is_required()}
-
     async def call(self, context: ToolContext, arguments: BaseModel) -> Any:
         """Run the function with validated arguments."""
         match self.takes:
@@ -181,6 +182,7 @@ def tool(
     idempotent: bool = True,
     tags: Sequence[str] = (),
     name: str | None = None,
+    title: str = "",
     own_timeout: bool = False,
     timeout: float | None = None,
     foreign: bool | None = None,
@@ -203,6 +205,8 @@ def tool(
     """
 
     def declare(function: ToolFunction) -> Tool:
+        if not inspect.iscoroutinefunction(function):
+            raise ValueError(f"{function.__name__}: a tool is an `async def`")
         arguments, takes, injected = arguments_of(function)
         result = ResultType(get_type_hints(function).get("return", str))
         kinds = artifacts or {}
@@ -215,7 +219,7 @@ def tool(
             idempotent=idempotent,
             tags=frozenset(tags),
             foreign=side_effect in TELLS_FOREIGN if foreign is None else foreign,
-            annotations=annotations or _annotations(side_effect, idempotent),
+            annotations=_titled(annotations or _annotations(side_effect, idempotent), title),
             examples=tuple(examples),
             call_hint=call_hint,
             result_hint=result_hint,
@@ -240,15 +244,31 @@ def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, d
     Raises:
         ValueError: it does not; the message names the tool and what is at fault.
     """
+    if not _NAME.fullmatch(spec.name):
+        raise ValueError(f"{spec.name!r}: a tool's name has up to 64 letters, digits, _ and -")
     names = set(arguments.model_fields)
     check(spec.call_hint, names, f"the call hint of {spec.name}")
     check(spec.result_hint, result.names | {"args"}, f"the result hint of {spec.name}")
     if spec.confirm:
-        check(spec.confirm.prompt, names, f"the confirmation of {spec.name}", longest=2_000)
-    if unknown := set(names_in(denied)) - {"tool", *names}:
-        raise ValueError(f"the template for denials of {spec.name} names {', '.join(sorted(unknown))}")
+        check(spec.confirm.prompt, names, f"the confirmation of {spec.name}", _LONGEST_TEXT)
+    check(denied, (names | {"tool"}) - spec.injected, f"the template for denials of {spec.name}", _LONGEST_TEXT)
     if spec.bounded and not result.is_bounded:
         raise ValueError(f"{spec.name} is bounded, so its result needs the fields {', '.join(BOUNDS)}")
+    for example in spec.examples:
+        _check_example(spec, arguments, example)
+
+
+def _check_example(spec: ToolSpec, arguments: type[BaseModel], example: Example) -> None:
+    if spec.injected:
+        return  # nobody knows what hooks would fill in
+    try:
+        validate(arguments, dict(example.input))
+    except InvalidInput as error:
+        raise ValueError(f"the example {example.about!r} of {spec.name}: {error}") from None
+
+
+def _titled(annotations: Annotations, title: str) -> Annotations:
+    return replace(annotations, title=title) if title else annotations
 
 
 def _annotations(side_effect: SideEffect, idempotent: bool) -> Annotations:

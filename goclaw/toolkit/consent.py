@@ -4,9 +4,8 @@ Nothing is asked here: whoever can ask people implements `Approve`, and the disp
 call runs, whether everything still is what was approved.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from string import Template
 
 from goclaw.errors import ToolError
 from goclaw.messages import ToolCall
@@ -14,11 +13,11 @@ from goclaw.messages import ToolCall
 DENIED_MARK = '{"result": "denied: '
 """How the result of a denied call begins; `agent.policy` counts them."""
 DENIED = (
-    '{"summary": "Cancelled", "tool": $tool, "advice": "Do not try the same in another way. Go on without it, or say '
-    'what you wanted and why."}'
+    '{"summary": "Cancelled", "tool": {{ tool | json }}, "advice": "Do not try the same in another way. Go on without '
+    'it, or say what you wanted and why."}'
 )
-"""What the model reads of a denied call unless its tool says otherwise: JSON, each `$name` an argument of the call or
-`tool`, as a JSON value (the DeniedResultTemplate of the Goat design language; a name that is missing is an error)."""
+"""What the model reads of a denied call unless its tool says otherwise: a template over the arguments and `tool` that
+makes a JSON object (the DeniedResultTemplate of the Goat design language)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,3 @@ class Denied(ToolError):
     def __init__(self, reason: str, content: str) -> None:
         super().__init__(f"denied: {reason}")
         self.content = content
-
-
-def names_in(template: str) -> Sequence[str]:
-    """The names that a template for denials uses."""
-    return Template(template).get_identifiers()

@@ -1,11 +1,14 @@
 """Reads off a function what its arguments are: their model, their JSON Schema, which of them are injected."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, PydanticSchemaGenerationError, create_model
+from pydantic.errors import PydanticUserError
+
+from goclaw.toolkit.shape import without_unused
 
 
 class Injected:
@@ -33,10 +36,19 @@ def arguments_of(function: Callable[..., Any]) -> tuple[type[BaseModel], Takes, 
     Raises:
         ValueError: the function has parameters that no model can be made of.
     """
-    hints = get_type_hints(function, include_extras=True)
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    if [each.kind for each in parameters] == [inspect.Parameter.POSITIONAL_ONLY]:
-        return _whole(function, hints[parameters[0].name], parameters[0].default)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        if any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in parameters):
+            return _whole(function, parameters, hints)
+        return _fields(function, parameters, hints)
+    except (NameError, PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise ValueError(f"{function.__name__}: {str(error).partition(chr(10))[0]}") from error
+
+
+def _fields(
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
+) -> tuple[type[BaseModel], Takes, frozenset[str]]:
     fields: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or parameter.name not in hints:
@@ -49,7 +61,12 @@ def arguments_of(function: Callable[..., Any]) -> tuple[type[BaseModel], Takes, 
     return create_model(function.__name__, __config__=STRICT, **fields), Takes.FIELDS, injected
 
 
-def _whole(function: Callable[..., Any], hint: Any, default: Any) -> tuple[type[BaseModel], Takes, frozenset[str]]:
+def _whole(
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
+) -> tuple[type[BaseModel], Takes, frozenset[str]]:
+    if len(parameters) != 1 or parameters[0].name not in hints:
+        raise ValueError(f"{function.__name__}: a positional-only parameter needs a type and has none beside it")
+    hint, default = hints[parameters[0].name], parameters[0].default
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         marked = (name for name, each in hint.model_fields.items() if _marks(each.metadata))
         return hint, Takes.MODEL, frozenset(marked)
@@ -74,8 +91,8 @@ def schema_of(arguments: type[BaseModel], injected: frozenset[str] = frozenset()
         properties.pop(name, None)
     if injected and "required" in schema:
         schema["required"] = [name for name in schema["required"] if name not in injected]
-    schema.setdefault("additionalProperties", False)
-    return schema
+    schema["additionalProperties"] = False  # as `arguments.validate` has it, whatever a shared model says of itself
+    return without_unused(schema)
 
 
 def without_titles(node: Any, *, names: bool = False) -> Any:

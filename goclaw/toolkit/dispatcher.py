@@ -297,7 +297,7 @@ class Dispatcher:
         grounds = await grounds_of(tool, arguments, call, context)
         consent = await scope.approve(wanted(tool, arguments, call, risk, context, grounds))
         if consent.refusal:
-            raise denied(tool, call, consent.refusal)
+            raise denied(tool, arguments, consent.refusal)
         return consent
 
     async def _look_again(

@@ -4,12 +4,18 @@ A tool returns text, a plain value, or a `Result`. What people and programs get 
 reads is `text()`.
 """
 
-from typing import Annotated, Any, NewType
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
-ArtifactKind = NewType("ArtifactKind", str)
 BOUNDS = ("returned", "total", "truncated", "refinement")
+
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+class WrongResult(Exception):
+    """A tool gave back something else than it declares. For the log: it tells whoever wrote the tool."""
 
 
 class Result(BaseModel):
@@ -23,18 +29,15 @@ class Result(BaseModel):
 
 
 class BoundedResult(Result):
-    """A part of something that may be larger (Goa-AI, BoundedResult). `refinement` tells how to come by the rest."""
+    """A part of something that may be larger (Goa-AI, BoundedResult).
+
+    One that leaves something out says in `refinement` how to come by the rest; the dispatcher takes no other.
+    """
 
     returned: Annotated[int, Field(ge=0, description="How many there are here.")]
     total: Annotated[int | None, Field(ge=0, description="How many there are in all, where that is known.")] = None
     truncated: Annotated[bool, Field(description="Whether something was left out.")] = False
     refinement: Annotated[str, Field(description="How to ask for less, or for what was left out.")] = ""
-
-    @model_validator(mode="after")
-    def _says_how_to_go_on(self) -> "BoundedResult":
-        if self.truncated and not self.refinement:
-            raise ValueError("a result that leaves something out says how to come by it (refinement)")
-        return self
 
 
 class ResultType:
@@ -42,7 +45,10 @@ class ResultType:
 
     def __init__(self, declared: Any) -> None:
         self.declared = declared
-        self._adapter: TypeAdapter[Any] | None = None if declared is str else TypeAdapter(declared)
+        try:
+            self._adapter: TypeAdapter[Any] | None = None if declared is str else TypeAdapter(declared)
+        except PydanticSchemaGenerationError as error:
+            raise ValueError(f"result: {str(error).partition(chr(10))[0]}") from error
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -50,7 +56,8 @@ class ResultType:
         schema = {"type": "string"} if self._adapter is None else self._adapter.json_schema(mode="serialization")
         if schema.get("type") == "object":
             return schema
-        return {"type": "object", "properties": {"value": schema}, "required": ["value"]}
+        definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+        return {"type": "object", "properties": {"value": schema}, "required": ["value"], **definitions}
 
     @property
     def names(self) -> frozenset[str]:
@@ -66,27 +73,43 @@ class ResultType:
         """`value`, if it is what was declared.
 
         Raises:
-            ValueError: it is not.
+            WrongResult: it is not.
         """
         if self._adapter is None:
             if not isinstance(value, str):
-                raise ValueError(f"expected a string, got {type(value).__name__}")
+                raise WrongResult(f"expected a string, got {type(value).__name__}")
             return value
-        return self._adapter.validate_python(value)
+        try:
+            found = self._adapter.validate_python(value, strict=True)
+        except ValidationError as error:
+            raise WrongResult(_in_words(error)) from None
+        if self.is_bounded:
+            _check_bounds(found)
+        return found
 
     def text(self, value: Any) -> str:
         """What the model reads of it."""
         if isinstance(value, str):
             return value
-        if isinstance(value, Result):
-            return value.text()
-        return TypeAdapter(Any).dump_json(value).decode()
+        return value.text() if isinstance(value, Result) else _ANY.dump_json(value).decode()
 
     def fields(self, value: Any) -> dict[str, Any]:
         """What templates and programs get of it."""
-        return dict(value) if isinstance(value, BaseModel) else {"value": value}
+        return dict(value) if self._model else {"value": value}
 
     @property
     def _model(self) -> type[BaseModel] | None:
         declared = self.declared
         return declared if isinstance(declared, type) and issubclass(declared, BaseModel) else None
+
+
+def _check_bounds(value: Any) -> None:
+    if value.truncated and not value.refinement:
+        raise WrongResult("truncated without a refinement: it has to say how to come by what is left out")
+    if value.total is not None and value.returned > value.total:
+        raise WrongResult(f"returned {value.returned} of a total of {value.total}")
+
+
+def _in_words(error: ValidationError) -> str:
+    details = error.errors(include_url=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'result'}: {each['msg']}" for each in details)

@@ -41,10 +41,13 @@ def check(text: str, names: Collection[str], where: str, longest: int = HINT_LEN
     if len(text) > longest:
         raise ValueError(f"{where}: {len(text)} characters, at most {longest}")
     try:
-        used = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+        parsed = _ENVIRONMENT.parse(text)
+        used = meta.find_undeclared_variables(parsed)
         _compiled(text)
     except TemplateError as error:
         raise ValueError(f"{where}: {error}") from error
+    if any(meta.find_referenced_templates(parsed)):
+        raise ValueError(f"{where}: there is no other template to take in")
     if unknown := used - set(names):
         raise ValueError(f"{where} names {', '.join(sorted(unknown))}; there are {', '.join(sorted(names))}")
     return text
@@ -58,7 +61,7 @@ def rendered(text: str, values: Mapping[str, Any]) -> str:
     """
     try:
         return _compiled(text).render(values)
-    except (TemplateError, TypeError, ArithmeticError, LookupError) as error:
+    except (TemplateError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
         raise ValueError(f"template {text!r}: {error}") from error
 
 

@@ -14,8 +14,8 @@ from goclaw.tools.exec_run import LONGEST_COMMAND, command_risk, run_command
 from goclaw.tools.text import encoded
 
 _DENIED = (
-    '{"summary": "Cancelled, nothing was run", "command": $command, "advice": "Do not try the same in another way. Go '
-    'on without it, or say what you wanted and why."}'
+    '{"summary": "Cancelled, nothing was run", "command": {{ command | json }}, "advice": "Do not try the same in '
+    'another way. Go on without it, or say what you wanted and why."}'
 )
 
 

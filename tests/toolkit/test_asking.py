@@ -105,7 +105,7 @@ async def test_one_part_of_the_arguments_more_is_another_call(tmp_path: Path) ->
 
 def test_a_template_that_names_what_is_no_argument_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="names depht"):
-        tool(side_effect=SideEffect.NONE, denied='{"summary": $depht}')(dig.run)
+        tool(side_effect=SideEffect.NONE, denied='{"summary": {{ depht | json }}}')(dig.run)
 
 
 @pytest.mark.promise("P-approval")

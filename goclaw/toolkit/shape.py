@@ -1,0 +1,79 @@
+"""A JSON Schema as something to look into: which fields there are at a place, and of what type."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+
+class Shape:
+    """The schema of a tool's arguments, without what is `hidden` from the model."""
+
+    def __init__(self, schema: Mapping[str, Any], hidden: Collection[str] = ()) -> None:
+        self._schema = schema
+        self._hidden = hidden
+
+    def names_in(self, path: Path) -> list[str]:
+        """The fields of the object at `path`, of all that it may be."""
+        names = dict.fromkeys(name for node in self._at(path) for name in node.get("properties", {}))
+        return [name for name in names if path or name not in self._hidden]
+
+    def type_at(self, path: Path) -> str:
+        """What is expected there, in words."""
+        return " or ".join(dict.fromkeys(word for node in self._at(path) for word in _words(node))) or "a value"
+
+    def _at(self, path: Path) -> list[Mapping[str, Any]]:
+        nodes: Iterable[Mapping[str, Any]] = [self._schema]
+        for part in path:
+            nodes = [child for node in self._opened(nodes) for child in _children(node, part)]
+        return list(self._opened(nodes))
+
+    def _opened(self, nodes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """What a node refers to, or the alternatives that it consists of."""
+        for node in nodes:
+            if "$ref" in node:
+                yield from self._opened([self._schema["$defs"][node["$ref"].rpartition("/")[2]]])
+            elif alternatives := node.get("anyOf") or node.get("oneOf") or node.get("allOf"):
+                yield from self._opened(alternatives)
+            else:
+                yield node
+
+
+def _children(node: Mapping[str, Any], part: str | int) -> Iterator[Mapping[str, Any]]:
+    if isinstance(part, str):
+        children = [node.get("properties", {}).get(part) or node.get("additionalProperties")]
+    else:
+        children = [*node.get("prefixItems", [])[part : part + 1], node.get("items")]
+    yield from (child for child in children if isinstance(child, Mapping))
+
+
+def _words(node: Mapping[str, Any]) -> list[str]:
+    if "enum" in node:
+        return [repr(choice) for choice in node["enum"]]
+    if "const" in node:
+        return [repr(node["const"])]
+    return [str(node["type"])] if "type" in node else []
+
+
+def without_unused(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema without definitions that nothing in it refers to any more."""
+    definitions = schema.pop("$defs", {})
+    used: dict[str, Any] = {}
+    waiting = sorted(_referred(schema))
+    while waiting:
+        name = waiting.pop(0)
+        if name not in used:
+            used[name] = definitions[name]
+            waiting += sorted(_referred(used[name]))
+    return {**schema, "$defs": {name: used[name] for name in definitions if name in used}} if used else schema
+
+
+def _referred(node: Any) -> set[str]:
+    match node:
+        case {"$ref": str(reference)}:
+            return {reference.rpartition("/")[2]}
+        case dict():
+            return set().union(*map(_referred, node.values()))
+        case list():
+            return set().union(*map(_referred, node))
+    return set()
