@@ -1,4 +1,4 @@
-"""Names in users.json and in `roles` that nothing answers to, with what was probably meant.
+"""Names in users.json, in `roles` and in `hooks` that nothing answers to, with what was probably meant.
 
 They are no errors: a tool may come with a plugin that is not installed. What is misspelt allows nothing.
 """
@@ -26,6 +26,13 @@ def warnings(config: Config, users: Sequence[User], tools: Collection[str], comm
             yield f"roles.{role}.tools: unknown tool `{name}`{_hint(name, tools)}"
         for name in sorted(set(settings.commands or ()) - set(commands)):
             yield f"roles.{role}.commands: unknown command `{name}`{_hint(name, commands)}"
+    yield from _of_hooks(config, tools)
+
+
+def _of_hooks(config: Config, tools: Collection[str]) -> Iterator[str]:
+    for index, hook in enumerate(config.hooks):
+        for name in sorted({name for name in hook.match if not name.startswith(("tag:", "mcp__"))} - set(tools)):
+            yield f"hooks[{index}].match: unknown tool `{name}`{_hint(name, tools)}"
 
 
 def _hint(name: str, known: Collection[str]) -> str:

@@ -1,5 +1,6 @@
 """Misspelt names in users.json and roles are told, with the one that was meant."""
 
+from goclaw.config.hooks import HookSettings
 from goclaw.config.policies import RoleSettings
 from goclaw.config.schema import Config
 from goclaw.spelling import warnings
@@ -31,3 +32,8 @@ def test_unknown_tools_and_commands_of_a_role_are_told() -> None:
         "roles.guest.tools: unknown tool `raed`; did you mean `read`?",
         "roles.guest.commands: unknown command `halp`; did you mean `help`?",
     ]
+
+
+def test_unknown_tools_of_a_hook_are_told() -> None:
+    hook = HookSettings.model_validate({"on": "pre_tool", "match": "raed,read,tag:shell,mcp__x__y", "command": "true"})
+    assert told(Config(hooks=(hook,))) == ["hooks[0].match: unknown tool `raed`; did you mean `read`?"]

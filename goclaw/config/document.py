@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 
 from goclaw.config.environment import COMMON_VARIABLES, PREFIX
-from goclaw.config.keys import ANY_NAME, Key, Loc, is_list, is_mapping, is_model, is_secret, keys
+from goclaw.config.keys import ANY_NAME, ITEM, Key, Loc, entry_kind, is_list, is_mapping, is_model, is_secret, keys
 from goclaw.config.schema import Config
 from goclaw.redact import mask
 
@@ -22,6 +22,7 @@ _PLAIN = {"str": "text", "int": "whole number", "float": "number", "bool": "true
 
 _INTRODUCTION = f"""\
 # Configuration
+_AFTER = {"section": "", "sections by name": f".{ANY_NAME}", "list of sections": ITEM}
 
 *Made from the schema by `goclaw config schema --markdown`; change the descriptions there.*
 
@@ -61,7 +62,7 @@ def markdown() -> str:
     """The page docs/configuration.md."""
     lines = [_INTRODUCTION, *_table("Top level", [key for key in keys(Config) if len(key.path) == 1])]
     for section in (key for key in keys(Config) if key.is_section):
-        title = f"`{section.dotted}`" if is_model(section.kind) else f"`{section.dotted}.<name>`"
+        title = f"`{section.dotted}{_AFTER[_form(section)]}`"
         depth = len(section.path) + (not is_model(section.kind))
         inside = [
             key for key in keys(Config) if len(key.path) == depth + 1 and key.path[: len(section.path)] == section.path
@@ -81,9 +82,10 @@ def example(chosen: Mapping[tuple[str, ...], Any] = _NOTHING) -> str:
     ]
     named: tuple[str, ...] = ()
     for key in keys(Config):
-        if ANY_NAME in key.path and key.path[: key.path.index(ANY_NAME)] != named:
-            named = key.path[: key.path.index(ANY_NAME)]
-            lines.append(f'{"  " * len(named)}#"{_NAMES[named[-1]]}":')
+        free = next((number for number, part in enumerate(key.path) if part in (ANY_NAME, ITEM)), 0)
+        if free and key.path[:free] != named:
+            named = key.path[:free]
+            lines.append(f"{'  ' * free}#" + ("-" if key.path[free] == ITEM else f'"{_NAMES[named[-1]]}":'))
         indent = "  " * (len(key.path) - 1)
         if key.is_section and len(key.path) == 1:
             lines.append("")
@@ -126,6 +128,8 @@ def _literal(value: Any) -> str:
         value if isinstance(value, (bool, int, float, type(None))) else mask(str(value)), ensure_ascii=False
     )
 
+    if isinstance(value, BaseModel):
+        return "{" + ", ".join(f"{name}: {_literal(inner)}" for name, inner in value) + "}"
 
 def _default(key: Key) -> str:
     if key.path == ("state_dir",):
@@ -154,7 +158,7 @@ def _default_cell(key: Key) -> str:
 
 def _kind(key: Key) -> str:
     if key.is_section:
-        return "section" if is_model(key.kind) else "sections by name"
+        return _form(key)
     limits = [
         f"{sign} {getattr(item, name):g}"
         for item in key.field.metadata
@@ -170,5 +174,11 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f"`{choice}`" for choice in get_args(kind))
     if is_list(kind):
+def _form(section: Key) -> str:
+    if is_model(section.kind):
+        return "section"
+    return "sections by name" if is_model(entry_kind(section.kind)) else "list of sections"
+
+
         return "list" if get_origin(kind) is tuple else "list or `auto`"
     return "mapping" if is_mapping(kind) else _PLAIN.get(getattr(kind, "__name__", ""), "any")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from goclaw.config.keys import ANY_NAME, child_kind, closest, keys, names_in
+from goclaw.config.keys import ANY_NAME, ITEM, child_kind, closest, keys, names_in
 from goclaw.config.layers import Layer
 from goclaw.config.schema import Config
 
@@ -65,7 +65,7 @@ def key_path(name: str) -> tuple[str, ...] | None:
 
 def variable_names(*, plain: bool = False) -> list[str]:
     """The environment variable of every key with a fixed name; `plain`: as a file in a secrets folder is named."""
-    fixed = ["__".join(key.path) for key in keys(Config) if ANY_NAME not in key.path]
+    fixed = ["__".join(key.path) for key in keys(Config) if not {ANY_NAME, ITEM} & {*key.path}]
     return fixed if plain else [PREFIX + name.upper() for name in fixed]
 
 

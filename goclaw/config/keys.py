@@ -12,6 +12,9 @@ from pydantic.fields import FieldInfo
 ANY_NAME = "*"
 """Stands in a path for a name that the operator chooses (`providers.*.api_key`)."""
 
+ITEM = "[]"
+"""Stands in a path for an entry of a list (`hooks[].on`)."""
+
 Loc = tuple[str | int, ...]
 """Where a value is: keys and list indexes from the top."""
 
@@ -27,11 +30,11 @@ class Key:
 
     @property
     def dotted(self) -> str:
-        return ".".join(self.path)
+        return ".".join(self.path).replace(f".{ITEM}", ITEM)
 
     @property
     def is_section(self) -> bool:
-        return is_model(self.kind) or is_model(entry_kind(self.kind))
+        return any(is_model(kind) for kind in (self.kind, entry_kind(self.kind), item_kind(self.kind)))
 
 
 def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
@@ -43,10 +46,14 @@ def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
             yield from keys(key.kind, key.path)
         elif is_model(entry := entry_kind(key.kind)):
             yield from keys(entry, (*key.path, ANY_NAME))
+        elif is_model(item := item_kind(key.kind)):
+            yield from keys(item, (*key.path, ITEM))
 
 
-def child_kind(kind: Any, name: str) -> Any:
-    """The type of `name` inside a mapping of type `kind`; None where there is no such key."""
+def child_kind(kind: Any, name: str | int) -> Any:
+    """The type of `name` inside a mapping of type `kind`, or of an entry of a list; None where there is no such."""
+    if isinstance(name, int):
+        return item_kind(kind)
     if is_model(kind):
         field = next((field for own, field in kind.model_fields.items() if name in (own, field.alias)), None)
         return without_none(field.annotation) if field else None
@@ -77,6 +84,11 @@ def is_secret(kind: Any) -> bool:
 def entry_kind(kind: Any) -> Any:
     """The type of the values of a `dict[str, X]`; None for anything else."""
     return without_none(get_args(kind)[1]) if get_origin(kind) is dict else None
+
+
+def item_kind(kind: Any) -> Any:
+    """The type of the entries of a `tuple[X, ...]`; None for anything else."""
+    return without_none(get_args(kind)[0]) if get_origin(kind) is tuple else None
 
 
 def without_none(kind: Any) -> Any:

@@ -132,7 +132,7 @@ def _may_show(value: Any) -> bool:
 def _kind_at(loc: Loc, model: type[BaseModel]) -> Any:
     kind: Any = model
     for part in loc:
-        kind = child_kind(kind, part) if isinstance(part, str) else None
+        kind = child_kind(kind, part)
     return kind
 
 
@@ -143,7 +143,7 @@ def _real(loc: Loc, model: type[BaseModel]) -> Loc:
     for part in loc:
         if part == "[key]":
             break
-        inner = child_kind(kind, part) if isinstance(part, str) else None
+        inner = child_kind(kind, part)
         if isinstance(part, str) and inner is None and not names_in(kind):
             continue
         real.append(part)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from goclaw.config.agents import AgentsSettings
+from goclaw.config.hooks import HookSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
 from goclaw.config.section import Section
 from goclaw.config.tools import ToolsSettings
@@ -265,6 +266,9 @@ class Config(Section):
     agents: AgentsSettings = Field(default_factory=AgentsSettings, description="Agents.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     roles: dict[str, RoleSettings] = Field(
+    hooks: tuple[HookSettings, ...] = Field(
+        (), description="Programs of yours that may look at, change or forbid what happens, called in this order."
+    )
         default_factory=dict,
         description="Roles for users.json, by name. `admin` is built in and may do everything; `user` (also of whoever "
         "has no role) has the defaults below unless it is defined here.",

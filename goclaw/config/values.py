@@ -142,3 +142,13 @@ Answer = Literal["run", "ask", "refuse"]
 """What becomes of a tool call before it runs."""
 Row = Literal["low", "medium", "contained", "high", "critical"]
 """The rows of the table "What runs, what asks"."""
+Point = Literal[
+    "pre_tool",
+    "post_tool",
+    "post_tool_failure",
+    "session_start",
+    "before_compaction",
+    "message_in",
+    "message_out",
+]
+"""Where hooks are called."""

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from goclaw.config.files import shown_path
+from goclaw.config.files import lies_inside, shown_path
 from goclaw.config.keys import Loc
 from goclaw.config.listening import is_loopback, listens, uses_webhook
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.doctor.base import Finding, weak
+from goclaw.redact import mask
 
 _STEERING = re.compile(
     r"PATH|LD_\w+|PYTHON\w+|PERL5\w+|RUBY(LIB|OPT)|NODE_\w+|GIT_\w+|\w+_proxy|HOME|TMPDIR", re.IGNORECASE
@@ -23,6 +24,7 @@ def weak_settings(loaded: Loaded) -> Iterator[Finding]:
     """What is weak in the configuration itself."""
     config = loaded.config
     yield from _commands(config)
+    yield from _hooks(config)
     yield from _policy(config)
     yield from _listener(config)
     yield from _servers(config)
@@ -56,6 +58,24 @@ def _commands(config: Config) -> Iterator[Finding]:
             yield weak(
                 f"tools.exec.env sets {name}: every user who may use exec, and the model, can read it",
                 f"take {name} out of `tools.exec.env`, or give it no more rights than these people may have",
+            )
+
+
+def _hooks(config: Config) -> Iterator[Finding]:
+    for index, hook in enumerate(config.hooks):
+        if not hook.sandbox:
+            yield weak(
+                f"hooks[{index}].sandbox is false: {mask(hook.label)} runs with all rights of this account",
+                "take `sandbox: false` out, unless the hook needs the network or files outside of the workspace",
+            )
+        paths = [config.workspace_path / word for word in hook.command if "/" in word]
+        for path in paths:
+            if not lies_inside(path, config.workspace_path):
+                continue
+            yield weak(
+                f"hooks[{index}].command names {shown_path(path)}: it lies in the workspace, where the agent can "
+                "change it",
+                "move it where the agent cannot write, such as /etc/goclaw",
             )
 
 

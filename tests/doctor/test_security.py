@@ -18,6 +18,8 @@ from goclaw.users import Users
 TOKEN = "123456:" + "A" * 35
 SETTINGS = {
     "tools.exec.sandbox is off": "tools: {exec: {sandbox: off}}",
+    "hooks[0].sandbox is false: guard.py runs with": "hooks: [{on: pre_tool, command: guard.py, sandbox: false}]",
+    "workspace/guard.py: it lies in the workspace": "hooks: [{on: pre_tool, command: python3 ./guard.py}]",
     "tools.exec.network is host": "tools: {exec: {network: host}}",
     "tools.exec.env sets PATH": "tools: {exec: {env: {PATH: /srv/bin}}}",
     "tools.exec.env sets MY_API_KEY": "tools: {exec: {env: {MY_API_KEY: x}}}",

@@ -1,0 +1,83 @@
+"""The keys of `hooks`: programs of the operator's that are told what happens, and what they may look at.
+
+What they are told and may answer is in `goclaw.hooks`, for people in docs/hooks.md.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from goclaw.config.keys import Loc
+from goclaw.config.section import Section
+from goclaw.config.values import Names, OneOrMore, Point
+
+TOOL_POINTS = frozenset({"pre_tool", "post_tool", "post_tool_failure"})
+"""The points that are about a tool."""
+DEFAULT_SECONDS, MOST_SECONDS = 10.0, 300.0
+"""How long a hook gets when nothing is said, and at most: a call waits for it."""
+
+
+def _split(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return tuple(shlex.split(value))
+    except ValueError:
+        raise ValueError("has a quotation mark without its partner") from None
+
+
+def _check_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    if not points:
+        raise ValueError("should name at least one point, such as `pre_tool`")
+    return points
+
+
+def _check_command(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words or not words[0]:
+        raise ValueError("should name a program")
+    if any("\0" in word for word in words):
+        raise ValueError("should hold no NUL characters")
+    try:
+        return tuple(str(Path(word).expanduser()) if word.startswith("~/") else word for word in words)
+    except RuntimeError:
+        raise ValueError("begins with `~`, and there is no home folder here") from None
+
+
+class HookSettings(Section):
+    """A program that is told in JSON what happens, and answers in JSON what it wants (docs/hooks.md)."""
+
+    name: str = Field("", description="How people are told of it; not set: its command.")
+    on: Annotated[tuple[Point, ...], OneOrMore, AfterValidator(_check_points)] = Field(
+        examples=[["pre_tool"]],
+        description="When it is called: `pre_tool`, `post_tool`, `post_tool_failure`, `session_start`, "
+        "`before_compaction`, `message_in`, `message_out`; one or more of them.",
+    )
+    match: Names = Field((), description="Only for these tools: names, or `tag:x`; empty: for every one.")
+    command: Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_command)] = Field(
+        examples=["python3 /etc/goclaw/guard.py"],
+        description="The program and its arguments: a list, or a text that is split as a shell would; no shell runs.",
+    )
+    timeout: float = Field(DEFAULT_SECONDS, gt=0, le=MOST_SECONDS, description="Seconds until it counts as failed.")
+    sandbox: bool = Field(
+        True, description="Whether it is contained like `exec`; `false`: it has all rights of the daemon's user."
+    )
+
+    @property
+    def label(self) -> str:
+        """How people are told of it."""
+        return self.name or shlex.join(self.command)
+
+
+def contradictions(hooks: Sequence[HookSettings]) -> Iterator[tuple[Loc, str]]:
+    """What is fine alone but not together: where, and what is wrong."""
+    named: set[str] = set()
+    for index, hook in enumerate(hooks):
+        others = [point for point in hook.on if point not in TOOL_POINTS]
+        if hook.match and others:
+            yield ("hooks", index, "match"), f"is about tools, and {others[0]} is not; make a hook of its own for that"
+        if hook.name and hook.name in named:
+            yield ("hooks", index, "name"), "is the name of another hook, too; choose another one"
+        named.add(hook.name)
