@@ -34,6 +34,10 @@ TOOLS = {
     "todo_write": "goclaw.tools.todo_write:todo_write",
 }
 
+TOOL_SOURCES = {
+    "cli": "goclaw.tools.cli_source:SOURCE",
+}
+
 COMMANDS = {
     "start": "goclaw.commands.start:COMMAND",
     "status": "goclaw.commands.status:COMMAND",

@@ -1,7 +1,8 @@
 """How a line of the catalogue becomes an object."""
 
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
 from typing import TypeVar
 
@@ -11,6 +12,22 @@ PartT = TypeVar("PartT")
 
 GROUP = "goclaw.plugins"
 """Entry-point group for third-party parts; a name reads `tools.weather`, `channels.matrix`, `commands.deploy` …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A line that an installed package adds to a section of the catalogue."""
+
+    section: str
+    name: str
+    path: str
+    package: str
+    """The package with its version."""
+
+    @property
+    def title(self) -> str:
+        """How people are told of it."""
+        return f"plugin {self.section}.{self.name} ({self.package})"
 
 
 def load(path: str, kind: type[PartT]) -> PartT:
@@ -28,11 +45,21 @@ def load(path: str, kind: type[PartT]) -> PartT:
     return found
 
 
-def third_party(section: str) -> Mapping[str, str]:
-    """Names and paths that installed packages add to a section of the catalogue (`tools`, `commands` …)."""
+def plugins(section: str) -> Sequence[Plugin]:
+    """What installed packages add to a section of the catalogue, sorted; two packages may add the same name."""
     prefix = f"{section}."
-    return {
-        point.name.removeprefix(prefix): point.value
+    found = [
+        Plugin(section, point.name.removeprefix(prefix), point.value, _package(point))
         for point in entry_points(group=GROUP)
         if point.name.startswith(prefix)
-    }
+    ]
+    return sorted(found, key=lambda plugin: (plugin.name, plugin.package))
+
+
+def third_party(section: str) -> Mapping[str, str]:
+    """Names and paths that installed packages add to a section of the catalogue (`tools`, `commands` …)."""
+    return {plugin.name: plugin.path for plugin in plugins(section)}
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value.partition(":")[0]

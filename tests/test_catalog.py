@@ -18,12 +18,14 @@ from goclaw.plugins import load
 from goclaw.sandbox.base import Tier
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn
+from goclaw.toolkit.sources import SourcePart
 
 KINDS: dict[str, type[Any]] = {
     "CHANNELS": ChannelPart,
     "ACCOUNTS": AccountPart,
     "PROVIDERS": Provider,
     "TOOLS": Tool,
+    "TOOL_SOURCES": SourcePart,
     "COMMANDS": Command,
     "SANDBOXES": Tier,
 }

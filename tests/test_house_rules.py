@@ -21,6 +21,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/supervise.py": "restarts whatever fails, and says so",
     "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
     "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
+    "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
     "goclaw/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",
 }
 MAY_IMPORT_LATE = {

@@ -42,7 +42,8 @@ from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.dispatcher import Dispatcher
-from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.sources import open_sources
 from goclaw.transcribers.base import TranscriberPorts
 from goclaw.transcribers.open import open_transcriber
 from goclaw.users import open_users
@@ -111,7 +112,8 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
     settings = Settings(ground.database)
     models = Models(config, ground.ports, lambda line: log.warning("%s", line), settings)
-    registry = Registry([BuiltIn()], ground.access)
+    sources = await stack.enter_async_context(open_sources(config, clock))
+    registry = Registry([sources], ground.access)
     journal = Journal(ground.database)
     forgetting = Forgetting(ground.database)
     rules = ApprovalRules(ground.database)
@@ -144,7 +146,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     engine = await stack.enter_async_context(lanes)
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, ground.bus, ground.alerts, clock)
-    return App(ground, channels, models, registry, sessions, journal, engine, outbox, outage, probe, stuck)
+    return App(ground, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
 
 
 def _asking(ground: Ground, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:

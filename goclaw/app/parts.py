@@ -22,6 +22,7 @@ from goclaw.sessions.service import Sessions
 from goclaw.sessions.stuck import StuckTurns
 from goclaw.store.database import Database
 from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.sources import Sources
 from goclaw.users import Users
 
 
@@ -56,6 +57,8 @@ class App:
     channels: Mapping[str, Channel]
     models: Models
     registry: Registry
+    sources: Sources
+    """Where the registry's tools come from, and what of it does not work."""
     sessions: Sessions
     journal: Journal
     engine: Lanes

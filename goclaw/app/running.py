@@ -44,8 +44,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     HTTP listener closed: for a command that opens the state for a moment.
     """
     ground = app.ground
-    tools, commands = {*catalog.TOOLS, *third_party("tools")}, {*catalog.COMMANDS, *third_party("commands")}
-    for warning in warnings(ground.config, ground.users.all(), tools, commands):
+    commands = {*catalog.COMMANDS, *third_party("commands")}
+    for warning in warnings(ground.config, ground.users.all(), app.registry.names(), commands):
         log.warning("%s", warning)
     await app.sessions.restore()
     app.sessions.questions.restore(await app.journal.parked())

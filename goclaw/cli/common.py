@@ -41,7 +41,7 @@ def load(context: typer.Context) -> Loaded:
 
 def spelling(config: Config, users: Sequence[User]) -> Iterator[str]:
     """See `spelling.warnings`."""
-    tools = {*catalog.TOOLS, *third_party("tools")}
+    tools = {*catalog.TOOLS, *config.tools.cli, *third_party("tools")}
     return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")})
 
 

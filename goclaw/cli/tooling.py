@@ -20,8 +20,9 @@ from goclaw.specs import ToolSpec
 from goclaw.toolkit.arguments import json_type
 from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
-from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.sources import open_sources
 from goclaw.users import login_name, open_users
 
 
@@ -88,9 +89,13 @@ async def _nowhere(delivery: Delivery) -> Receipt:
 async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterator[Toolbox]:
     """The tools, while the block runs. `approve`: the owner says yes beforehand to what would ask in their calls."""
     clock = RealClock()
-    async with open_users(config.users_path, clock) as users, open_environment(config, users, clock) as environment:
+    async with (
+        open_users(config.users_path, clock) as users,
+        open_environment(config, users, clock) as environment,
+        open_sources(config, clock) as sources,
+    ):
         access = Access(users, config)
-        yield Toolbox(Dispatcher(Registry([BuiltIn()], access), access, environment), approve=approve)
+        yield Toolbox(Dispatcher(Registry([sources], access), access, environment), approve=approve)
 
 
 async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:

@@ -31,12 +31,16 @@ ROUNDABOUT = "**What this runs is only known when it runs:** a file that no word
 
 
 async def exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """The grounds of an `exec` call.
+    """The grounds of an `exec` call; raises as `grounds_of_line` does."""
+    return await grounds_of_line(arguments.command, arguments.working_dir or ".", ctx)
+
+
+async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
+    """What a line of shell rests on that runs in `folder`.
 
     Raises:
         ToolError: there is no such folder, or the line names too much for anybody to look at.
     """
-    line, folder = arguments.command, arguments.working_dir or "."
     place = await ctx.workspace.folder(folder)
     try:
         states = await _states(line, folder, ctx.workspace)

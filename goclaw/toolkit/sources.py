@@ -1,0 +1,183 @@
+"""Where tools come from: the catalogue, its sources, installed packages. One list, the first of each name.
+
+What comes from a package is foreign code. Whatever it does while it is loaded, opened, asked or closed, it is left out
+and reported by name; everything else goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from goclaw import catalog
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+from goclaw.plugins import Plugin, load, plugins
+from goclaw.redact import mask, printable
+from goclaw.toolkit.base import Tool, ToolSource
+from goclaw.toolkit.registry import BuiltIn
+
+log = logging.getLogger(__name__)
+
+OPEN_SECONDS = 20.0
+"""What a package's source may take to open: a server that it starts has come up by then, or never."""
+BUILT_IN = "built in"
+_LONGEST_FAULT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePorts:
+    """What a source of tools stands on."""
+
+    config: Config
+    clock: Clock
+    report: Callable[[str, str], None]
+    """Tell the operator what is wrong: with what, and what it is; an empty text: nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """A line of `TOOL_SOURCES`, or of a package: opens a live list of tools."""
+
+    name: str
+    open: Callable[[SourcePorts], AbstractAsyncContextManager[ToolSource]]
+    origin: str = ""
+    """Where its tools come from, for people; empty: the package that it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One source, and where it is from."""
+
+    origin: str
+    source: ToolSource
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A source whose tools are always the same."""
+
+    listed: Sequence[Tool]
+
+    def tools(self) -> Sequence[Tool]:
+        return self.listed
+
+
+class Sources:
+    """All tools of all sources; where two have one name, the first source has it. Implements `ToolSource`."""
+
+    def __init__(self, named: Sequence[Named] = ()) -> None:
+        self._named = list(named)
+        self._faults: dict[str, str] = {}
+        self._taken: dict[str, str] = {}
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """What does not work now: its name, and why."""
+        return {**self._faults, **self._taken}
+
+    def add(self, named: Named) -> None:
+        """One source more, behind the others."""
+        self._named.append(named)
+
+    def tools(self) -> Sequence[Tool]:
+        return tuple(tool for tool, _ in self._all().values())
+
+    def origin(self, name: str) -> str:
+        """Where the tool with this name is from."""
+        found = self._all().get(name)
+        return found[1] if found else ""
+
+    def report(self, what: str, fault: str) -> None:
+        """Remember that something does not work, and say so once; an empty `fault`: it works again."""
+        fault = mask(printable(" ".join(fault.split())))[:_LONGEST_FAULT]
+        if not fault:
+            self._faults.pop(what, None)
+        elif self._faults.get(what) != fault:
+            self._faults[what] = fault
+            log.warning("%s: %s", what, fault)
+
+    def _all(self) -> dict[str, tuple[Tool, str]]:
+        found: dict[str, tuple[Tool, str]] = {}
+        taken: dict[str, str] = {}
+        for named in self._named:
+            for tool in self._asked(named) if named.foreign else named.source.tools():
+                name = tool.spec.name
+                if name not in found:
+                    found[name] = (tool, named.origin)
+                elif found[name][0] is not tool:
+                    taken[f"tool {name} of {named.origin}"] = f"is left out, the name is taken: {found[name][1]}"
+        for what in taken.keys() - self._taken.keys():
+            log.warning("%s: %s", what, taken[what])
+        self._taken = taken
+        return found
+
+    def _asked(self, named: Named) -> Sequence[Tool]:
+        """The tools that a package's source lists now; none if it fails or lists something else."""
+        try:
+            listed: tuple[Any, ...] = tuple(named.source.tools())
+            if strange := [tool for tool in listed if not isinstance(tool, Tool)]:
+                raise TypeError(f"it lists a {type(strange[0]).__name__}, not a Tool")
+        except Exception as error:
+            self.report(named.origin, _words(error))
+            return ()
+        self.report(named.origin, "")
+        return listed
+
+
+@asynccontextmanager
+async def open_sources(config: Config, clock: Clock) -> AsyncIterator[Sources]:
+    """Every tool that there is, while the block runs."""
+    sources = Sources([Named(BUILT_IN, BuiltIn())])
+    ports = SourcePorts(config, clock, sources.report)
+    async with AsyncExitStack() as stack:
+        for path in catalog.TOOL_SOURCES.values():
+            part = load(path, SourcePart)
+            sources.add(Named(part.origin, await stack.enter_async_context(part.open(ports))))
+        for plugin in plugins("tools"):
+            await _add_tool(sources, plugin)
+        for plugin in plugins("tool_sources"):
+            await _open_foreign(stack, sources, plugin, ports)
+        sources.tools()  # what cannot be had is reported now, and not when somebody asks
+        yield sources
+
+
+async def _add_tool(sources: Sources, plugin: Plugin) -> None:
+    try:
+        tool = await asyncio.to_thread(load, plugin.path, Tool)
+        if tool.spec.name != plugin.name:
+            raise ValueError(f"its tool calls itself {tool.spec.name}, not {plugin.name}")
+    except (Exception, SystemExit) as error:
+        sources.report(plugin.title, _words(error))
+    else:
+        sources.add(Named(plugin.title, Fixed([tool]), foreign=True))
+
+
+async def _open_foreign(stack: AsyncExitStack, sources: Sources, plugin: Plugin, ports: SourcePorts) -> None:
+    try:
+        async with asyncio.timeout(OPEN_SECONDS):
+            part = await asyncio.to_thread(load, plugin.path, SourcePart)
+            opened = part.open(ports)
+            source = await opened.__aenter__()
+    except TimeoutError:
+        sources.report(plugin.title, f"it is not open after {OPEN_SECONDS:g} s")
+    except (Exception, SystemExit) as error:
+        sources.report(plugin.title, _words(error))
+    else:
+        stack.push_async_callback(partial(_close, plugin, opened))
+        sources.add(Named(plugin.title, source, foreign=True))
+
+
+async def _close(plugin: Plugin, opened: AbstractAsyncContextManager[ToolSource]) -> None:
+    try:
+        await opened.__aexit__(None, None, None)
+    except Exception as error:
+        log.warning("%s did not close: %s", plugin.title, mask(printable(_words(error))))
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"

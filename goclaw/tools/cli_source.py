@@ -1,0 +1,100 @@
+"""Tools from the configuration alone: one for each entry of `tools.cli`, which runs its command in the sandbox.
+
+No shell is involved: what the model gives is split into words as a shell would do it, and that is all. Everything else
+is as for `exec`: containment, time, output, the rules of `tools.exec`, and what is asked before.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.config.cli_tools import CliToolSettings
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.redact import mask
+from goclaw.sandbox.programs import find_program
+from goclaw.sandbox.rules import Rules
+from goclaw.specs import SideEffect
+from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
+from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
+from goclaw.tools.exec_grounds import grounds_of_line
+from goclaw.tools.exec_run import LONGEST_COMMAND, command_risk, environment, run_command
+from goclaw.tools.text import encoded
+
+
+def cli_tool(name: str, settings: CliToolSettings) -> Tool:
+    """The tool of one entry."""
+
+    async def run(
+        ctx: ToolContext,
+        args: Annotated[
+            str,
+            Field(
+                max_length=LONGEST_COMMAND,
+                description="Further arguments, in one text; quotation marks keep words together as in a shell.",
+            ),
+        ] = "",
+    ) -> str:
+        words = _words(settings, args)
+        Rules(ctx.config.tools.exec.allowed, ctx.config.tools.exec.blocked).judge(settings.line(args))
+        program = await asyncio.to_thread(
+            find_program,
+            settings.command,
+            ctx.workspace.root,
+            environment(ctx.config.tools.exec)["PATH"],
+            contained=ctx.sandbox.tier != "off",
+        )
+        seconds = settings.timeout or ctx.config.tools.exec.timeout
+        return (await run_command(ctx, (program, *words[1:]), ctx.workspace.root, seconds)).text()
+
+    async def grounds(arguments: Any, ctx: ToolContext) -> Grounds:
+        _words(settings, arguments.args)
+        return await grounds_of_line(settings.line(arguments.args), ".", ctx)
+
+    run.__doc__ = (
+        f"{settings.description.strip()}\n\nRuns `{mask(settings.line())}` in the workspace, with `args` behind it; no "
+        "shell is involved. Returns its output (stdout and stderr merged) and its exit code."
+    )
+    return tool(
+        side_effect=SideEffect.SPAWNS,
+        risk=command_risk,
+        idempotent=False,
+        name=name,
+        tags=("cli", "shell", *settings.tags),
+        own_timeout=True,
+        grounds=grounds,
+        call_hint=f"{name} {{{{ args }}}}",
+    )(run)
+
+
+def _words(settings: CliToolSettings, given: str) -> tuple[str, ...]:
+    if "\0" in given:
+        raise InvalidInput('field "args": expected text without NUL characters, got one')
+    try:
+        words = settings.words(given)
+    except ValueError as error:
+        raise InvalidInput(f'field "args": cannot be split into words: {str(error).lower()}') from None
+    if sum(len(encoded(word, "args")) + 1 for word in words) > LONGEST_COMMAND:
+        raise InvalidInput(f'field "args": expected at most {LONGEST_COMMAND} bytes with the command itself')
+    return words
+
+
+@asynccontextmanager
+async def _open(ports: SourcePorts) -> AsyncIterator[ToolSource]:
+    config = ports.config
+    for name, settings in config.tools.cli.items():
+        if "/" in settings.command and not settings.command.startswith("/"):
+            continue  # in a workspace, of which there may be several: known when it is called
+        try:
+            path = environment(config.tools.exec)["PATH"]
+            contained = config.tools.exec.sandbox != "off"
+            await asyncio.to_thread(find_program, settings.command, config.workspace_path, path, contained=contained)
+        except ToolError as error:
+            ports.report(f"tools.cli.{name}", str(error))
+    yield Fixed([cli_tool(name, settings) for name, settings in config.tools.cli.items()])
+
+
+SOURCE = SourcePart("cli", _open, "config tools.cli")
