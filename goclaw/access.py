@@ -3,19 +3,21 @@
 The rules: a user listed in users.json may do what the roles of the entry allow together (`roles` of the configuration;
 without a word there, everything but what is an admin's). `allowedTools` narrows the tools further. Anyone else may do
 nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. Whoever acts on
-behalf of others needs their rights, too. What the configuration disables is disabled for all.
+behalf of others needs their rights, too. What the configuration disables is disabled for all. Tools are chosen by name,
+by tag and by set (`goclaw.selection`); a tag that nobody can look up and a set that does not exist allow nothing.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 from goclaw.config.policies import ADMIN, USER, RoleSettings
 from goclaw.config.schema import Config
 from goclaw.config.values import Answer, Mode, Row
 from goclaw.events import Actor, Decision
-from goclaw.specs import Risk
+from goclaw.selection import Toolsets
+from goclaw.specs import Risk, ToolSpec
 from goclaw.users import User, Users
 
 Action = Literal[
@@ -53,16 +55,37 @@ _ROW: Mapping[Risk, Row] = {
 
 
 def consent(
-    mode: Mode, risk: Risk, *, confirm: bool = False, stricter: Mapping[Row, Literal["ask", "refuse"]] | None = None
+    mode: Mode,
+    risk: Risk,
+    *,
+    confirm: bool = False,
+    stricter: Mapping[Row, Literal["ask", "refuse"]] | None = None,
+    auto_allow: bool = False,
+    always_ask: bool = False,
 ) -> Answer:
     """What becomes of an authorized tool call: it runs, a person is asked first, or it is refused.
 
     `mode` is the actor's (`Access.mode`), `risk` that of this very call, `confirm` a tool that wants to be asked for
-    always, `stricter` the configuration's `policy.stricter`, which can only tighten the table.
+    always, `stricter` the configuration's `policy.stricter`, which can only tighten the table, as `always_ask` does.
+    `auto_allow` lets run what the table would ask for; it turns no refusal.
     """
     row: Row = "critical" if confirm else _ROW[risk]
-    answers: tuple[Answer, ...] = (_CONSENT[row][mode], (stricter or {}).get(row, "run"))
+    by_table = _CONSENT[row][mode]
+    answers: tuple[Answer, ...] = (
+        "run" if auto_allow and by_table == "ask" else by_table,
+        (stricter or {}).get(row, "run"),
+        "ask" if always_ask else "run",
+    )
     return max(answers, key=_STRICTNESS.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The mode that somebody chose for a session. It lapses when the configured mode is not what it was then."""
+
+    mode: Mode
+    under: Mode
+    """`policy.mode` at that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +125,18 @@ class Access:
     def __init__(self, users: Users, config: Config) -> None:
         self._users = users
         self._config = config
+        self._spec: Callable[[str], ToolSpec | None] = _nothing_known
+        self.toolsets = Toolsets(config.tools.sets)
 
-    def authorize(self, actor: Actor, action: str, object: str) -> Decision:
-        """May `actor`, and everyone on whose behalf it acts, do `action` to `object`? See `Action` for both."""
+    def learn(self, spec: Callable[[str], ToolSpec | None]) -> None:
+        """Take whom to ask for the tool of a name: the registry, which is made later, as its tools come and go."""
+        self._spec = spec
+
+    def authorize(self, actor: Actor, action: str, object: str, given: Mapping[str, Any] | None = None) -> Decision:
+        """May `actor`, and everyone on whose behalf it acts, do `action` to `object`? See `Action` for both.
+
+        `given` are the arguments of a tool call: what is fixed for these people takes their place in the decision.
+        """
         if action not in get_args(Action) or not object:
             return Decision(False, f"no rule for {action or 'an action without a name'} on {object or 'nothing'}")
         decision = self._by_configuration(action, object)
@@ -113,13 +145,84 @@ class Access:
                 decision = self._by_person(each, action, object)
                 if not decision.allowed:
                     break
-        return decision or Decision(False, "nobody acts")
+        decision = decision or Decision(False, "nobody acts")
+        return self._about_call(actor, object, given, decision) if action == "tool.use" else decision
 
-    def mode(self, actor: Actor) -> Mode:
-        """The permission mode in force for the actor: `bypass` is for admins, where the configuration allows it."""
+    def consent(self, actor: Actor, spec: ToolSpec, risk: Risk, *, chosen: Chosen | None = None) -> Answer:
+        """What becomes of an authorized call of the tool, which has `risk` this time, in a session with that mode."""
+        policy, exactly = self._config.policy, spec.name in self._config.policy.auto_allow
+        risk = spec.at_least(risk)
+        critical = risk is Risk.CRITICAL or spec.confirm is not None
+        return consent(
+            self.mode(actor, chosen),
+            risk,
+            confirm=spec.confirm is not None,
+            stricter=policy.stricter,
+            auto_allow=self._picks(policy.auto_allow, spec) and (exactly or not critical),
+            always_ask=self._picks(policy.always_ask, spec, unknown=True),
+        )
+
+    def mode(self, actor: Actor, chosen: Chosen | None = None) -> Mode:
+        """The permission mode in force for the actor, in a session for which `chosen` was chosen.
+
+        `bypass` is for admins, where the configuration allows it, whoever chose it: looked up anew at every use.
+        """
         policy = self._config.policy
-        allowed = policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))
-        return "default" if policy.mode == "bypass" and not allowed else policy.mode
+        mode = chosen.mode if chosen and chosen.under == policy.mode else policy.mode
+        return "default" if mode == "bypass" and not self._may_bypass(actor) else mode
+
+    def may_choose(self, actor: Actor, session: str, mode: Mode, *, approved: bool = False) -> Decision:
+        """May the actor choose the mode of a session? `approved`: a person agreed to the plan that was made there."""
+        writing = self.authorize(actor, "session.write", session)
+        if not writing.allowed:
+            return writing
+        if mode == "bypass" and not self._may_bypass(actor):
+            return Decision(False, "bypass is for admins, and needs policy.allow_bypass")
+        admins = all(self.is_admin(each) for each in _chain(actor))
+        if self._config.policy.mode == "plan" and mode != "plan" and not approved and not admins:
+            return Decision(False, "policy.mode is plan: it is left when a plan was approved, or by an admin")
+        return writing
+
+    def tags(self, tool: str) -> frozenset[str]:
+        """The tags of a tool; none where nobody knows it."""
+        spec = self._spec(tool)
+        return spec.tags if spec else frozenset()
+
+    def selects(self, selection: Sequence[str] | None, spec: ToolSpec) -> bool:
+        """Whether a selection that allows tools (an agent's `tools`) has this one; None: every tool."""
+        return selection is None or self._picks(selection, spec)
+
+    def _picks(self, selection: Sequence[str], spec: ToolSpec, *, unknown: bool = False) -> bool:
+        return bool(selection) and self.toolsets.picks(selection, spec.name, lambda: spec.tags, unknown=unknown)
+
+    def _has(self, selection: Sequence[str], tool: str, *, unknown: bool = False) -> bool:
+        """The same by the name of a tool that may be none. `unknown`: see `Toolsets.picks`."""
+
+        def tags() -> frozenset[str] | None:
+            spec = self._spec(tool)
+            return spec.tags if spec else None
+
+        return bool(selection) and self.toolsets.picks(selection, tool, tags, unknown=unknown)
+
+    def _may_bypass(self, actor: Actor) -> bool:
+        return self._config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))
+
+    def _about_call(self, actor: Actor, tool: str, given: Mapping[str, Any] | None, decision: Decision) -> Decision:
+        """The decision with what is fixed of the call, and whether its denial ends the turn."""
+        ends_turn = self._has(self._config.policy.deny_ends_turn, tool)
+        fixed: dict[str, Any] = {}
+        for name, role in self._roles_behind(actor) if decision.allowed else ():
+            for argument, value in role.inputs.get(tool, {}).items():
+                if fixed.setdefault(argument, value) != value:
+                    rule = f"roles.{name}.inputs.{tool}.{argument}: another role of these people fixes it differently"
+                    return Decision(False, rule, ends_turn=ends_turn)
+        return replace(decision, input={**(given or {}), **fixed} if fixed else None, ends_turn=ends_turn)
+
+    def _roles_behind(self, actor: Actor) -> Iterator[tuple[str, RoleSettings]]:
+        """Every role of everybody for whom the actor acts."""
+        for each in _chain(actor):
+            if user := self._user(each):
+                yield from self._roles(user).items()
 
     def is_admin(self, actor: Actor) -> bool:
         """Whether the actor itself is an admin: listed with that role, or the owner and not listed."""
@@ -144,7 +247,7 @@ class Access:
         return self._users.get(actor.key) if actor.key else None
 
     def _by_configuration(self, action: str, object_: str) -> Decision | None:
-        if action == "tool.use" and object_ in self._config.tools.disabled:
+        if action == "tool.use" and self._has(self._config.tools.disabled, object_, unknown=True):
             return Decision(False, "config tools.disabled")
         if action == "message.other" and self._config.policy.other_chats == "deny":
             return Decision(False, "config policy.other_chats")
@@ -156,7 +259,16 @@ class Access:
             if actor.owner:
                 return Decision(True, "owner of the state folder")
             return Decision(False, f"{actor.key} is not in users.json" if actor.key else "nobody: no key")
-        return _RULES[action](Person(user, self._roles(user)), actor, object_)
+        person = Person(user, self._roles(user))
+        return self._tool(person, object_) if action == "tool.use" else _RULES[action](person, actor, object_)
+
+    def _tool(self, person: Person, name: str) -> Decision:
+        user = person.user
+        if not person.granted_by(lambda role: role.tools is None or self._has(role.tools, name)):
+            return person.refusal("tools")
+        if user.allowed_tools is None:
+            return Decision(True, f"users.json {user.key}, all tools")
+        return Decision(self._has(tuple(user.allowed_tools), name), f"users.json {user.key} allowedTools")
 
     def _roles(self, user: User) -> Mapping[str, RoleSettings]:
         built_in = {ADMIN: _EVERYTHING, USER: _NOTHING_SAID}
@@ -164,19 +276,15 @@ class Access:
         return {name: defined[name] for name in sorted(user.roles or {USER}) if name in defined}
 
 
+def _nothing_known(tool: str) -> ToolSpec | None:
+    """Before there is a registry, no tool has tags."""
+    return None
+
+
 def _chain(actor: Actor) -> Iterator[Actor]:
     yield actor
     for other in actor.behalf:
         yield from _chain(other)
-
-
-def _tool(person: Person, _: Actor, name: str) -> Decision:
-    user = person.user
-    if not person.granted_by(lambda role: role.tools is None or name in role.tools):
-        return person.refusal("tools")
-    if user.allowed_tools is None:
-        return Decision(True, f"users.json {user.key}, all tools")
-    return Decision(name in user.allowed_tools, f"users.json {user.key} allowedTools")
 
 
 def _own(person: Person, _: Actor, session: str) -> Decision:
@@ -238,7 +346,6 @@ def _question(person: Person, _: Actor, asked: str) -> Decision:
 
 
 _RULES: Mapping[str, Callable[[Person, Actor, str], Decision]] = {
-    "tool.use": _tool,
     "session.read": _reading,
     "session.write": _writing,
     "session.own": _own,

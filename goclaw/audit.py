@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 LONGEST_DETAIL = 300
 """Characters of a call's arguments that are kept: enough to know which file or command it was."""
 LONGEST_NAME = 200
+MOST_TAGS = 20
+"""Tags of a tool that are kept."""
 RETRY_SECONDS = 5.0
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_WAITING = 20_000
@@ -54,6 +56,8 @@ class Entry:
     """How it ended: ok, failed, denied, …"""
     detail: str = ""
     turn: str = ""
+    tags: frozenset[str] = frozenset()
+    """Those of the tool."""
 
 
 class Audit:
@@ -196,6 +200,7 @@ def _line(entry: Entry, now: float) -> bytes:
         "result": _safe(entry.result, LONGEST_NAME),
         "detail": _safe(entry.detail, LONGEST_DETAIL),
         "turn": _safe(entry.turn, LONGEST_NAME),
+        "tags": [_safe(tag, LONGEST_NAME) for tag in sorted(entry.tags)[:MOST_TAGS]],
     }
     always = ("at", "actor", "action", "object", "allowed")
     return orjson.dumps({name: value for name, value in fields.items() if value or name in always}) + b"\n"

@@ -119,6 +119,10 @@ class ToolResult:
     """What came of it, in one line for people."""
     artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
     """What it keeps for people."""
+    reminds: bool = field(default=False, compare=False)
+    """The reminder that its tool declares belongs to it: the call ran, and gave what it should."""
+    ends_turn: bool = field(default=False, compare=False)
+    """The call was refused or denied, and the operator wants the turn to end then (`policy.deny_ends_turn`)."""
     role: Literal["tool_result"] = "tool_result"
 
 

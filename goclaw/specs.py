@@ -44,6 +44,10 @@ TELLS_FOREIGN = frozenset({SideEffect.READ_ONLY, SideEffect.NETWORK, SideEffect.
 """Side effects whose tools read what somebody else may have written, unless the declaration says otherwise."""
 
 
+MCP = "mcp__"
+"""Begins the names of tools that come from MCP servers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Annotations:
     """Hints for clients, in the terms of the Model Context Protocol; None: not said."""
@@ -118,6 +122,16 @@ class ToolSpec:
     """Arguments that the model neither sees nor may give: hooks fill them in."""
     artifacts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Kinds of data that it keeps for people beside its result, each with its JSON Schema."""
+
+    def __post_init__(self) -> None:
+        # Whoever lists the tools of others, what they say of their risk counts, and silence is no promise.
+        object.__setattr__(self, "risk", self.at_least(self.risk))
+
+    def at_least(self, risk: Risk) -> Risk:
+        """The risk of a call that was judged to have `risk`: a tool of an MCP server has that of its annotations."""
+        if not self.name.startswith(MCP):
+            return risk
+        return max(risk, self.annotations.risk, key=tuple(Risk).index)
 
     @property
     def title(self) -> str:

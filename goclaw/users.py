@@ -22,6 +22,7 @@ from goclaw.config.report import json_type, problem_line, problem_lines
 from goclaw.config.rewriting import only_writer, replace
 from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
+from goclaw.selection import malformed
 from goclaw.supervise import background
 
 MAX_FILE_BYTES = 4_000_000
@@ -42,7 +43,7 @@ class User:
     name: str = ""
     roles: frozenset[str] = frozenset()
     allowed_tools: frozenset[str] | None = None
-    """None: every tool."""
+    """A selection (see `goclaw.selection`); None: every tool."""
     session: str | None = None
     """Replaces the session that the user would have of their own."""
     workspace: Path | None = None
@@ -242,8 +243,11 @@ def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:
         for field in ("session", "workspace"):
             if isinstance(value := entry.get(field), str) and (problem := _text_problem(field, value)):
                 yield (*loc, field), problem
-        if isinstance(tools := entry.get("allowedTools"), list) and any(tool == "" for tool in tools):
-            yield (*loc, "allowedTools"), "should hold names of tools"
+        if isinstance(tools := entry.get("allowedTools"), list):
+            if any(tool == "" for tool in tools):
+                yield (*loc, "allowedTools"), "should hold names of tools"
+            elif problem := malformed([tool for tool in tools if isinstance(tool, str)]):
+                yield (*loc, "allowedTools"), problem
 
 
 def _text_problem(field: str, value: str) -> str | None:

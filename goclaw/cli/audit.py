@@ -24,6 +24,7 @@ def audit(
     actor: Annotated[str, typer.Option(metavar="KEY", help="Only of this person: telegram:5, tui:ann.")] = "",
     action: Annotated[str, typer.Option(metavar="NAME", help="Only of this kind: tool.use, command.run …")] = "",
     about: Annotated[str, typer.Option(metavar="NAME", help="Only about this tool, command, session …")] = "",
+    tag: Annotated[str, typer.Option(metavar="TAG", help="Only about tools with this tag: filesystem, shell …")] = "",
     denied: Annotated[bool, typer.Option("--denied", help="Only what was not allowed.")] = False,
     hours: Annotated[float, typer.Option(min=0, help="Only of the last so many hours; 0: all.")] = 0,
 ) -> None:
@@ -39,6 +40,7 @@ def audit(
             actor in ("", entry.get("actor"))
             and action in ("", entry.get("action"))
             and about in ("", entry.get("object"), entry.get("where"))
+            and (not tag or tag in entry.get("tags", ()))
             and not (denied and entry.get("allowed"))
             and _when(entry).timestamp() >= since
         )

@@ -1,11 +1,12 @@
 """The keys of `policy`, `roles`, `audit` and `limits`: who may do what, and how much of it."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from goclaw.config.section import Section
-from goclaw.config.values import Mode, Names, Row
+from goclaw.config.values import Duration, Mode, Names, Row, Selection
+from goclaw.selection import parsed
 
 ADMIN, USER = "admin", "user"
 """The roles that are there without being defined: one may do everything, the other is everybody's who has none."""
@@ -14,16 +15,37 @@ ADMIN, USER = "admin", "user"
 class PolicySettings(Section):
     """What runs, what asks, what is refused."""
 
-    mode: Mode = Field("default", description="Permission mode.")
+    mode: Mode = Field(
+        "default",
+        description="Permission mode of every session for which `/mode` chose none. `plan` is left when a plan was "
+        "approved, or by an admin.",
+    )
     allow_bypass: bool = Field(False, description="Whether admins may use the mode `bypass`.")
     stricter: dict[Row, Literal["ask", "refuse"]] = Field(
         default_factory=dict,
         description="Stricter answers per row of the table in docs/configuration.md: `medium: ask`, `high: refuse` …",
     )
+    auto_allow: Selection = Field(
+        (),
+        description="Tools that run without asking although their row asks. What is critical (no sandbox, destructive, "
+        "wants to be confirmed) only by its very name. Whatever else is stricter wins.",
+    )
+    always_ask: Selection = Field((), description="Tools that are asked for always, whatever the mode and the row.")
+    deny_ends_turn: Selection = Field(
+        (), description="Tools of which a refused or denied call ends the turn: the model may not try otherwise."
+    )
     other_chats: Literal["ask", "deny"] = Field("ask", description="Messages of the agent to chats other than its own.")
     approval_minutes: int = Field(
         30, ge=1, le=1_440, description="Minutes that an approval is waited for, and that one which was given holds."
     )
+
+    @field_validator("auto_allow")
+    @classmethod
+    def _says_what_runs(cls, selection: tuple[str, ...]) -> tuple[str, ...]:
+        wanted, unwanted = parsed(selection)
+        if unwanted and not wanted:
+            raise ValueError("should say what runs without asking, not only what does not")
+        return selection
 
 
 class AuditSettings(Section):
@@ -37,7 +59,16 @@ class AuditSettings(Section):
 class RoleSettings(Section):
     """What a role in users.json allows; `allowedTools` of an entry narrows it further."""
 
-    tools: Names | None = Field(None, description="Exactly these tools; not set: every tool.")
+    tools: Selection | None = Field(
+        None,
+        description="Exactly these tools: names, `tag:x`, `set:y`; with `-` before it, what is left out. "
+        "Not set: every tool.",
+    )
+    inputs: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Arguments that are fixed, by tool: `{exec: {timeout: 10}}`. They take the place of what the model "
+        "says. With several roles, those of all of them.",
+    )
     commands: Names | None = Field(None, description="Exactly these slash commands; not set: every one.")
     sessions: Literal["own", "read", "all"] = Field(
         "own", description="Which conversations: their own, every one to read, or every one to read and steer."

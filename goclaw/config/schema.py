@@ -27,6 +27,7 @@ from goclaw.config.values import (
     Origins,
     QueueMode,
     Secret,
+    Selection,
     Spec,
     Url,
     UrlPath,
@@ -105,7 +106,7 @@ class PairingSettings(Section):
 
     enabled: bool = Field(False, description="Whether they get a code; otherwise they are not answered at all.")
     role: str = Field("user", description="The role in users.json of whoever is let in; never `admin`.")
-    allowed_tools: Names | None = Field(
+    allowed_tools: Selection | None = Field(
         None, description="`allowedTools` in users.json of whoever is let in; not set: what the role allows."
     )
     waiting: int = Field(20, ge=1, le=1_000, description="Codes that may be open at once; each for one hour.")

@@ -1,12 +1,15 @@
 """The keys of `tools`."""
 
+import re
 from typing import Literal
 
 from pydantic import Field, field_validator
 
 from goclaw.config.cli_tools import CliTools
 from goclaw.config.section import Section
-from goclaw.config.values import Environment, Names, Ports
+from goclaw.config.shell_tools import SshSettings, TasksSettings
+from goclaw.config.values import Environment, Names, Ports, Selection
+from goclaw.selection import BUILT_IN, cycle
 
 
 class ExecSettings(Section):

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 from unicodedata import category
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
+
+from goclaw.selection import malformed
 
 _LONGEST_PATH, _LONGEST_NAME = 4095, 255
 """Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
@@ -141,10 +143,18 @@ QueueMode = Literal["queue", "collect", "steer", "interrupt"]
 Answer = Literal["run", "ask", "refuse"]
 """What becomes of a tool call before it runs."""
 Row = Literal["low", "medium", "contained", "high", "critical"]
+def _check_selection(value: tuple[str, ...]) -> tuple[str, ...]:
+    if problem := malformed(value):
+        raise ValueError(problem)
+    return value
+
+
 """The rows of the table "What runs, what asks"."""
 Point = Literal[
     "pre_tool",
     "post_tool",
+Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
+"""Which tools: see `goclaw.selection`."""
     "post_tool_failure",
     "session_start",
     "before_compaction",

@@ -1,6 +1,8 @@
 """Who speaks, where, and what `authorize` says of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 LOCAL = "local"
 """The channel name of clients on the socket: their sessions are read from the transcript, nothing is sent to them."""
@@ -41,3 +43,7 @@ class Decision:
     allowed: bool
     rule: str
     """Which rule decided, in words for logs and audits: `users.json telegram:5 allowedTools`."""
+    input: Mapping[str, Any] | None = None
+    """Of a tool call: the arguments that take the place of those that were asked about; None: those stay."""
+    ends_turn: bool = False
+    """Of a tool: a call that is refused or denied, by this decision or by a person, ends the turn."""

@@ -149,5 +149,6 @@ class TurnQuestions:
                 rule=rule,
                 result="rule",
                 turn=turn.id,
+                tags=self.ports.access.tags(wanted.call.name),
             )
         )

@@ -8,11 +8,11 @@ model is asked only where `memory.flush.main_model` says so.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from goclaw.access import Access, consent
+from goclaw.access import Access, Chosen
 from goclaw.config.schema import FlushSettings
 from goclaw.context.checkpoint import reached
 from goclaw.context.summary import Material, ask_about, told
@@ -23,7 +23,7 @@ from goclaw.messages import Message
 from goclaw.redact import mask
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Session
-from goclaw.specs import RISK_OF, SideEffect
+from goclaw.specs import RISK_OF, SideEffect, ToolSpec
 from goclaw.store.settings import Settings
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.workspace import Workspace
@@ -39,7 +39,8 @@ LARGEST_NOTES = 1 << 20
 """Bytes of one day's file beyond which nothing is added."""
 TRIES = 3
 """To add to a file that somebody else keeps changing."""
-WRITES = SideEffect.MUTATING
+WRITE = ToolSpec("write", "Notes go into files.", {}, SideEffect.MUTATING, RISK_OF[SideEffect.MUTATING])
+"""The tool whose rights are needed."""
 SYSTEM = """You keep the notes of an assistant about the person it works for. From the conversation you are shown, write
 what will still matter in other conversations weeks from now: facts about the person and their projects, preferences,
 decisions, names, dates, places of things. One line each, beginning with "- ". No passwords, keys or tokens. Nothing
@@ -89,7 +90,7 @@ class Flush:
         if self._access.is_group(session.key):
             return None  # others' words, orders among them, would become what is known of whoever spoke last
         mark = reached(window.tokens(session.overhead), context_window, MARKS)
-        if not mark or not self._may_write(actor):
+        if not mark or not self._may_write(actor, session.mode):
             return None
         # A compaction begins the next cycle: it moves the first message that is shown.
         due = Due(window.entries[0].row, mark, window.summary, [entry.message for entry in window.entries])
@@ -111,7 +112,7 @@ class Flush:
             )
         lines = [line.strip() for line in mask(answer or "").splitlines()]
         notes = "\n".join(line for line in lines if line.startswith("- "))
-        if not notes or session.gone or session.cleared != cleared or not self._may_write(actor):
+        if not notes or session.gone or session.cleared != cleared or not self._may_write(actor, session.mode):
             return
         try:
             is_alone = await asyncio.to_thread(self._is_alone, actor)
@@ -122,11 +123,11 @@ class Flush:
         else:
             log.info("notes of %s were taken", session.key)
 
-    def _may_write(self, actor: Actor) -> bool:
+    def _may_write(self, actor: Actor, chosen: Chosen | None) -> bool:
         """Whether the actor's agent may write a file without asking; nobody is there to be asked."""
-        allowed = self._access.authorize(actor, "tool.use", "write").allowed
-        stricter = self._environment.config.policy.stricter
-        return allowed and consent(self._access.mode(actor), RISK_OF[WRITES], stricter=stricter) == "run"
+        allowed = self._access.authorize(actor, "tool.use", WRITE.name).allowed
+        spec = replace(WRITE, tags=self._access.tags(WRITE.name))
+        return allowed and self._access.consent(actor, spec, spec.risk, chosen=chosen) == "run"
 
 
 def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) -> bool:

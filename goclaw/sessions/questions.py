@@ -271,7 +271,8 @@ class Questions:
         if question.kind == "approval":
             allowed = result in (ALLOW, ALWAYS, "asked")
             entry = Entry("tool.approval", question.about, actor, session, allowed, result=result, turn=turn)
-            self._ports.audit(replace(entry, detail=f"question {question.id} of {question.asker}"))
+            tags = self._ports.access.tags(question.about)
+            self._ports.audit(replace(entry, detail=f"question {question.id} of {question.asker}", tags=tags))
 
     def _is_over(self, item: _Open) -> bool:
         """Whether its time is over, though nobody noticed yet: a machine that sleeps counts no time."""

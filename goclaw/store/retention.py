@@ -13,7 +13,7 @@ from goclaw.store.forgetting import FORGET_SUMMARIES, Forgetting, Owed, ended
 from goclaw.store.media import HAS_MEDIA, media_of
 from goclaw.store.tables import checkpoints, compactions, deliveries, inbox, messages, session_settings, sessions
 
-PREFERENCES = ("model", "queue_mode")
+PREFERENCES = ("model", "queue_mode", "mode")
 """Settings of a session that say nothing of what was said: they stay."""
 
 _of_session = messages.c.session == bindparam("of_session")

@@ -21,7 +21,8 @@ from goclaw.audit import Entry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.errors import InvalidInput
+from goclaw.config.values import Mode
+from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.sandbox.base import Sandbox
@@ -74,6 +75,11 @@ def _attach_nothing(kind: str, data: BaseModel) -> None:
     """Where nobody looks at artifacts."""
 
 
+async def no_modes(mode: Mode) -> None:
+    """Where there is no session whose permission mode could change."""
+    raise ToolError("there is no session here whose mode could change")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know and use of the call that it serves. Ports only: no tool knows a channel."""
@@ -108,6 +114,11 @@ class ToolContext:
     step: str = ""
     """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
 
+    leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
+    """End plan mode: the session goes on in this mode. Only to be called when a person has just agreed to the plan.
+
+    Raises ToolError where the acting person may not choose that mode.
+    """
     @property
     def config(self) -> Config:
         return self.environment.config

@@ -28,6 +28,20 @@ class Registry:
     def __init__(self, sources: Sequence[ToolSource], access: Access) -> None:
         self._sources = sources
         self._access = access
+        access.learn(self.spec)
+
+    def spec(self, name: str) -> ToolSpec | None:
+        """What is known of a tool, whoever may use it."""
+        tool = self.named(name)
+        return tool.spec if tool else None
+
+    def specs(self) -> list[ToolSpec]:
+        """Every tool, whoever may use it."""
+        return [tool.spec for source in self._sources for tool in source.tools()]
+
+    def named(self, name: str) -> Tool | None:
+        """The tool of that name, whoever may use it; the first source that has one."""
+        return next((tool for source in self._sources for tool in source.tools() if tool.spec.name == name), None)
 
     def names(self) -> list[str]:
         """Every tool's name, whoever may use it."""
@@ -35,11 +49,8 @@ class Registry:
 
     def find(self, name: str, actor: Actor) -> Tool | None:
         """The tool, if it exists and `actor` may use it. Nobody can tell the two reasons for None apart."""
-        for source in self._sources:
-            for tool in source.tools():
-                if tool.spec.name == name:
-                    return tool if self._access.authorize(actor, "tool.use", name).allowed else None
-        return None
+        tool = self.named(name)
+        return tool if tool and self._access.authorize(actor, "tool.use", name).allowed else None
 
     def visible_to(self, actor: Actor) -> list[ToolSpec]:
         """What the model is shown when it acts for `actor`."""

@@ -6,10 +6,12 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from goclaw.access import Chosen
+from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.messages import ToolCall
-from goclaw.toolkit.base import NO_REMINDERS, Tool
+from goclaw.toolkit.base import NO_REMINDERS, Tool, no_modes
 from goclaw.toolkit.consent import Approve
 from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.scheduling import Slot
@@ -23,6 +25,11 @@ Ask = Callable[[Question, str], Awaitable[str | None]]
 
 async def _no_begin() -> None:
     """Nothing needs to be known before a call runs."""
+
+
+def _no_choice() -> Chosen | None:
+    """Where nobody can choose a mode."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,10 @@ class CallScope:
     """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
     reminders: Reminders = NO_REMINDERS
     """Where reminders for the model go."""
+    chosen_mode: Callable[[], Chosen | None] = _no_choice
+    """The permission mode that was chosen for the session, as of now; None: the configured one."""
+    leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
+    """A person agreed to the plan: go on in this mode. Raises ToolError where the acting person may not choose it."""
 
 
 @dataclass(slots=True)
@@ -64,6 +75,8 @@ class Watch:
     """It is allowed, and may have had an effect."""
     foreign: bool = False
     """What the tool says, its errors included, is text from outside."""
+    refused: bool = False
+    """It was not let run: by a rule, a mode, a hook or a person."""
     over: bool = False
     """Nobody waits for it any more."""
     tool: Tool | None = None
