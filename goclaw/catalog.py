@@ -47,6 +47,7 @@ COMMANDS = {
     "cleartool": "goclaw.commands.cleartool:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
     "queue": "goclaw.commands.queue:COMMAND",
+    "mode": "goclaw.commands.mode:COMMAND",
     "model": "goclaw.commands.model:COMMAND",
     "usage": "goclaw.commands.usage:COMMAND",
     "forget": "goclaw.commands.forget:COMMAND",

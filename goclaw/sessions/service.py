@@ -41,6 +41,7 @@ from goclaw.sessions.debts import Debts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.models import Models
+from goclaw.sessions.modes import Modes
 from goclaw.sessions.questions import Questions
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received, ReceivedPorts
@@ -140,6 +141,8 @@ class Sessions:
         self.strays = ports.dispatcher.strays
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         self.settings = ports.settings
+        approvals = ports.approvals
+        self.modes = Modes(self.contexts, ports.settings, approvals.access, approvals.audit, ports.config.policy.mode)
         self.spending = ports.spending
 
     async def restore(self) -> None:
@@ -217,6 +220,7 @@ class Sessions:
             spent=await self._ports.spending.of_session(key),
             queue_mode=await self.queue_modes.of(key),
             details=details,
+            mode=await self.modes.chosen(key),
         )
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
@@ -304,6 +308,8 @@ class Sessions:
             session,
             turn,
             purpose,
+                chosen_mode=lambda: session.mode,
+                leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
             done.spec,
             tokens=(usage.input, usage.output, usage.cache_read, usage.cache_write),
             cost=cost(done.spec, usage, self._ports.config, now),
