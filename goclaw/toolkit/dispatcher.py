@@ -33,7 +33,8 @@ from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.consent import Consent, Denied
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
-from goclaw.toolkit.scheduling import Scheduler, access_of, resolved
+from goclaw.toolkit.results import WrongResult
+from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
 from goclaw.toolkit.scope import CallScope, Watch
 from goclaw.toolkit.templates import hint
 
@@ -71,16 +72,15 @@ class Dispatcher:
 
     async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
+        watch = Watch(self._environment.clock.monotonic(), call, scope.slot or Slot())
         try:
             with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
-                return await self._call(call, scope)
+                return await self._call(call, scope, watch)
         finally:
-            if scope.slot:
-                scope.slot.end()
+            watch.slot.end()
 
-    async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
-        clock, reason = self._environment.clock, ""
-        watch = Watch(clock.monotonic(), call)
+    async def _call(self, call: ToolCall, scope: CallScope, watch: Watch) -> ToolResult:
+        reason = ""
         try:
             content, failed = await self._run(scope, watch), False
         except DiskError as error:
@@ -95,6 +95,10 @@ class Dispatcher:
         except asyncio.CancelledError:
             self._record(call, scope, watch, "stopped")
             raise
+        except WrongResult as error:
+            log.error("tool %s gave back something else than it declares: %s", watch.call.name, error)
+            what = "ran, but what it gave back is not what it declares"
+            content, failed = error_text(f"{watch.call.name} {what}; the log has the details"), True
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
@@ -187,11 +191,10 @@ class Dispatcher:
         watch.tool, watch.arguments = tool, arguments
         call = watch.call
         context = await self._context(call, scope, watch)
-        if scope.slot:
-            access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
-            scope.slot.declare(await resolved(access, context.workspace))
+        access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
+        watch.slot.declare(await resolved(access, context.workspace))
         consent = await self._obtain_consent(tool, arguments, call, context, scope)
-        async with self._scheduler.running(scope.slot):
+        async with self._scheduler.running(watch.slot):
             if consent is not None:
                 await self._look_again(consent, tool, arguments, call, context)
             await scope.begin()

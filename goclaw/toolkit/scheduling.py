@@ -8,7 +8,7 @@ other while they run, and only where both write the same path.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from goclaw.specs import SideEffect
@@ -17,37 +17,46 @@ from goclaw.workspace import Workspace
 Category = Literal["", "shell", "network", "memory"]
 
 
+EVERYTHING = "/"
+"""In `Access.reads`: whatever there is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a call reads and writes. Paths are the model's words until they are `resolved`; a folder means all in it."""
+    """What a call reads and writes. One that names nothing holds nothing: whatever it starts declares for itself."""
 
     reads: tuple[str, ...] = ()
+    """Paths, in the model's words until they are `resolved`; a folder means all in it."""
     writes: tuple[str, ...] = ()
     category: Category = ""
     """`shell` and `memory` exclude their own kind, `shell` also whatever writes; `network` is shared."""
+    orders: tuple[str, ...] = ()
+    """What else has to see the calls in their order, by any name (a chat, the list of todos)."""
     alone: bool = False
-    """Nothing else of the same answer may run beside it: it changes nobody knows what."""
+    """Nothing else of the same answer that holds something may run beside it: it changes nobody knows what."""
 
     def conflicts(self, other: "Access") -> bool:
         """Whether the two may not run at the same time within an answer."""
         if self.alone or other.alone:
-            return True
+            return self != _NOTHING != other
         categories = {self.category, other.category}
         if len(categories) == 1 and categories <= {"shell", "memory"}:
             return True
         if "shell" in categories and (self.writes or other.writes):
             return True
         return (
-            _overlap(self.writes, other.writes)
+            bool(set(self.orders) & set(other.orders))
+            or _overlap(self.writes, other.writes)
             or _overlap(self.writes, other.reads)
             or _overlap(self.reads, other.writes)
         )
 
 
+_NOTHING = Access()
 _UNDECLARED = {
-    SideEffect.NONE: Access(),
-    SideEffect.READ_ONLY: Access(),
-    SideEffect.BLOCKING: Access(),
+    SideEffect.NONE: _NOTHING,
+    SideEffect.READ_ONLY: Access(reads=(EVERYTHING,)),
+    SideEffect.BLOCKING: _NOTHING,
     SideEffect.NETWORK: Access(category="network"),
     SideEffect.MUTATING: Access(alone=True),
     SideEffect.SPAWNS: Access(alone=True),
@@ -61,12 +70,14 @@ def access_of(side_effect: SideEffect) -> Access:
 
 async def resolved(access: Access, workspace: Workspace) -> Access:
     """The same access with the real places of its paths, so that two names of one file are one."""
-    if not access.reads and not access.writes:
+    if {*access.reads, *access.writes} <= {EVERYTHING}:
         return access
-    reads, writes = await asyncio.to_thread(
-        lambda: tuple(tuple(workspace.real(path) for path in paths) for paths in (access.reads, access.writes))
-    )
-    return Access(reads, writes, access.category, access.alone)
+    reads, writes = await asyncio.to_thread(lambda: (_real(access.reads, workspace), _real(access.writes, workspace)))
+    return replace(access, reads=reads, writes=writes)
+
+
+def _real(paths: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
+    return tuple(path if path == EVERYTHING else workspace.real(path) for path in paths)
 
 
 def _overlap(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
@@ -84,7 +95,10 @@ class Slot:
     earlier: "tuple[Slot, ...]" = ()
     access: Access | None = None
     declared: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """It does not run any more."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """It has its result."""
 
     def declare(self, access: Access) -> None:
         """Say what the call accesses: what comes later and does not conflict waits no longer."""
@@ -98,10 +112,12 @@ class Slot:
 
     async def turn(self) -> None:
         """Wait until no earlier call conflicts."""
-        mine = self.access or Access()
+        mine = self.access or _NOTHING
+        if mine == _NOTHING:
+            return
         for slot in self.earlier:
             await slot.declared.wait()
-            if not slot.ended.is_set() and mine.conflicts(slot.access or Access()):
+            if not slot.ended.is_set() and mine.conflicts(slot.access or _NOTHING):
                 await slot.ended.wait()
 
 
@@ -117,32 +133,25 @@ class Scheduler:
     """Runs calls beside each other where that is safe."""
 
     def __init__(self) -> None:
-        self._writing: list[tuple[tuple[str, ...], asyncio.Event]] = []
-        """What is written or waits to be, of all sessions, in the order in which it came."""
+        self._writing: dict[Slot, tuple[str, ...]] = {}
+        """What is being written now, of all sessions."""
 
     @asynccontextmanager
-    async def running(self, slot: Slot | None) -> AsyncIterator[None]:
-        """The block runs when neither an earlier call of the answer nor a write of another session is in its way."""
-        if slot is None:
-            yield
-            return
+    async def running(self, slot: Slot) -> AsyncIterator[None]:
+        """The block runs when neither an earlier call of the answer nor a write of another session is in its way.
+
+        What the call excludes it excludes until `Slot.end`.
+        """
         await slot.turn()
         writes = slot.access.writes if slot.access else ()
-        async with self._alone_with(writes):
-            yield
-
-    @asynccontextmanager
-    async def _alone_with(self, writes: tuple[str, ...]) -> AsyncIterator[None]:
-        if not writes:
-            yield
-            return
-        before = [ended for paths, ended in self._writing if _overlap(paths, writes)]
-        mine = (writes, asyncio.Event())
-        self._writing.append(mine)
+        while (other := self._in_the_way(writes)) is not None:
+            await other.left.wait()
+        self._writing[slot] = writes
         try:
-            for ended in before:
-                await ended.wait()
             yield
         finally:
-            self._writing.remove(mine)
-            mine[1].set()
+            del self._writing[slot]
+            slot.left.set()
+
+    def _in_the_way(self, writes: tuple[str, ...]) -> Slot | None:
+        return next((slot for slot, paths in self._writing.items() if _overlap(paths, writes)), None)

@@ -69,6 +69,8 @@ class Watch:
     """Monotonic."""
     call: ToolCall
     """As it runs: with the input that hooks made of it."""
+    slot: Slot
+    """Its place among other calls."""
     started: bool = False
     """Whoever watches was told that it runs."""
     began_to_act: bool = False
@@ -98,6 +100,8 @@ class Watch:
 
     def attach(self, kind: str, data: BaseModel) -> None:
         """Take an artifact of a kind that the tool declares."""
+        if self.over:
+            raise ToolError("the call was ended")
         model = self.tool.artifacts.get(kind) if self.tool else None
         if model is None or not isinstance(data, model):
             raise ValueError(f"{self.call.name} declares no artifact {kind} of type {type(data).__name__}")
