@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 
+from goclaw.access import Chosen
 from goclaw.clock import Clock
 from goclaw.config.values import QueueMode
 from goclaw.context.fences import Fences
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 QUEUE_MODE = "queue_mode"
 """The session's setting that says what becomes of a message that comes while a turn runs."""
 VIEW = "view"
+MODE = "mode"
+"""The session's setting that says which permission mode was chosen for it, and under which configured one."""
 """The session's setting that says what of its context is shown smaller than it is stored."""
 SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
@@ -54,6 +57,8 @@ class Session:
     queue_mode: QueueMode | None = None
     """What `/queue` chose; None: the configured mode."""
     gone: bool = False
+    mode: Chosen | None = None
+    """What `/mode` or an approved plan chose; None: the configured mode."""
     """Somebody had it deleted: whoever still works with it must keep nothing of it."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
@@ -115,7 +120,8 @@ class Contexts:
         # A long conversation is some megabytes, and each message is measured.
         window = await asyncio.to_thread(Window.of, *stored, View(**settings.get(VIEW, {})))
         window.fences = await self._fences_kept()
-        return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE))
+        mode = Chosen(**settings[MODE]) if MODE in settings else None
+        return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE), mode=mode)
 
     async def _fences_kept(self) -> Fences:
         """What foreign text is marked with, the same for as long as the database is."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goclaw.clock import Clock
-from goclaw.config.values import QueueMode
+from goclaw.config.values import Mode, QueueMode
 from goclaw.context.health import CompactionHealth
 from goclaw.store.spending import Spent
 
@@ -51,6 +51,8 @@ class SessionStatus:
     """What somebody chose for the session by /model; empty: nothing."""
     spent: Spent
     queue_mode: QueueMode
+    mode: Mode
+    """The permission mode that was chosen, or is configured."""
     details: Details
 
     def text(self, health: CompactionHealth, clock: Clock) -> str:
@@ -75,8 +77,9 @@ class SessionStatus:
         return f"  Model: {self.model} (set by /model{':' if chosen else ''}{chosen})"
 
     def _queue_lines(self) -> Sequence[str]:
-        mode = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
-        return [f"  {name}: {text}" for name, text in {**self.details.lines, **mode}.items()]
+        queue = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
+        mode = {} if self.mode == "default" else {"Permission mode": self.mode}
+        return [f"  {name}: {text}" for name, text in {**self.details.lines, **queue, **mode}.items()]
 
     def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
         if not self.ollama_configured:
@@ -117,6 +120,7 @@ class SessionStatus:
                 "cache_read": self.spent.cache_read,
             },
             "queue_mode": self.queue_mode,
+            "mode": self.mode,
             "ollama": {
                 "configured": self.ollama_configured,
                 "degraded": health.degraded,
