@@ -6,7 +6,7 @@ same way for ever, so that what a provider has cached stays byte for byte.
 
 import hmac
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from goclaw.messages import Foreign, Message, ToolResult, UserMessage
@@ -19,7 +19,8 @@ TOKENS = 24
 OF_THE_SENDER = "the sender's own voice"
 """Origin of what was spoken by whoever sent it: a machine heard it, but it is said to us."""
 
-_MARK = re.compile(r"<(?=\s*/?\s*(?:material|context)\b)", re.IGNORECASE)
+_MARK = re.compile(r"<(?=\s*/?\s*(?:material|context|system[\s_-]*reminder)\b)", re.IGNORECASE)
+_REMINDER = re.compile(r"<(?=\s*/?\s*system[\s_-]*reminder\b)", re.IGNORECASE)
 _LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
 """Digits cost models two or three times the tokens of letters; with vowels there would be words now and then."""
 
@@ -35,8 +36,12 @@ class Fences:
         match message:
             case ToolResult(foreign=True):
                 return replace(message, content=fenced(message.content, message.name, self._id(row)))
+            case ToolResult(content=content) if _REMINDER.search(content):
+                return replace(message, content=no_reminder(content))
             case UserMessage(foreign=pieces) if pieces:
                 return replace(message, text=self.text_of(message, row), foreign=())
+            case UserMessage(text=text) if _REMINDER.search(text):
+                return replace(message, text=no_reminder(text))
             case _:
                 return message
 
@@ -47,10 +52,10 @@ class Fences:
     def _pieces(self, message: UserMessage, row: int) -> Iterator[str]:
         at = 0
         for piece in message.foreign:
-            yield message.text[at : piece.start]
+            yield no_reminder(message.text[at : piece.start])
             yield fenced(message.text[piece.start : piece.end], piece.origin, self._id(row))
             at = piece.end
-        yield message.text[at:]
+        yield no_reminder(message.text[at:])
 
     def _id(self, row: int) -> str:
         digest = hmac.digest(self.key, str(row).encode(), "sha256") if self.key else b""
@@ -66,6 +71,17 @@ def fenced(text: str, origin: str, mark: str = "") -> str:
 def harmless(text: str) -> str:
     """`text` with everything written differently that looks like a mark of ours."""
     return _MARK.sub("<\u200b", text) if "<" in text else text
+
+
+def reminder(texts: Sequence[str]) -> str:
+    """The runtime's own words in their marks, which none of them ends; nothing where there are none."""
+    lines = "\n".join(map(harmless, texts))
+    return f"<system-reminder>\n{lines}\n</system-reminder>" if lines else ""
+
+
+def no_reminder(text: str) -> str:
+    """`text` with what looks like a reminder of the runtime written differently: only the runtime reminds."""
+    return _REMINDER.sub("<\u200b", text) if "<" in text else text
 
 
 def count_of(message: Message) -> int:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from goclaw.context.fences import Fences, moved
+from goclaw.context.fences import Fences, moved, no_reminder
 from goclaw.context.repair import in_words, repair
 from goclaw.context.thinning import Entry, View, cut_to_window
 from goclaw.llm.base import Usage
@@ -50,6 +50,8 @@ class Window:
     fences: Fences = field(default_factory=Fences, compare=False)
     scale: float = 1.0
     """What an estimate is multiplied with for the model that answers; see `calibration`."""
+    reminded: int = field(default=0, compare=False)
+    """Estimated tokens of what the next request is reminded of, which is no part of the conversation."""
     _counted: int = 0
     """Tokens that the provider counted for the first `_counted_entries` entries, its answer included."""
     _counted_entries: int = 0
@@ -114,11 +116,13 @@ class Window:
         """Take the provider's own count for everything up to and with the last entry, its answer.
 
         A provider that counts nothing says zero; the estimates stay then. `thought`: its thinking is sent back; else
-        that counted for the answer, but counts for no later request.
+        that counted for the answer, but counts for no later request. Nor does what the request was reminded of.
         """
         if usage.input:
-            self._counted = usage.input + usage.output - (0 if thought else usage.reasoning)
+            unsaid = int(self.scale * self.reminded) + (0 if thought else usage.reasoning)
+            self._counted = max(1, usage.input + usage.output - unsaid)
             self._counted_entries = len(self.entries)
+        self.reminded = 0
 
     def tokens(self, overhead: int) -> int:
         """Tokens of the next request: the provider's last count, plus estimates of what came after.
@@ -126,16 +130,17 @@ class Window:
         `overhead` is what the system prompt and the tools take; the provider's count includes it.
         """
         if self._counted:
-            return self._counted + int(self.scale * _size(self.entries[self._counted_entries :]))
+            return self._counted + int(self.scale * (self.reminded + _size(self.entries[self._counted_entries :])))
         return int(self.scale * self.estimated(overhead))
 
     def estimated(self, overhead: int) -> int:
         """The plain estimate of the next request, whatever a provider has counted."""
-        return overhead + estimate_text(self.summary) + _size(self.entries)
+        return overhead + estimate_text(self.summary) + _size(self.entries) + self.reminded
 
     def messages(self) -> list[Message]:
         """What is sent: valid for every provider."""
-        head = [UserMessage(f"{SUMMARY_HEAD}\n\n{self.summary}")] if self.summary else []
+        # What was said is the summariser's material, and its words could be those of a reminder.
+        head = [UserMessage(f"{SUMMARY_HEAD}\n\n{no_reminder(self.summary)}")] if self.summary else []
         valid, repairs = repair([*head, *(entry.marked(self.fences) for entry in self.entries)])
         if repairs != self._repairs:
             self._repairs = repairs

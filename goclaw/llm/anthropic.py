@@ -119,7 +119,7 @@ class AnthropicModel(KnownModel):
             # `}]` ends the last tool and the list.
             parts["tools"] = mark(tools[:-1]) + b"]" if request.cache else tools
         blocks = await self._messages.blocks(messages)
-        parts["messages"] = join(messages, blocks, marked=request.cache)
+        parts["messages"] = join(messages, blocks, marked=request.cache, reminder=request.reminder)
         return splice(head, **parts)
 
     def _forget_thinking(self, request: Request) -> bool:
@@ -183,8 +183,11 @@ def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
     )
 
 
-def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool) -> bytes:
-    """The JSON list of turns: what follows each other from one side becomes one turn, tool results first."""
+def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool, reminder: str = "") -> bytes:
+    """The JSON list of turns: what follows each other from one side becomes one turn, tool results first.
+
+    The reminder is the last block, behind the last mark: the next request begins like this one without it.
+    """
     turns: list[tuple[bool, list[bytes]]] = []
     for message, encoded in zip(messages, blocks, strict=True):
         from_model = isinstance(message, AssistantMessage)
@@ -197,6 +200,10 @@ def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool)
     if marked:
         for content in [content for from_model, content in turns if not from_model][-MARKED_TURNS:]:
             content[-1] = mark(content[-1])
+    if reminder:
+        if not turns or turns[-1][0]:
+            turns.append((False, []))
+        turns[-1][1].append(orjson.dumps({"type": "text", "text": reminder}))
     texts = [
         b'{"role":"%s","content":[%s]}' % (b"assistant" if from_model else b"user", b",".join(content))
         for from_model, content in turns

@@ -65,6 +65,9 @@ class Stop(StrEnum):
     TOOLS = "tools"
     LENGTH = "length"
     REFUSAL = "refusal"
+    reminder: str = ""
+    """The runtime's own word, in its marks (`sessions.reminding`), said behind everything else; no part of the
+    conversation, so a wire puts it behind what it marks for the cache. Empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,22 @@ def results_answered(messages: Sequence[Message]) -> list[Message]:
     return answered
 
 
+def reminded(request: Request) -> Request:
+    """The request with its reminder as a person's last words: these protocols know no other place for it.
+
+    Behind tool results it is a message of its own. Words of a person are continued: some models' templates refuse two
+    messages of a person after each other, and all of them a system message in the middle.
+    """
+    if not request.reminder:
+        return request
+    *before, last = results_first(request.messages) or [UserMessage("")]
+    if isinstance(last, UserMessage):
+        before.append(replace(last, text=f"{last.text}\n\n{request.reminder}".strip()))
+    else:
+        before += [last, UserMessage(request.reminder)]
+    return replace(request, messages=before, reminder="")
+
+
 def splice(head: Mapping[str, Any], **parts: bytes) -> bytes:
     """The JSON object with the fields of `head` and, after them, `parts` that are JSON already."""
     fields = [orjson.dumps(head)[1:-1], *(b'"%s":%s' % (name.encode(), text) for name, text in parts.items())]
@@ -165,6 +181,7 @@ async def with_conversation(
     head: Mapping[str, Any], request: Request, messages: EncodedMessages, tools: EncodedTools
 ) -> bytes:
     """A whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
+    request = reminded(request)
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
     texts = [text for blocks in await messages.blocks(results_first(request.messages)) for text in blocks]
     if request.system.strip():

@@ -83,9 +83,14 @@ def estimate_tools(tools: Iterable[ToolSpec]) -> int:
 
 
 def estimate_request(request: Request) -> int:
-    """Tokens of a whole prompt: system text, tools and messages."""
+    """Tokens of a whole prompt: system text, tools, messages and reminder."""
     head = PER_MESSAGE + estimate_text(request.system) + estimate_tools(request.tools)
-    return head + sum(map(estimate_message, request.messages))
+    return head + sum(map(estimate_message, request.messages)) + estimate_reminder(request.reminder)
+
+
+def estimate_reminder(text: str) -> int:
+    """Tokens of what the runtime says behind the conversation."""
+    return PER_MESSAGE + estimate_text(text) if text else 0
 
 
 def _tokens(text: bytes) -> int:

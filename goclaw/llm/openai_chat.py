@@ -25,6 +25,7 @@ from goclaw.llm.encoded import (
     EncodedTools,
     Pictures,
     clean,
+    reminded,
     results_answered,
     with_conversation,
 )
@@ -93,6 +94,7 @@ class OpenAIChatModel(KnownModel):
             elif self._server.effort == "object":
                 head["reasoning"] = {"effort": self._options.thinking}
         if self._server.strict_order or OF_MISTRAL.search(self._name):
+            request = reminded(request)
             request = replace(request, messages=results_answered(request.messages))
         return await with_conversation(head, request, self._messages, self._tools)
 

@@ -121,11 +121,17 @@ class Bridge:
                 part = ToolReturnPart(message.name, message.content, message.call_id, outcome=outcome)
             else:
                 part = UserPromptPart(await self._content(message))
-            if history and isinstance(history[-1], ModelRequest):
-                history[-1].parts = [*history[-1].parts, part]
-            else:
-                history.append(ModelRequest([part], instructions=request.system or None))
+            self._say(part, history, request)
+        if request.reminder:
+            self._say(UserPromptPart(request.reminder), history, request)
         return history
+
+    def _say(self, part: UserPromptPart | ToolReturnPart, history: list[ModelMessage], request: Request) -> None:
+        """Add what is not the model's to the history; it belongs to what is last there, unless that is an answer."""
+        if history and isinstance(history[-1], ModelRequest):
+            history[-1].parts = [*history[-1].parts, part]
+        else:
+            history.append(ModelRequest([part], instructions=request.system or None))
 
     async def _content(self, message: UserMessage) -> Any:
         """Text alone as a string, with pictures as a list."""

@@ -31,7 +31,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.llm.base import MOST_TOKENS, Finished, Usage
-from goclaw.llm.estimate import estimate_text, estimate_tools
+from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
 from goclaw.llm.open import cost
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.aside import Aside, AsidePorts
@@ -44,6 +44,7 @@ from goclaw.sessions.models import Models
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.questions import Questions
 from goclaw.sessions.queueing import QueueModes
+from goclaw.sessions.reminding import of_result
 from goclaw.sessions.received import Received, ReceivedPorts
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
@@ -272,6 +273,14 @@ class Sessions:
             await self.compactor.make_room(session, model.context_window, too_long=too_long)
             return session.window.tokens(session.overhead)
 
+        reminders = session.reminders.turn()
+
+        def remind(names: Sequence[str]) -> str:
+            tools = [tool for name in names if (tool := ports.dispatcher.registry.find(name, inbound.actor))]
+            text = reminders.block([of_result(tool.spec.name, tool.spec.reminder) for tool in tools])
+            session.window.reminded = estimate_reminder(text)
+            return text
+
         return TurnPorts(
             transcripts=ports.transcripts,
             dispatcher=ports.dispatcher,
@@ -282,6 +291,7 @@ class Sessions:
             joining=lambda request: self.queue_modes.joining(session, turn, request),
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
+            remind=remind,
             spent=lambda turn_id, done: self._spent(session.key, turn_id, "answer", done),
             scope=CallScope(
                 actor=inbound.actor,
@@ -293,6 +303,7 @@ class Sessions:
                 ask=questions.ask,
                 keep_todos=keep_todos,
                 turn=turn.id,
+                reminders=reminders,
             ),
         )
 

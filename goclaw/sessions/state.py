@@ -15,6 +15,7 @@ from goclaw.context.fences import Fences
 from goclaw.context.thinning import View
 from goclaw.context.window import Window, shown
 from goclaw.events import Actor, Todo
+from goclaw.sessions.reminding import SessionReminders
 from goclaw.store.migrations import MATERIAL_KEY
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import LAST_ROW, Transcripts
@@ -68,6 +69,8 @@ class Session:
     """How often `/clear` was said: what was made of the context before must not come back."""
     actor: Actor | None = None
     """For whom the turn runs that runs."""
+    reminders: SessionReminders = field(default_factory=SessionReminders)
+    """What its model is reminded of, from turn to turn."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
     """Takes a line to the chat of the turn that runs, besides its answer: what it is about, and the line."""
 
@@ -88,6 +91,8 @@ class Contexts:
         self._fences: Fences | None = None
         self._changed = 0
         """How often a conversation was dropped or cleared: who was reading one meanwhile reads it again."""
+        self._reminders: dict[str, SessionReminders] = {}
+        """Besides the windows: they are in no store, so they must survive that a window is read anew."""
 
     async def session(self, key: str) -> Session:
         """The conversation, read from the store if it is not in memory."""
@@ -101,6 +106,8 @@ class Contexts:
             idle = next((known for known in self._loaded.values() if not known.running and known is not session), None)
             if idle is not None:
                 del self._loaded[idle.key]
+                if idle.reminders.idle:
+                    self._reminders.pop(idle.key, None)
         return session
 
     @asynccontextmanager
@@ -121,7 +128,8 @@ class Contexts:
         window = await asyncio.to_thread(Window.of, *stored, View(**settings.get(VIEW, {})))
         window.fences = await self._fences_kept()
         mode = Chosen(**settings[MODE]) if MODE in settings else None
-        return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE), mode=mode)
+        reminders = self._reminders.setdefault(key, SessionReminders())
+        return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE), mode=mode, reminders=reminders)
 
     async def _fences_kept(self) -> Fences:
         """What foreign text is marked with, the same for as long as the database is."""
@@ -139,6 +147,8 @@ class Contexts:
         session = self._loaded.pop(key, None)
         if session is not None:
             session.gone = gone
+        if gone:
+            self._reminders.pop(key, None)
 
     def forget_before(self, key: str, row: int, *, whole: bool) -> None:
         """The rows before `row` are deleted; `whole`: and the summary of what was before them."""

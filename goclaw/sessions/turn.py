@@ -73,6 +73,9 @@ class TurnPorts:
     Returns the tokens that the next request will have."""
     counted: Callable[[Finished], None]
     """Told of each new answer, so that the window knows the provider's count."""
+    remind: Callable[[Sequence[str]], str]
+    """What the next request is reminded of, in its marks, from the names of the tools whose results come right before
+    it and have a reminder."""
     spent: Callable[[str, Finished], Bound]
     """The row about what an answer cost, from the turn's id."""
     scope: CallScope
@@ -91,6 +94,8 @@ class TurnRun:
         """Calls without a result yet, by step name."""
         self._slots: dict[str, Slot] = {}
         """The places of the calls of one answer among each other, by step name."""
+        self._reminding: list[str] = []
+        """Tools of the latest answer whose results are told with a reminder; journaled ones too, after a crash."""
 
     @property
     def tools(self) -> list[ToolSpec]:
@@ -142,6 +147,7 @@ class TurnRun:
             self._keep(step, step.value.message)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
+            self._reminding = []
             if not step.replayed:
                 self._ports.counted(step.value)
                 _log_answer(step.value, self._ports.now() - began)
@@ -180,6 +186,8 @@ class TurnRun:
         finally:
             if slot:
                 slot.end()  # also of a call that was read back, or never ran
+        if step.value.reminds:
+            self._reminding.append(call.name)
         return step.value
 
     async def settle(self, note: str, reason: str) -> None:
@@ -233,17 +241,18 @@ class TurnRun:
         while waiting := self._ports.joining(number):
             await self._join(waiting[0])
         opening = await self._ports.opening()
+        reminder = self._ports.remind(self._reminding)
         tokens = await self._ports.make_room(False)
         try:
-            return await self._stream(opening, tokens)
+            return await self._stream(opening, tokens, reminder)
         except ModelError as error:
             if error.kind is not ModelErrorKind.OVERFLOW:
                 raise
             tokens = await self._ports.make_room(True)
-            return await self._stream(opening, tokens)
+            return await self._stream(opening, tokens, reminder)
 
-    async def _stream(self, opening: Opening, tokens: int) -> Finished:
-        request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens)
+    async def _stream(self, opening: Opening, tokens: int, reminder: str) -> Finished:
+        request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens, reminder=reminder)
         said, thought = Masking(), Masking()
         async with opening.model.stream(request) as events:
             async for event in events:

@@ -123,6 +123,7 @@ class Dispatcher:
             foreign=watch.began_to_act and watch.foreign,
             hint=watch.hint,
             artifacts=artifacts,
+            reminds=watch.reminds,
         )
 
     def _started(self, scope: CallScope, watch: Watch) -> None:
@@ -202,8 +203,7 @@ class Dispatcher:
                 await self._look_again(consent, tool, arguments, call, context)
             value = await self._within_its_time(tool, arguments, context, scope, watch)
         watch.hint = mask(_text(hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})))
-        if tool.spec.reminder:
-            scope.reminders.add(Reminder(f"result of {tool.spec.name}", tool.spec.reminder))
+        watch.reminds = bool(tool.spec.reminder)
         return await self._bounded(mask(_text(tool.result.text(value))), scope)
 
     def _known(self, call: ToolCall, scope: CallScope) -> Tool:

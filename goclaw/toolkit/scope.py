@@ -85,6 +85,8 @@ class Watch:
     arguments: BaseModel | None = None
     hint: str = ""
     """What came of it, for people."""
+    reminds: bool = False
+    """The tool declares a reminder, and gave a result."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
 

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,14 @@ async def test_parallel_calls_and_the_turn_that_follows(model: ChatModel) -> Non
     assert heard.finished.stop is Stop.TOOLS
     results = [ToolResult(call.id, call.name, "fine") for call in answer.calls]
     assert (await ask(model, saying("weather and time", answer, *results, tools=TOOLS))).text == "Rain at noon."
+
+
+async def test_a_reminder_behind_the_results_is_read_as_the_last_words(model: ChatModel) -> None:
+    answer = (await ask(model, saying("weather and time", tools=TOOLS))).finished.message
+    results = [ToolResult(call.id, call.name, "fine") for call in answer.calls]
+    reminder = "<system-reminder>\nThe user sees a graph.\n</system-reminder>"
+    request = replace(saying("how is it?", answer, *results, tools=TOOLS), reminder=reminder)
+    assert (await ask(model, request)).text == "As the graph shows."
 
 
 @pytest.mark.parametrize(

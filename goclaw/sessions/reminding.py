@@ -1,0 +1,101 @@
+"""What the model is reminded of: chosen anew for every request, said behind everything else, kept in no transcript.
+
+Reminders live in memory only. One that must outlive a restart is added again by whoever knows that it still holds; the
+one that a tool declares follows from the results of the turn, and so does not need it.
+"""
+
+from collections.abc import Sequence
+
+from goclaw.context.fences import reminder
+from goclaw.redact import mask
+from goclaw.toolkit.reminders import Reminder
+
+LONGEST = 4_000
+"""Characters of one reminder: it is told besides the conversation, and nothing makes it shorter later."""
+
+
+class SessionReminders:
+    """Implements `toolkit.reminders.Reminders` for a session: what is added holds from turn to turn until removed."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Reminder] = {}
+        self._requests = 0
+        self._quiet_until: dict[str, int] = {}
+        """The request that may be the next one in which a reminder is told, where that is not the very next."""
+
+    def add(self, reminder: Reminder) -> None:
+        """Tell it from the next request on; it takes the place of one with the same id."""
+        self.kept[reminder.id] = reminder
+
+    def remove(self, id: str) -> None:
+        """Tell it no more. An id that nobody has added is none too many."""
+        self.kept.pop(id, None)
+
+    def turn(self) -> "TurnReminders":
+        """Those of the turn that begins, with what holds for the session."""
+        return TurnReminders(self)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing would be lost without it."""
+        return not self.kept and not self._quiet_until
+
+    def begin_request(self) -> None:
+        """Count one request more."""
+        self._requests += 1
+        self._quiet_until = {id: until for id, until in self._quiet_until.items() if until > self._requests}
+
+    def may_tell(self, id: str) -> bool:
+        """Whether the pause after it was told last is over."""
+        return id not in self._quiet_until
+
+    def was_told(self, told: Reminder) -> None:
+        """Begin its pause."""
+        if told.min_turns_between:
+            self._quiet_until[told.id] = self._requests + 1 + told.min_turns_between
+
+
+class TurnReminders:
+    """Implements `toolkit.reminders.Reminders` for one turn: what is added ends with it."""
+
+    def __init__(self, session: SessionReminders) -> None:
+        self._session = session
+        self._own: dict[str, Reminder] = {}
+        self._told: dict[str, int] = {}
+        """How often, by id."""
+
+    def add(self, reminder: Reminder) -> None:
+        """Tell it from the next request on; within the turn it takes the place of one with the same id."""
+        self._own[reminder.id] = reminder
+
+    def remove(self, id: str) -> None:
+        """Tell it no more, in this turn and in later ones."""
+        self._own.pop(id, None)
+        self._session.remove(id)
+
+    def block(self, results: Sequence[Reminder] = ()) -> str:
+        """What the next request ends with, empty if nothing; `results`: told because of the results right before it.
+
+        Safety comes first, and within a tier what was added first.
+        """
+        self._session.begin_request()
+        wanted = {**self._session.kept, **self._own, **{each.id: each for each in results}}
+        due = sorted(filter(self._is_due, wanted.values()), key=lambda each: each.tier)
+        for each in due:
+            self._told[each.id] = self._told.get(each.id, 0) + 1
+            self._session.was_told(each)
+        return reminder([_bounded(mask(each.text.strip())) for each in due])
+
+    def _is_due(self, each: Reminder) -> bool:
+        told = self._told.get(each.id, 0)
+        capped = each.max_per_run is not None and told >= each.max_per_run
+        return bool(each.text.strip()) and not capped and self._session.may_tell(each.id)
+
+
+def of_result(tool: str, text: str) -> Reminder:
+    """The reminder that a tool declares: told after each of its results."""
+    return Reminder(f"result of {tool}", text, max_per_run=None)
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [cut]"
