@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
 from goclaw.agent.prompt import Prompt
+from goclaw.agent.rules import rules_of
 from goclaw.blobs import Blobs
 from goclaw.bus import Bus
 from goclaw.channels.base import Channel
@@ -30,31 +31,32 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.llm.base import MOST_TOKENS, Finished, Usage
+from goclaw.llm.base import Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
-from goclaw.llm.open import cost
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
+from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor, CompactorPorts
+from goclaw.sessions.costs import Costs
 from goclaw.sessions.debts import Debts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.models import Models
 from goclaw.sessions.modes import Modes
+from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.questions import Questions
 from goclaw.sessions.queueing import QueueModes
-from goclaw.sessions.reminding import of_result
 from goclaw.sessions.received import Received, ReceivedPorts
+from goclaw.sessions.reminding import of_result
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
 from goclaw.store.checkpoints import CheckpointStore
-from goclaw.store.database import Bound
 from goclaw.store.forgetting import Forgetting
 from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
-from goclaw.store.spending import Purpose, Spending
+from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.toolkit.dispatcher import Dispatcher
@@ -104,13 +106,16 @@ class Sessions:
         self._ports = ports
         self.models = ports.models
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
+        self.turn_rules = rules_of(ports.config.limits, ports.config.agents.main.policy)
+        self.costs = Costs(ports.spending, ports.config, ports.clock, self._person_of)
+        self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
         checkpoints = Checkpoints(ports.config.checkpoint, ports.checkpoints)
         compaction = CompactorPorts(
             clock=ports.clock,
             models=ports.models,
             publish=ports.bus.publish,
             settings=ports.config.compaction,
-            spent=self._book_summary,
+            spent=self.costs.book,
             stored=ports.settings,
             transcripts=ports.transcripts,
             checkpoint=checkpoints.latest,
@@ -141,14 +146,15 @@ class Sessions:
         self.rules = ports.approvals.rules
         self.strays = ports.dispatcher.strays
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
-        self.settings = ports.settings
         approvals = ports.approvals
         self.modes = Modes(self.contexts, ports.settings, approvals.access, approvals.audit, ports.config.policy.mode)
+        self.settings = ports.settings
         self.spending = ports.spending
 
     async def restore(self) -> None:
-        """Take up what an earlier run learnt: how summaries go, how far token estimates are off."""
+        """Take up what an earlier run learnt: how summaries go, how far token estimates are off, who holds what."""
         await self.compactor.restore()
+        await self.pauses.restore()
         self.calibration = Calibration(await self.settings.fact(SCALES))
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
@@ -156,6 +162,7 @@ class Sessions:
         inbound, began = turn.inbound, self._ports.clock.monotonic()
         async with self.contexts.working(inbound.session) as session:
             session.actor, session.tell = inbound.actor, partial(self._tell, turn)
+            session.person = inbound.actor.key
             self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
             try:
                 outcome, text = await (
@@ -167,6 +174,7 @@ class Sessions:
                 self.contexts.forget(session.key)
                 raise
         await self.questions.turn_ended(turn.id)
+        await self.pauses.turn_ended(session.key, turn.id)
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
         if entries := session.window.entries:
             self.aside.turn_ended(inbound.session, inbound.actor, entries[-1].row)
@@ -185,6 +193,7 @@ class Sessions:
         """The words to the user when `run` ended in a way that nobody foresaw."""
         self.contexts.forget(turn.inbound.session)
         await self.questions.turn_ended(turn.id)
+        await self.pauses.turn_ended(turn.inbound.session, turn.id)
         return self._finish(turn, Outcome.FAILED, FAILED)
 
     async def clear(self, key: str, running: str, by: str) -> None:
@@ -220,13 +229,15 @@ class Sessions:
             chosen=await models.chosen(key),
             spent=await self._ports.spending.of_session(key),
             queue_mode=await self.queue_modes.of(key),
-            details=details,
             mode=await self.modes.chosen(key),
+            details=details,
+            policy=[*self.turn_rules.lines(), *await self._how_far(session)],
+            paused=session.running and bool(self.pauses.of(key, self._ports.bus.now(key).turn)),
         )
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
-        policy = RunPolicy(self._ports.config.limits)
+        policy = RunPolicy(self.turn_rules)
         run = TurnRun(turn, session.window, self._turn_ports(turn, session, policy))
         try:
             text = await run_turn(run, policy)
@@ -254,9 +265,11 @@ class Sessions:
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must hear of it.
             raise GoclawError(str(error)) from error
+        if told := ports.config.agents.main.prompt.strip():
+            system = f"{system}\n\n{told}"
         tools = ports.dispatcher.registry.visible_to(actor)
         session.overhead = estimate_text(system) + estimate_tools(tools)
-        return Opening(model, system)
+        return Opening(model, system, self.turn_rules.cache)
 
     def _turn_ports(self, turn: Turn, session: Session, policy: RunPolicy) -> TurnPorts:
         ports, inbound = self._ports, turn.inbound
@@ -270,14 +283,19 @@ class Sessions:
         async def make_room(too_long: bool) -> int:
             model = await ports.models.agent(session.key)
             session.window.scale = self.calibration.of(model.spec)
-            await self.compactor.make_room(session, model.context_window, too_long=too_long)
+            await self.compactor.make_room(session, model.context_window, policy.rules.history, too_long=too_long)
             return session.window.tokens(session.overhead)
 
         reminders = session.reminders.turn()
 
         def remind(names: Sequence[str]) -> str:
             tools = [tool for name in names if (tool := ports.dispatcher.registry.find(name, inbound.actor))]
-            text = reminders.block([of_result(tool.spec.name, tool.spec.reminder) for tool in tools])
+            text = reminders.block(
+                [
+                    *self.modes.reminders(inbound.actor, session),
+                    *(of_result(tool.spec.name, tool.spec.reminder) for tool in tools),
+                ]
+            )
             session.window.reminded = estimate_reminder(text)
             return text
 
@@ -292,7 +310,10 @@ class Sessions:
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
             remind=remind,
-            spent=lambda turn_id, done: self._spent(session.key, turn_id, "answer", done),
+            spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
+            planning=policy.planning,
+            held=self.pauses.gate(turn, policy.paused).passed,
+            affordable=lambda: self.costs.check(session.key, turn.id, inbound.actor.key, policy.rules),
             scope=CallScope(
                 actor=inbound.actor,
                 session=inbound.session,
@@ -303,29 +324,23 @@ class Sessions:
                 ask=questions.ask,
                 keep_todos=keep_todos,
                 turn=turn.id,
+                seconds=policy.rules.tool_seconds,
+                complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
+                chosen_mode=lambda: session.mode,
+                leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
                 reminders=reminders,
             ),
         )
 
+    async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
+        """How far the day is used up of whom the session worked for last; a session is first its own person's."""
+        return await self.costs.lines(session.person or session.key, self.turn_rules)
+
     def _counted(self, session: Session, done: Finished) -> None:
         self.calibration.take(done, session.window, session.overhead)
 
-    async def _book_summary(self, session: str, purpose: Purpose, done: Finished) -> None:
-        await self.spending.keep(self._spent(session, "", purpose, done))
-
-    def _spent(self, session: str, turn: str, purpose: Purpose, done: Finished) -> Bound:
-        usage, now = _believable(done.usage), self._ports.clock.now()
-        return Spending.row(
-            session,
-            turn,
-            purpose,
-                chosen_mode=lambda: session.mode,
-                leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
-            done.spec,
-            tokens=(usage.input, usage.output, usage.cache_read, usage.cache_write),
-            cost=cost(done.spec, usage, self._ports.config, now),
-            at=now,
-        )
+    async def _person_of(self, session: str) -> str:
+        return (await self.contexts.session(session)).person
 
     def _may(self, actor: Actor, tool: str) -> bool:
         return self._ports.dispatcher.registry.find(tool, actor) is not None
@@ -334,7 +349,10 @@ class Sessions:
         if turn.stopping:
             return Outcome.STOPPED, STOPPED
         try:
+            await self.costs.check_day(turn.inbound.actor.key, self.turn_rules)
             return Outcome.ANSWERED, await self.compactor.compact(session, turn.inbound.text, forced=True)
+        except LimitReached as limit:
+            return Outcome.LIMITED, str(limit)
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise
@@ -367,11 +385,6 @@ def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
         log.info("turn %s in %.1f s", outcome, seconds)
     else:
         log.warning("turn %s in %.1f s: %s", outcome, seconds, text)
-
-
-def _believable(usage: Usage) -> Usage:
-    """What a provider counted, within what can be: its word must not keep an answer from being stored."""
-    return Usage(*(min(max(0, count), MOST_TOKENS) for count in astuple(usage)))
 
 
 def _taken_for_stop(turn: Turn) -> bool:
