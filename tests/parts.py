@@ -21,6 +21,7 @@ from goclaw.sandbox.base import Command, Policy, Process, Sandbox
 from goclaw.sessions.models import Models
 from goclaw.specs import SideEffect
 from goclaw.store.database import Bound, Database, Result
+from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.workspace import Workspace
 
@@ -127,6 +128,7 @@ class Environment:
     the_workspace: Workspace
     sandbox: Sandbox = field(default_factory=NoSandbox)
     memory: MemoryPort = field(default_factory=NoMemory)
+    tasks: Tasks = field(default_factory=NoTasks)
     audited: list[Entry] = field(default_factory=list)
 
     def audit(self, entry: Entry) -> None:

@@ -19,6 +19,8 @@ from goclaw.memory.service import open_memory
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.state import check_apart, private_paths
+from goclaw.tasks.base import TaskRecord
+from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.users import Users
 from goclaw.workspace import Workspace
 
@@ -33,6 +35,7 @@ class Environment:
     blobs: Blobs
     memory: MemoryPort
     sandbox: Sandbox
+    tasks: TaskRoom
     audit: Callable[[Entry], None]
     stack: AsyncExitStack
     _opened: dict[Path, Workspace] = field(default_factory=dict)
@@ -65,17 +68,24 @@ class Environment:
 
 
 @asynccontextmanager
-async def open_environment(config: Config, users: Users, clock: Clock) -> AsyncIterator[Environment]:
-    """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon."""
+async def open_environment(
+    config: Config, users: Users, clock: Clock, record: TaskRecord | None = None
+) -> AsyncIterator[Environment]:
+    """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
+
+    `record`: where background tasks are written down; None: nowhere.
+    """
     async with AsyncExitStack() as stack:
         audit = await stack.enter_async_context(open_audit(config, clock))
+        blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock))
         environment = Environment(
             config=config,
             clock=clock,
             users=users,
-            blobs=await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock)),
+            blobs=blobs,
             memory=await stack.enter_async_context(open_memory(config.state_dir / "memory.db", config.memory)),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
+            tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record)),
             audit=audit.record,
             stack=stack,
         )

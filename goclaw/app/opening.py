@@ -40,7 +40,9 @@ from goclaw.store.forgetting import Forgetting
 from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
+from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
+from goclaw.tasks.record import TasksOnDisk
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import open_sources
@@ -87,7 +89,9 @@ async def _open_ground(
     stack.enter_context(open_state(config))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     database = await stack.enter_async_context(open_database(config.database_path))
-    environment = await stack.enter_async_context(open_environment(config, users, clock))
+    environment = await stack.enter_async_context(
+        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)))
+    )
     http = await stack.enter_async_context(open_client())
     bus = Bus(clock)
     return Ground(

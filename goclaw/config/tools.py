@@ -72,6 +72,8 @@ class ToolsSettings(Section):
         default_factory=NetworkSettings, description="What tools reach of the network, besides what a sandbox says."
     )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
+    ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
+    tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
 
     @field_validator("sets")
     @classmethod

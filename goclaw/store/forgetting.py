@@ -28,6 +28,7 @@ from goclaw.store.tables import (
     messages,
     session_settings,
     sessions,
+    tasks,
     usage,
 )
 
@@ -56,6 +57,7 @@ _FORGET_OLD_MARKS = Statement(
 FORGET_SUMMARIES = [
     Statement(delete(table).where(table.c.session == bindparam("of_session"))) for table in (compactions, checkpoints)
 ]
+_FORGET_TASKS = Statement(delete(tasks).where(tasks.c.session == bindparam("of_session")))
 _FORGET_SETTINGS = Statement(delete(session_settings).where(session_settings.c.session == bindparam("of_session")))
 _FORGET_SESSION = Statement(delete(sessions).where(sessions.c.key == bindparam("of_session")))
 _NAMELESS_USAGE = Statement(update(usage).where(usage.c.session == bindparam("of_session")).values(session="", turn=""))
@@ -138,6 +140,7 @@ class Forgetting:
             at,
             *(statement(of_session=session) for statement in FORGET_SUMMARIES),
             _FORGET_SETTINGS(of_session=session),
+            _FORGET_TASKS(of_session=session),
             _FORGET_SESSION(of_session=session),
             _NAMELESS_USAGE(of_session=session),
             # Their ids stay, so that nothing is taken or sent twice.

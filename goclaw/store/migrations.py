@@ -44,6 +44,12 @@ CREATE TABLE approval_rules (
     CONSTRAINT approval_rules_once UNIQUE (question, pattern)
 );
 CREATE INDEX approval_rules_by_holder ON approval_rules (holder, tool);
+CREATE TABLE tasks (
+    id VARCHAR NOT NULL PRIMARY KEY, session VARCHAR NOT NULL, person VARCHAR NOT NULL, label TEXT NOT NULL,
+    output VARCHAR NOT NULL, began_at FLOAT NOT NULL, state VARCHAR NOT NULL, ended_at FLOAT, code INTEGER,
+    note TEXT NOT NULL, told BOOLEAN NOT NULL
+);
+CREATE INDEX tasks_by_session ON tasks (session, person);
 ALTER TABLE messages ADD COLUMN material TEXT;
 INSERT INTO daemon_facts (name, value) VALUES ('material_key', '"' || lower(hex(randomblob(32))) || '"');
 """

@@ -160,6 +160,23 @@ approval_rules = Table(
     Index("approval_rules_by_holder", "holder", "tool"),
 )
 
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("session", String, nullable=False),
+    Column("person", String, nullable=False, doc="Actor key of whoever it runs for."),
+    Column("label", Text, nullable=False, doc="The command, for people."),
+    Column("output", String, nullable=False, doc="Where all that it said is kept."),
+    Column("began_at", Float, nullable=False),
+    Column("state", String, nullable=False, doc="running, completed, failed, stopped or lost"),
+    Column("ended_at", Float),
+    Column("code", Integer, doc="Exit code."),
+    Column("note", Text, nullable=False),
+    Column("told", Boolean, nullable=False, doc="Whether the model knows of its end."),
+    Index("tasks_by_session", "session", "person"),
+)
+
 deliveries = Table(
     "deliveries",
     metadata,

@@ -27,6 +27,7 @@ from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt,
 from goclaw.memory.base import MemoryPort
 from goclaw.sandbox.base import Sandbox
 from goclaw.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
+from goclaw.tasks.base import Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.consent import DENIED, Grounds
 from goclaw.toolkit.declaring import Takes, arguments_of, schema_of, without_titles
@@ -60,6 +61,9 @@ class ToolEnvironment(Protocol):
 
     @property
     def memory(self) -> MemoryPort: ...
+
+    @property
+    def tasks(self) -> Tasks: ...
 
     @property
     def audit(self) -> Callable[[Entry], None]:
@@ -134,6 +138,10 @@ class ToolContext:
     @property
     def memory(self) -> MemoryPort:
         return self.environment.memory
+
+    @property
+    def tasks(self) -> Tasks:
+        return self.environment.tasks
 
     @property
     def clock(self) -> Clock:

@@ -15,6 +15,7 @@ from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
 from goclaw.sandbox.base import Sandbox
 from goclaw.specs import Risk
+from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.workspace import Workspace
@@ -34,6 +35,7 @@ class Surroundings:
     the_workspace: Workspace
     clock: SteppedClock = field(default_factory=SteppedClock)
     sandbox: Sandbox = field(default_factory=NoSandbox)
+    tasks: Tasks = field(default_factory=NoTasks)
     delivered: list[Delivery] = field(default_factory=list)
     receipt: Receipt = field(default_factory=lambda: Receipt("789"))
     questions: list[Question] = field(default_factory=list)

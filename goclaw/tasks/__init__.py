@@ -1,0 +1,1 @@
+"""Background tasks: commands that go on when the call that started them has ended."""

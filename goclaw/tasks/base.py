@@ -1,0 +1,176 @@
+"""What a background task is to those who start one, ask for it, end it or show it. `room` has them.
+
+A task belongs to one session and one person: for anybody else it does not exist. It survives the turn that started it,
+not the daemon; what ran when the daemon ended is `lost`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from goclaw.errors import ToolError
+from goclaw.events import Address
+from goclaw.sandbox.base import Command, Policy, Sandbox
+
+
+class TaskState(StrEnum):
+    """What became of a task."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    """It ended with exit code 0."""
+    FAILED = "failed"
+    """It ended with another exit code, or its time was up."""
+    STOPPED = "stopped"
+    """Somebody ended it."""
+    LOST = "lost"
+    """The daemon ended while it ran, and it with the daemon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a task is."""
+
+    session: str
+    person: str
+    """Actor key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be run in the background."""
+
+    owner: Owner
+    address: Address
+    """Where its end is told."""
+    label: str
+    """What people see of it: the command on one line."""
+    command: Command
+    policy: Policy
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A task at one moment."""
+
+    id: str
+    owner: Owner
+    label: str
+    began_at: float
+    output: str
+    """`output:<id>`: where all that it said is kept, as `read` takes it."""
+    state: TaskState = TaskState.RUNNING
+    ended_at: float | None = None
+    code: int | None = None
+    """Exit code, of a task that ended by itself."""
+    note: str = ""
+    """More about its end: that its time was up."""
+    told: bool = False
+    """The session's model knows of its end."""
+
+    @property
+    def running(self) -> bool:
+        return self.state is TaskState.RUNNING
+
+    @property
+    def end(self) -> str:
+        """How it stands, in words: `failed (exit code 3)`."""
+        more = "; ".join(filter(None, ("" if self.code is None else f"exit code {self.code}", self.note)))
+        return f"{self.state.value} ({more})" if more else self.state.value
+
+
+class UnknownTask(ToolError):
+    """No such task, or somebody else's: one answer for both."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"unknown task: {task_id[:80]}; task_list shows the tasks of this conversation")
+
+
+class TaskRecord(Protocol):
+    """Where tasks are written down, so that a restart can tell of them. Raises DiskError."""
+
+    async def add(self, info: TaskInfo) -> None: ...
+
+    async def remove(self, task_id: str) -> None: ...
+
+    async def end(self, info: TaskInfo) -> None: ...
+
+    async def lose(self, at: float) -> int:
+        """Whatever is running on disk is lost; returns how many tasks that are."""
+        ...
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        """The tasks of an owner, the oldest first."""
+        ...
+
+    async def tell(self, task_ids: Sequence[str]) -> None:
+        """The model knows of the ends of these."""
+        ...
+
+
+class Tasks(Protocol):
+    """The background tasks. Whatever takes a task's id raises UnknownTask where the owner has none of that id."""
+
+    async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+        """Run it; returns when it runs.
+
+        Raises:
+            ToolError: too many run already.
+            SandboxUnavailable: it could not be started contained.
+        """
+        ...
+
+    async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
+        """The task as it is when it has ended, or after so many seconds."""
+        ...
+
+    async def tail(self, task_id: str, owner: Owner, most: int) -> str:
+        """At most so many characters of what it said last."""
+        ...
+
+    async def write(self, task_id: str, owner: Owner, data: bytes, *, end: bool) -> None:
+        """Hand data to its standard input, and close that if it is the `end`.
+
+        Raises:
+            ToolError: it has ended, or reads no input (now).
+        """
+        ...
+
+    async def stop(self, task_id: str, owner: Owner) -> TaskInfo:
+        """End it with its whole tree; one that has ended stays as it is."""
+        ...
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        """The tasks of an owner, the oldest first; ended ones for a while."""
+        ...
+
+    async def news(self, owner: Owner) -> Sequence[TaskInfo]:
+        """Tasks that ended and of whose end the model does not know yet; from now on it does."""
+        ...
+
+
+class NoTasks:
+    """Where nothing can go on in the background."""
+
+    async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+        raise ToolError("nothing can run in the background here")
+
+    async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
+        raise UnknownTask(task_id)
+
+    async def tail(self, task_id: str, owner: Owner, most: int) -> str:
+        raise UnknownTask(task_id)
+
+    async def write(self, task_id: str, owner: Owner, data: bytes, *, end: bool) -> None:
+        raise UnknownTask(task_id)
+
+    async def stop(self, task_id: str, owner: Owner) -> TaskInfo:
+        raise UnknownTask(task_id)
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        return ()
+
+    async def news(self, owner: Owner) -> Sequence[TaskInfo]:
+        return ()

@@ -1,0 +1,262 @@
+"""All background tasks of the daemon: started within bounds, found by their owners only, ended with the daemon."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from goclaw.blobs import Blobs
+from goclaw.clock import Clock
+from goclaw.config.shell_tools import TasksSettings
+from goclaw.errors import DiskError, ToolError
+from goclaw.events import Address
+from goclaw.sandbox.base import Sandbox
+from goclaw.supervise import result_of, see_through
+from goclaw.tasks.base import Owner, TaskInfo, TaskRecord, UnknownTask, Work
+from goclaw.tasks.output import last_of
+from goclaw.tasks.running import RunningTask
+
+log = logging.getLogger(__name__)
+
+MOST_ENDED = 64
+"""Ended tasks whose last output stays in memory; of older ones it is read from its file."""
+IN_MEMORY = 128 << 10
+"""Bytes of the last output of each."""
+WRITE_SECONDS = 10.0
+"""What a task gets to read what is written to it."""
+PIECE = 4096
+"""Bytes that a pipe takes whole or not at all (PIPE_BUF), so that it is known how much was taken."""
+
+Tell = Callable[[TaskInfo, Address], Awaitable[None]]
+"""Tell the people of a session that a task ended."""
+
+
+async def _tell_nobody(info: TaskInfo, address: Address) -> None:
+    """Where nobody is to be told."""
+
+
+class TaskRoom:
+    """Implements `tasks.base.Tasks`. Open it with `open_tasks`."""
+
+    def __init__(self, blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord) -> None:
+        self._blobs = blobs
+        self._clock = clock
+        self._settings = settings
+        self._record = record
+        self._tasks: dict[str, RunningTask] = {}
+        """In the order of their start; ended ones stay for a while."""
+        self._lives: set[asyncio.Task[None]] = set()
+        self.tell: Tell = _tell_nobody
+
+    def count(self, session: str | None = None) -> int:
+        """How many run, of a session or of all."""
+        return sum(session in (None, task.info.owner.session) for task in self._tasks.values() if task.info.running)
+
+    async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+        self._refuse_too_many(work.owner)
+        task = RunningTask(self._new_id(), work, self._clock.now)
+        self._tasks[task.info.id] = task
+        life = asyncio.create_task(self._live(task, sandbox), name=f"background task {task.info.id}")
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
+        try:
+            await result_of(task.started)
+        except asyncio.CancelledError:
+            life.cancel()
+            raise
+        return task.info
+
+    async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
+        task = self._tasks.get(task_id)
+        if task is None or task.info.owner != owner:
+            return await self._on_record(task_id, owner)
+        task.waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await task.ended.wait()
+        except TimeoutError:
+            pass  # it goes on
+        finally:
+            task.waiting -= 1
+        return await self._known(task.info)
+
+    async def tail(self, task_id: str, owner: Owner, most: int) -> str:
+        task = self._tasks.get(task_id)
+        if task is not None and task.info.owner == owner and task.output is not None:
+            data = task.output.tail()
+        else:
+            info = await self._on_record(task_id, owner)
+            data = await self._blobs.use_spill(info.output, owner.person, lambda file: last_of(file, 4 * most))
+        return data.decode(errors="replace")[-most:]
+
+    async def write(self, task_id: str, owner: Owner, data: bytes, *, end: bool) -> None:
+        task = self._tasks.get(task_id)
+        if task is None or task.info.owner != owner:
+            info = await self._on_record(task_id, owner)
+            raise ToolError(f"{task_id} is {info.state}: it reads nothing any more")
+        if task.process is None:
+            raise ToolError(f"{task_id} is {task.info.state}: it reads nothing any more")
+        process, taken = task.process, 0
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                for begin in range(0, len(data), PIECE):
+                    await process.write(data[begin : begin + PIECE])
+                    taken = min(begin + PIECE, len(data))
+        except BrokenPipeError:
+            raise ToolError(
+                f"{task_id} has no open standard input: {taken:,} of {len(data):,} bytes were written"
+            ) from None
+        except TimeoutError:
+            raise ToolError(
+                f"{task_id} does not read: {taken:,} of {len(data):,} bytes were written in {WRITE_SECONDS:g} s"
+            ) from None
+        if end:
+            process.close_input()
+
+    async def stop(self, task_id: str, owner: Owner) -> TaskInfo:
+        task = self._tasks.get(task_id)
+        if task is None or task.info.owner != owner:
+            return await self._on_record(task_id, owner)
+        await self._stop(task)
+        return await self._known(task.info)
+
+    async def stop_all(self, session: str, person: str | None = None) -> int:
+        """End what runs in a session, of one person or of everybody; returns how many tasks that were."""
+        found = [
+            task
+            for task in self._tasks.values()
+            if task.info.running and task.info.owner.session == session and person in (None, task.info.owner.person)
+        ]
+        await asyncio.gather(*(self._stop(task) for task in found))
+        return len(found)
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        here = {task.info.id: task.info for task in self._tasks.values() if task.info.owner == owner}
+        written = {info.id: info for info in await self._record.of(owner)}
+        return sorted((written | here).values(), key=lambda info: info.began_at)
+
+    async def news(self, owner: Owner) -> Sequence[TaskInfo]:
+        found = [info for info in await self.of(owner) if not info.running and not info.told]
+        await self._tell(found)
+        return found
+
+    async def restore(self) -> None:
+        """What is running on record ran in a daemon that is gone."""
+        if lost := await self._record.lose(self._clock.now()):
+            log.warning("%d background tasks ended with the last daemon; their conversations are told", lost)
+
+    async def close(self) -> None:
+        """End everything, with its processes. What ran stays on record as running, and so is lost."""
+        for life in self._lives:
+            life.cancel()
+        if self._lives:
+            await see_through(_ends(set(self._lives)), "end of background tasks")
+
+    def _refuse_too_many(self, owner: Owner) -> None:
+        settings = self._settings
+        if self.count(owner.session) >= settings.per_session:
+            own = [task.info for task in self._tasks.values() if task.info.running and task.info.owner == owner]
+            named = "".join(f"; {info.id} runs `{info.label[:60]}`" for info in own[:8])
+            raise ToolError(
+                f"{settings.per_session} background tasks run in this conversation, more may not "
+                f"(tools.tasks.per_session): wait for one with task_output or end one with task_stop{named}"
+            )
+        if self.count() >= settings.total:
+            raise ToolError("too many background tasks run on this machine (tools.tasks.total): try again later")
+
+    def _new_id(self) -> str:
+        while True:
+            task_id = f"task-{secrets.token_hex(4)}"
+            if task_id not in self._tasks:
+                return task_id
+
+    async def _live(self, task: RunningTask, sandbox: Sandbox) -> None:
+        try:
+            await task.run(sandbox, self._blobs, self._record, self._settings.output_mb << 20, IN_MEMORY)
+            if task.has_started:
+                await task.put_on_record(self._record)
+        finally:
+            if not task.has_started or task.info.running:
+                self._tasks.pop(task.info.id, None)
+            is_awaited = task.waiting > 0 or task.stopping
+            task.ended.set()
+        if task.has_started:
+            log.info("background task %s %s", task.info.id, task.info.state)
+            self._forget_old()
+            if not is_awaited:
+                await self.tell(task.info, task.address)
+
+    def _forget_old(self) -> None:
+        ended = [task_id for task_id, task in self._tasks.items() if not task.info.running]
+        for task_id in ended[:-MOST_ENDED]:
+            del self._tasks[task_id]
+
+    async def _stop(self, task: RunningTask) -> None:
+        process = task.process
+        if process is not None:
+            task.stopping = True
+            await process.kill()
+            await task.ended.wait()
+
+    async def _on_record(self, task_id: str, owner: Owner) -> TaskInfo:
+        for info in await self._record.of(owner):
+            if info.id == task_id:
+                return await self._known(info)
+        raise UnknownTask(task_id)
+
+    async def _known(self, info: TaskInfo) -> TaskInfo:
+        """The same, known to the model from now on."""
+        if not info.running and not info.told:
+            await self._tell([info])
+        return info
+
+    async def _tell(self, infos: Sequence[TaskInfo]) -> None:
+        for info in infos:
+            if info.id in self._tasks:
+                task = self._tasks[info.id]
+                task.info = replace(task.info, told=True)
+        try:
+            await self._record.tell([info.id for info in infos])
+        except DiskError as error:
+            log.warning("that a task's end is known is not on record, it will be told again: %s", error)
+
+
+async def _ends(lives: set[asyncio.Task[None]]) -> None:
+    await asyncio.wait(lives)
+
+
+class NoRecord:
+    """Where there is no database: a tool that a person runs by hand."""
+
+    async def add(self, info: TaskInfo) -> None:
+        """Nothing."""
+
+    async def remove(self, task_id: str) -> None:
+        """Nothing."""
+
+    async def end(self, info: TaskInfo) -> None:
+        """Nothing."""
+
+    async def lose(self, at: float) -> int:
+        return 0
+
+    async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        return ()
+
+    async def tell(self, task_ids: Sequence[str]) -> None:
+        """Nothing."""
+
+
+@asynccontextmanager
+async def open_tasks(
+    blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord | None = None
+) -> AsyncIterator[TaskRoom]:
+    """The room, with what the last daemon lost taken up; whatever runs when the block ends is ended."""
+    room = TaskRoom(blobs, clock, settings, record or NoRecord())
+    await room.restore()
+    try:
+        yield room
+    finally:
+        await room.close()
