@@ -80,12 +80,22 @@ class RoleSettings(Section):
 
 
 class LimitSettings(Section):
-    """Limits of one turn; each ends it with a sentence that names its key."""
+    """Limits of one turn, and of what a person may use in a day; each ends a turn with a sentence that names its key."""
 
     tool_calls: int = Field(50, ge=1, description="Tool calls in one turn.")
     failed_calls: int = Field(5, ge=1, description="Tool calls that fail one after the other.")
     repeated_calls: int = Field(3, ge=1, description="Identical tool calls one after the other.")
-    turn_seconds: float = Field(900, gt=0, description="Wall-clock seconds of one turn.")
+    turn_seconds: Duration = Field(900, gt=0, description="Wall-clock seconds of one turn, or `15m`.")
+    turn_tokens: int | None = Field(None, ge=1, description="Tokens of one turn, prompts and answers of all requests.")
+    turn_cost: float | None = Field(
+        None, gt=0, description="US dollars that one turn may cost, where prices are known."
+    )
+    daily_tokens: int | None = Field(
+        None, ge=1, description="Tokens that one person may use in a day, from midnight on, in all sessions together."
+    )
+    daily_cost: float | None = Field(
+        None, gt=0, description="US dollars that one person may use in a day, where prices are known."
+    )
     queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
     stuck_minutes: float = Field(
         10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."

@@ -266,10 +266,10 @@ class Config(Section):
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     agents: AgentsSettings = Field(default_factory=AgentsSettings, description="Agents.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
-    roles: dict[str, RoleSettings] = Field(
     hooks: tuple[HookSettings, ...] = Field(
         (), description="Programs of yours that may look at, change or forbid what happens, called in this order."
     )
+    roles: dict[str, RoleSettings] = Field(
         default_factory=dict,
         description="Roles for users.json, by name. `admin` is built in and may do everything; `user` (also of whoever "
         "has no role) has the defaults below unless it is defined here.",

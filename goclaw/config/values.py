@@ -16,6 +16,11 @@ _LONGEST_PATH, _LONGEST_NAME = 4095, 255
 _LOADED = re.compile("LD_PRELOAD|LD_AUDIT|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS")
 """Variables by which every command first runs something else: no use of them is honest in a configuration."""
 
+_DURATION = re.compile(
+    r"(?:([0-9]{1,9})d)? ?(?:([0-9]{1,9})h)? ?(?:([0-9]{1,9})m)? ?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)s)?"
+)
+_NO_DURATION = "should be a time such as `45s`, `2m` or `1h30m`, or a number of seconds"
+
 
 def _split(value: Any) -> Any:
     if not isinstance(value, str) or value == "auto":
@@ -49,6 +54,27 @@ def _check_spec(value: str) -> str:
     if not re.fullmatch(r"[^:\s]+:\S+", value):
         raise ValueError("should be `provider:model`, such as openai-chat:whisper-1")
     return value
+
+
+def _check_model(value: str) -> str:
+    if value != "demo" and not re.fullmatch(r"[^:\s]+:\S+", value):
+        raise ValueError("should be `provider:name`, such as anthropic:claude-opus-5-5, or `demo`")
+    return value
+
+
+def _seconds(value: Any) -> Any:
+    """What a person means by `1h30m`, in seconds."""
+    if isinstance(value, bool):
+        raise ValueError(_NO_DURATION)
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text):
+        return float(text)
+    found = _DURATION.fullmatch(text)
+    if not text or found is None:
+        raise ValueError(_NO_DURATION)
+    return sum(float(number or 0) * unit for number, unit in zip(found.groups(), (86_400, 3_600, 60, 1), strict=True))
 
 
 def _check_group(value: int) -> int:
@@ -117,10 +143,18 @@ def _check_environment(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def _check_selection(value: tuple[str, ...]) -> tuple[str, ...]:
+    if problem := malformed(value):
+        raise ValueError(problem)
+    return value
+
+
 OneOrMore = BeforeValidator(_split)
 """A list that may also be written as one text with commas, as environment variables are."""
 
 Names = Annotated[tuple[str, ...], OneOrMore]
+Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
+"""Which tools: see `goclaw.selection`."""
 Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65_535)], ...], OneOrMore]
 Groups = Annotated[tuple[Annotated[int, AfterValidator(_check_group)], ...], OneOrMore]
 ChatName = Annotated[str, AfterValidator(_check_chat)]
@@ -130,6 +164,14 @@ Origins = Annotated[tuple[Annotated[str, AfterValidator(_check_origin)], ...], O
 UrlPath = Annotated[str, AfterValidator(_check_path)]
 Url = Annotated[str, AfterValidator(_check_url)]
 Spec = Annotated[str, AfterValidator(_check_spec)]
+ModelName = Annotated[str, AfterValidator(_check_model)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
+]
+"""Seconds; may be written as `1h30m`."""
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
 Folder = Annotated[Path, AfterValidator(absolute)]
@@ -140,21 +182,9 @@ Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
 QueueMode = Literal["queue", "collect", "steer", "interrupt"]
 """What becomes of a message that comes while a turn of its session runs; `sessions.queueing` says it in words."""
-Answer = Literal["run", "ask", "refuse"]
-"""What becomes of a tool call before it runs."""
-Row = Literal["low", "medium", "contained", "high", "critical"]
-def _check_selection(value: tuple[str, ...]) -> tuple[str, ...]:
-    if problem := malformed(value):
-        raise ValueError(problem)
-    return value
-
-
-"""The rows of the table "What runs, what asks"."""
 Point = Literal[
     "pre_tool",
     "post_tool",
-Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
-"""Which tools: see `goclaw.selection`."""
     "post_tool_failure",
     "session_start",
     "before_compaction",
@@ -162,3 +192,7 @@ Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selectio
     "message_out",
 ]
 """Where hooks are called."""
+Answer = Literal["run", "ask", "refuse"]
+"""What becomes of a tool call before it runs."""
+Row = Literal["low", "medium", "contained", "high", "critical"]
+"""The rows of the table "What runs, what asks"."""

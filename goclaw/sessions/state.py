@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 QUEUE_MODE = "queue_mode"
 """The session's setting that says what becomes of a message that comes while a turn runs."""
-VIEW = "view"
 MODE = "mode"
 """The session's setting that says which permission mode was chosen for it, and under which configured one."""
+VIEW = "view"
 """The session's setting that says what of its context is shown smaller than it is stored."""
 SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
@@ -57,9 +57,9 @@ class Session:
     """What the agent has noted as to be done."""
     queue_mode: QueueMode | None = None
     """What `/queue` chose; None: the configured mode."""
-    gone: bool = False
     mode: Chosen | None = None
     """What `/mode` or an approved plan chose; None: the configured mode."""
+    gone: bool = False
     """Somebody had it deleted: whoever still works with it must keep nothing of it."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
@@ -69,6 +69,10 @@ class Session:
     """How often `/clear` was said: what was made of the context before must not come back."""
     actor: Actor | None = None
     """For whom the turn runs that runs."""
+    person: str = ""
+    """Actor key of whom the latest turn was for; empty: there was none since it was loaded."""
+    uncompressed: str = ""
+    """The turn before which the history policy found nobody to write a summary."""
     reminders: SessionReminders = field(default_factory=SessionReminders)
     """What its model is reminded of, from turn to turn."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
@@ -127,8 +131,8 @@ class Contexts:
         # A long conversation is some megabytes, and each message is measured.
         window = await asyncio.to_thread(Window.of, *stored, View(**settings.get(VIEW, {})))
         window.fences = await self._fences_kept()
-        mode = Chosen(**settings[MODE]) if MODE in settings else None
         reminders = self._reminders.setdefault(key, SessionReminders())
+        mode = Chosen(**settings[MODE]) if MODE in settings else None
         return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE), mode=mode, reminders=reminders)
 
     async def _fences_kept(self) -> Fences:

@@ -54,6 +54,10 @@ class SessionStatus:
     mode: Mode
     """The permission mode that was chosen, or is configured."""
     details: Details
+    policy: Sequence[tuple[str, str]] = ()
+    """What holds for turns, and how far a day is used up: name and text."""
+    paused: bool = False
+    """Somebody holds the turn that runs."""
 
     def text(self, health: CompactionHealth, clock: Clock) -> str:
         """What `/status` prints."""
@@ -68,7 +72,13 @@ class SessionStatus:
             ["Compaction Health", *self._health_lines(health, clock)],
             ["GoClaw", self._model_line(), f"  Cost so far: {cost_in_words(self.spent)}", *self._queue_lines()],
         ]
+        if policy := self._policy_lines():
+            blocks.append(["Run Policy", *policy])
         return "\n\n".join("\n".join(block) for block in blocks)
+
+    def _policy_lines(self) -> Sequence[str]:
+        held = [("This turn", "paused; /resume goes on with it, /stop ends it")] if self.paused else []
+        return [f"  {name}: {text}" for name, text in [*held, *self.policy]]
 
     def _model_line(self) -> str:
         if not self.chosen:
@@ -120,6 +130,7 @@ class SessionStatus:
                 "cache_read": self.spent.cache_read,
             },
             "queue_mode": self.queue_mode,
+            "paused": self.paused,
             "mode": self.mode,
             "ollama": {
                 "configured": self.ollama_configured,

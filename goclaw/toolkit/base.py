@@ -75,13 +75,13 @@ class ToolEnvironment(Protocol):
         ...
 
 
-def _attach_nothing(kind: str, data: BaseModel) -> None:
-    """Where nobody looks at artifacts."""
-
-
 async def no_modes(mode: Mode) -> None:
     """Where there is no session whose permission mode could change."""
     raise ToolError("there is no session here whose mode could change")
+
+
+def _attach_nothing(kind: str, data: BaseModel) -> None:
+    """Where nobody looks at artifacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +114,15 @@ class ToolContext:
     """
     reminders: Reminders = NO_REMINDERS
     """What the model is reminded of after the results of this answer."""
-    turn: str = ""
-    step: str = ""
-    """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
-
     leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
     """End plan mode: the session goes on in this mode. Only to be called when a person has just agreed to the plan.
 
     Raises ToolError where the acting person may not choose that mode.
     """
+    turn: str = ""
+    step: str = ""
+    """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
+
     @property
     def config(self) -> Config:
         return self.environment.config

@@ -11,6 +11,7 @@ from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.messages import ToolCall
+from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import NO_REMINDERS, Tool, no_modes
 from goclaw.toolkit.consent import Approve
 from goclaw.toolkit.reminders import Reminders
@@ -21,6 +22,11 @@ ValueT = TypeVar("ValueT")
 
 Ask = Callable[[Question, str], Awaitable[str | None]]
 """Ask a person something: from the question and a step name to the answer. Raises ToolError where nobody can be."""
+
+
+async def _as_it_is(spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
+    """A call that nobody completes."""
+    return call
 
 
 async def _no_begin() -> None:
@@ -46,6 +52,8 @@ class CallScope:
     keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
     begin: Callable[[], Awaitable[None]] = _no_begin
     """Called when everything is allowed and the call is about to run."""
+    complete: Callable[[ToolSpec, ToolCall, str], Awaitable[ToolCall]] = _as_it_is
+    """Gives a call, with its step's name, the required arguments that it lacks. Raises ToolError if it shall not run."""
     turn: str = ""
     step: str = ""
     """The call's name in the journal of the turn."""
@@ -75,10 +83,10 @@ class Watch:
     """Whoever watches was told that it runs."""
     began_to_act: bool = False
     """It is allowed, and may have had an effect."""
-    foreign: bool = False
-    """What the tool says, its errors included, is text from outside."""
     refused: bool = False
     """It was not let run: by a rule, a mode, a hook or a person."""
+    foreign: bool = False
+    """What the tool says, its errors included, is text from outside."""
     over: bool = False
     """Nobody waits for it any more."""
     tool: Tool | None = None
