@@ -89,9 +89,14 @@ class ResultType:
 
     def text(self, value: Any) -> str:
         """What the model reads of it."""
-        if isinstance(value, str):
-            return value
-        return value.text() if isinstance(value, Result) else _ANY.dump_json(value).decode()
+        match value:
+            case str():
+                return value
+            case None:
+                return "done"
+            case Result():
+                return value.text()
+        return _ANY.dump_json(value).decode()
 
     def fields(self, value: Any) -> dict[str, Any]:
         """What templates and programs get of it."""

@@ -39,13 +39,11 @@ class Access:
         """Whether the two may not run at the same time within an answer."""
         if self.alone or other.alone:
             return self != _NOTHING != other
-        categories = {self.category, other.category}
-        if len(categories) == 1 and categories <= {"shell", "memory"}:
-            return True
-        if "shell" in categories and (self.writes or other.writes):
-            return True
         return (
-            bool(set(self.orders) & set(other.orders))
+            (self.category == other.category and self.category in ("shell", "memory"))
+            or (self.category == "shell" and bool(other.writes))
+            or (other.category == "shell" and bool(self.writes))
+            or bool(set(self.orders) & set(other.orders))
             or _overlap(self.writes, other.writes)
             or _overlap(self.writes, other.reads)
             or _overlap(self.reads, other.writes)

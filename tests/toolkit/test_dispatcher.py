@@ -172,6 +172,13 @@ async def bench(folder: Path, **config: Any) -> AsyncIterator[Bench]:
         yield Bench(Dispatcher(Registry([Tools(ALL)], access), access, environment), blobs)
 
 
+def only(at: Bench, *tools: Tool) -> Bench:
+    """The same with these tools and no others."""
+    access, environment = at.dispatcher._access, at.dispatcher._environment
+    at.dispatcher = Dispatcher(Registry([Tools(tools)], access), access, environment, at.dispatcher._hooks)
+    return at
+
+
 async def test_a_call_that_works(tmp_path: Path) -> None:
     async with bench(tmp_path) as at:
         assert await at.call(echo, {"text": "hi"}) == ToolResult("c1", "echo", "hi")

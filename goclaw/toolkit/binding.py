@@ -1,0 +1,120 @@
+"""Tools out of what is there already: a method of some service, with shapes of its own or forwarded as it is.
+
+Both make the function that `@tool` declares, so that everything else of a tool is said in one place:
+
+    find_issues = tool(side_effect=SideEffect.READ_ONLY, call_hint="Looking for {{ words }}")(
+        bind(
+            tracker.search,
+            name="find_issues",
+            takes=FindIssues,
+            gives=Issues,
+            to_call=lambda wanted: {"query": Query(text=wanted.words), "limit": 20},
+            to_result=lambda page: Issues(returned=len(page.rows), total=page.count, titles=page.titles),
+        )
+    )
+
+    log_message = tool(side_effect=SideEffect.MUTATING)(passthrough(log.append))
+
+A method that is no coroutine runs in a thread. Its errors are bugs to the dispatcher, but for the ones that are listed
+in `errors`: the model reads their text.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel
+
+from goclaw.errors import ToolError
+from goclaw.toolkit.base import ToolContext, ToolFunction
+
+ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
+
+Method = Callable[..., Any]
+"""Of a service: a coroutine function or a plain one."""
+Service = Callable[[ToolContext], Any]
+"""Finds the object that a method is called on, for services that do not exist yet when the tool is declared."""
+Errors = tuple[type[Exception], ...]
+
+
+def bind(
+    method: Method,
+    *,
+    takes: type[ArgumentsT],
+    gives: Any,
+    to_call: Callable[[ArgumentsT], Mapping[str, Any]],
+    to_result: Callable[[Any], Any],
+    name: str = "",
+    description: str = "",
+    service: Service | None = None,
+    errors: Errors = (),
+) -> ToolFunction:
+    """A tool function whose arguments and result have another shape than the method's (Goa-AI, BindTo).
+
+    Args:
+        method: a bound method; with `service`, a function of the class.
+        takes: the model of the tool's arguments; what of them is `Injected` hooks fill in.
+        gives: the type of the tool's result.
+        to_call: from the arguments to the keyword arguments of the method.
+        to_result: from what the method returns to the tool's result.
+        name: the tool's; the method's unless given.
+        description: what the model reads of the tool; the method's docstring unless given.
+    """
+    run = _caller(method, service, errors)
+
+    async def bound(ctx: ToolContext, arguments: ArgumentsT, /) -> Any:
+        return to_result(await run(ctx, (), to_call(arguments)))
+
+    bound.__annotations__ = {"ctx": ToolContext, "arguments": takes, "return": gives}
+    return _named(bound, name or method.__name__, description or inspect.getdoc(method))
+
+
+def passthrough(
+    method: Method,
+    *,
+    name: str = "",
+    description: str = "",
+    service: Service | None = None,
+    errors: Errors = (),
+) -> ToolFunction:
+    """A tool function that hands its arguments on and returns what comes back (Goa-AI, Passthrough).
+
+    Arguments, result, name and description are the method's; the parameters of `bind` that it shares mean the same.
+
+    Raises:
+        ValueError: the types of the method cannot be read.
+    """
+    run = _caller(method, service, errors)
+
+    async def forwarded(ctx: ToolContext, *given: Any, **named: Any) -> Any:
+        return await run(ctx, given, named)
+
+    try:
+        hints = get_type_hints(method, include_extras=True)
+    except NameError as error:
+        raise ValueError(f"{method.__name__}: {error}") from error
+    parameters = list(inspect.signature(method).parameters.values())[1 if service else 0 :]
+    own = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_ONLY)
+    # What `@tool` reads a function's arguments from.
+    forwarded.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]  # any function has it
+    forwarded.__annotations__ = hints
+    return _named(forwarded, name or method.__name__, description or inspect.getdoc(method))
+
+
+def _caller(method: Method, service: Service | None, errors: Errors) -> Callable[..., Any]:
+    in_thread = not inspect.iscoroutinefunction(method)
+
+    async def call(ctx: ToolContext, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        on = (service(ctx), *given) if service else given
+        try:
+            return await (asyncio.to_thread(method, *on, **named) if in_thread else method(*on, **named))
+        except errors as error:
+            raise ToolError(str(error)) from error
+
+    return call
+
+
+def _named(function: ToolFunction, name: str, description: str | None) -> ToolFunction:
+    function.__name__, function.__doc__ = name, description or ""
+    return function
