@@ -1,40 +1,95 @@
-"""Names in users.json, in `roles` and in `hooks` that nothing answers to, with what was probably meant.
+"""Names in users.json and in the configuration that nothing answers to, with what was probably meant.
 
-They are no errors: a tool may come with a plugin that is not installed. What is misspelt allows nothing.
+They are no errors: a tool may come with a plugin that is not installed, or from a server that is not there yet. What is
+misspelt allows nothing.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations
 
 from goclaw.config.files import shown_path
 from goclaw.config.keys import closest
 from goclaw.config.policies import ADMIN, USER
 from goclaw.config.schema import Config
+from goclaw.selection import NOT, SET, TAG, Toolsets
+from goclaw.specs import MCP
 from goclaw.users import User
 
 
-def warnings(config: Config, users: Sequence[User], tools: Collection[str], commands: Collection[str]) -> Iterator[str]:
-    """A line for each name that is none of `tools`, `commands` or the roles that are defined."""
+def warnings(
+    config: Config, users: Sequence[User], tools: Mapping[str, frozenset[str]], commands: Collection[str]
+) -> Iterator[str]:
+    """A line for each name that nothing answers to.
+
+    `tools`: each that there is, with its tags.
+    """
     path, roles = shown_path(config.users_path), {ADMIN, USER, *config.roles}
+    known = _Known(tools, Toolsets(config.tools.sets).names)
     for user in users:
         for name in sorted(user.roles - roles):
             yield f"{path}: users.{user.key}.roles: unknown role `{name}`{_hint(name, roles)}; it allows nothing"
-        for name in sorted((user.allowed_tools or frozenset()) - frozenset(tools)):
-            hint = "; leave `allowedTools` out to allow every tool" if name == "*" else _hint(name, tools)
-            yield f"{path}: users.{user.key}.allowedTools: unknown tool `{name}`{hint}"
+        yield from known.missed_by(f"{path}: users.{user.key}.allowedTools", sorted(user.allowed_tools or ()))
+        yield from (f"{path}: users.{user.key}.roles: {line}" for line in _contradictions(config, user))
+    for place, selection in _selections(config):
+        yield from known.missed_by(place, selection)
     for role, settings in config.roles.items():
-        for name in sorted(set(settings.tools or ()) - set(tools)):
-            yield f"roles.{role}.tools: unknown tool `{name}`{_hint(name, tools)}"
+        yield from known.missed_by(f"roles.{role}.inputs", list(settings.inputs))
         for name in sorted(set(settings.commands or ()) - set(commands)):
             yield f"roles.{role}.commands: unknown command `{name}`{_hint(name, commands)}"
-    yield from _of_hooks(config, tools)
 
 
-def _of_hooks(config: Config, tools: Collection[str]) -> Iterator[str]:
+class _Known:
+    """What a selection may name."""
+
+    def __init__(self, tools: Mapping[str, frozenset[str]], sets: Collection[str]) -> None:
+        self._tools = tools
+        self._tags = frozenset(tag for tags in tools.values() for tag in tags)
+        self._sets = sets
+
+    def missed_by(self, place: str, selection: Sequence[str]) -> Iterator[str]:
+        """A line for each part that is none."""
+        for part in selection:
+            name = part.removeprefix(NOT)
+            if name.startswith(TAG):
+                yield from self._missed(place, "tag", name.removeprefix(TAG), self._tags)
+            elif name.startswith(SET):
+                yield from self._missed(place, "set", name.removeprefix(SET), self._sets)
+            elif part == "*":
+                yield f"{place}: unknown tool `*`; leave `{place.rpartition('.')[2]}` out to allow every tool"
+            elif not name.startswith(MCP):  # servers come later, and say what they have
+                yield from self._missed(place, "tool", name, self._tools)
+
+    def _missed(self, place: str, kind: str, name: str, known: Collection[str]) -> Iterator[str]:
+        if name not in known:
+            yield f"{place}: unknown {kind} `{name}`{_hint(name, known)}"
+
+
+def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
+    """Everywhere in the configuration where tools are chosen."""
+    policy = config.policy
+    for role, settings in config.roles.items():
+        yield f"roles.{role}.tools", settings.tools or ()
+    yield "tools.disabled", config.tools.disabled
+    for name, selection in config.tools.sets.items():
+        yield f"tools.sets.{name}", selection
+    yield "policy.auto_allow", policy.auto_allow
+    yield "policy.always_ask", policy.always_ask
+    yield "policy.deny_ends_turn", policy.deny_ends_turn
+    yield "pairing.allowed_tools", config.pairing.allowed_tools or ()
     for index, hook in enumerate(config.hooks):
-        for name in sorted({name for name in hook.match if not name.startswith(("tag:", "mcp__"))} - set(tools)):
-            yield f"hooks[{index}].match: unknown tool `{name}`{_hint(name, tools)}"
+        yield f"hooks[{index}].match", hook.match
+
+
+def _contradictions(config: Config, user: User) -> Iterator[str]:
+    """Arguments that two roles of one person fix differently: such a call is refused."""
+    for one, other in combinations(sorted(user.roles & config.roles.keys()), 2):
+        first, second = config.roles[one].inputs, config.roles[other].inputs
+        for tool in sorted(first.keys() & second.keys()):
+            for argument in sorted(first[tool].keys() & second[tool].keys()):
+                if first[tool][argument] != second[tool][argument]:
+                    yield f"{one} and {other} fix {tool}.{argument} differently; the tool is refused"
 
 
 def _hint(name: str, known: Collection[str]) -> str:
     meant = closest(name, sorted(known))
-    return f"; did you mean `{meant}`?" if meant else f"; known are: {', '.join(sorted(known))}"
+    return f"; did you mean `{meant}`?" if meant else f"; known are: {', '.join(sorted(known)) or 'none'}"

@@ -1,5 +1,6 @@
-"""Misspelt names in users.json and roles are told, with the one that was meant."""
+"""Misspelt names in users.json and in the configuration are told, with the one that was meant."""
 
+from goclaw.config.files import shown_path
 from goclaw.config.hooks import HookSettings
 from goclaw.config.policies import RoleSettings
 from goclaw.config.schema import Config
@@ -7,8 +8,11 @@ from goclaw.spelling import warnings
 from goclaw.users import User
 
 
+TOOLS = {"read": frozenset({"filesystem"}), "write": frozenset({"filesystem", "write"})}
+
+
 def told(config: Config, *users: User) -> list[str]:
-    return list(warnings(config, users, ["read", "write"], ["help", "status"]))
+    return list(warnings(config, users, TOOLS, ["help", "status"]))
 
 
 def test_unknown_tools_are_told_with_the_one_that_was_meant() -> None:
@@ -35,5 +39,35 @@ def test_unknown_tools_and_commands_of_a_role_are_told() -> None:
 
 
 def test_unknown_tools_of_a_hook_are_told() -> None:
-    hook = HookSettings.model_validate({"on": "pre_tool", "match": "raed,read,tag:shell,mcp__x__y", "command": "true"})
+    hook = HookSettings.model_validate({"on": "pre_tool", "match": "raed,read,tag:write,mcp__x__y", "command": "true"})
     assert told(Config(hooks=(hook,))) == ["hooks[0].match: unknown tool `raed`; did you mean `read`?"]
+
+
+def test_unknown_names_tags_and_sets_are_told_wherever_tools_are_chosen() -> None:
+    config = Config.model_validate(
+        {
+            "tools": {"disabled": ["tag:filesytem"], "sets": {"notes": ["read", "set:memroy"], "mine": ["-wirte"]}},
+            "policy": {"auto_allow": ["raed"], "always_ask": ["-tag:wirte", "read"], "deny_ends_turn": ["set:note"]},
+            "roles": {"guest": {"tools": ["set:notes", "-tag:filesystem"], "inputs": {"raed": {}}}},
+            "pairing": {"allowed_tools": ["set:mime"]},
+        }
+    )
+    assert told(config, User("telegram:5", allowed_tools=frozenset({"set:shel", "-read"}))) == [
+        f"{shown_path(config.users_path)}: users.telegram:5.allowedTools: unknown set `shel`; did you mean `shell`?",
+        "tools.disabled: unknown tag `filesytem`; did you mean `filesystem`?",
+        "tools.sets.notes: unknown set `memroy`; did you mean `memory`?",
+        "tools.sets.mine: unknown tool `wirte`; did you mean `write`?",
+        "policy.auto_allow: unknown tool `raed`; did you mean `read`?",
+        "policy.always_ask: unknown tag `wirte`; did you mean `write`?",
+        "policy.deny_ends_turn: unknown set `note`; did you mean `notes`?",
+        "pairing.allowed_tools: unknown set `mime`; did you mean `mine`?",
+        "roles.guest.inputs: unknown tool `raed`; did you mean `read`?",
+    ]
+
+
+def test_roles_of_one_person_that_fix_an_argument_differently_are_told() -> None:
+    slow, fast = RoleSettings(inputs={"read": {"limit": 1}}), RoleSettings(inputs={"read": {"limit": 2, "offset": 0}})
+    config = Config(roles={"slow": slow, "fast": fast})
+    (line,) = told(config, User("telegram:5", roles=frozenset({"slow", "fast"})))
+    assert line.endswith("users.telegram:5.roles: fast and slow fix read.limit differently; the tool is refused")
+    assert told(config, User("telegram:5", roles=frozenset({"slow"}))) == []

@@ -45,7 +45,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     """
     ground = app.ground
     commands = {*catalog.COMMANDS, *third_party("commands")}
-    for warning in warnings(ground.config, ground.users.all(), app.registry.names(), commands):
+    known = {spec.name: spec.tags for spec in app.registry.specs()}
+    for warning in warnings(ground.config, ground.users.all(), known, commands):
         log.warning("%s", warning)
     await app.sessions.restore()
     app.sessions.questions.restore(await app.journal.parked())

@@ -41,7 +41,12 @@ def load(context: typer.Context) -> Loaded:
 
 def spelling(config: Config, users: Sequence[User]) -> Iterator[str]:
     """See `spelling.warnings`."""
-    tools = {*catalog.TOOLS, *config.tools.cli, *third_party("tools")}
+    from goclaw.toolkit.registry import BuiltIn  # only a check needs to know what the tools are
+
+    tools = {name: frozenset[str]() for name in (*catalog.TOOLS, *third_party("tools"))}
+    for name, settings in config.tools.cli.items():
+        tools[name] = frozenset({"shell", "cli", *settings.tags})
+    tools |= {tool.spec.name: tool.spec.tags for tool in BuiltIn().tools()}
     return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")})
 
 
