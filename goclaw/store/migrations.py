@@ -51,6 +51,8 @@ CREATE TABLE tasks (
 );
 CREATE INDEX tasks_by_session ON tasks (session, person);
 ALTER TABLE messages ADD COLUMN material TEXT;
+ALTER TABLE usage ADD COLUMN person VARCHAR NOT NULL DEFAULT '';
+CREATE INDEX usage_by_person ON usage (person, created_at);
 INSERT INTO daemon_facts (name, value) VALUES ('material_key', '"' || lower(hex(randomblob(32))) || '"');
 """
 MATERIAL_KEY = "material_key"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, select, update
 
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import usage
@@ -19,6 +19,13 @@ _SUMS = (
     func.coalesce(func.sum(usage.c.cache_read), 0).label("cache_read"),
     func.coalesce(func.sum(usage.c.cost), 0.0).label("cost"),
     func.coalesce(func.sum(usage.c.cost.is_(None)), 0).label("unpriced"),
+)
+_OF_TURN = Statement(select(*_SUMS).where(usage.c.turn == bindparam("turn"), usage.c.session == bindparam("session")))
+_OF_PERSON = Statement(
+    select(*_SUMS).where(usage.c.person == bindparam("person"), usage.c.created_at >= bindparam("since"))
+)
+_NOBODY = Statement(
+    update(usage).where(usage.c.person != "", usage.c.created_at < bindparam("before")).values(person="")
 )
 _OF_SESSION = Statement(select(*_SUMS).where(usage.c.session == bindparam("session")))
 _SINCE = Statement(
@@ -72,8 +79,9 @@ class Spending:
         tokens: tuple[int, int, int, int],
         cost: float | None,
         at: float,
+        person: str = "",
     ) -> Bound:
-        """The INSERT for one answer. `tokens`: input, output, read from and written to the cache."""
+        """The INSERT for one answer. `tokens`: input, output, from and to the cache. `person`: actor key, for whom."""
         given, output, cache_read, cache_write = tokens
         return _INSERT(
             session=session,
@@ -86,6 +94,7 @@ class Spending:
             cache_write=cache_write,
             cost=cost,
             created_at=at,
+            person=person,
         )
 
     async def keep(self, *rows: Bound) -> None:
@@ -95,6 +104,18 @@ class Spending:
     async def of_session(self, session: str) -> Spent:
         """All that a session ever spent."""
         return Spent(*(await self._database.read(_OF_SESSION(session=session)))[0])
+
+    async def of_turn(self, session: str, turn: str) -> Spent:
+        """What the answers of a turn took."""
+        return Spent(*(await self._database.read(_OF_TURN(session=session, turn=turn)))[0])
+
+    async def of_person(self, person: str, since: float) -> Spent:
+        """What was spent for a person since a moment, in all sessions."""
+        return Spent(*(await self._database.read(_OF_PERSON(person=person, since=since)))[0])
+
+    async def forget_people(self, before: float) -> None:
+        """Keep no longer for whom what was spent before a moment."""
+        await self._database.write(_NOBODY(before=before))
 
     async def by_session(self, since: float = 0.0) -> Sequence[tuple[str, Spent]]:
         """Sums per session since a moment, the dearest first; an empty key stands for what was forgotten."""

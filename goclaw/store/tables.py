@@ -100,8 +100,10 @@ usage = Table(
     Column("cache_write", Integer, nullable=False),
     Column("cost", Float, doc="US dollars; empty where the price is unknown."),
     Column("created_at", Float, nullable=False),
+    Column("person", String, nullable=False, server_default="", doc="Actor key of whoever it was for, for two days."),
     Index("usage_by_session", "session", "id"),
     Index("usage_by_time", "created_at"),
+    Index("usage_by_person", "person", "created_at"),
 )
 
 session_settings = Table(
