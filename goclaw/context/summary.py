@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from goclaw.context.fences import Fences, harmless
 from goclaw.errors import ModelError, ModelErrorKind
-from goclaw.llm.base import ChatModel, Finished, Request, Stop
+from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.estimate import estimate_text
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.redact import mask
@@ -204,7 +204,7 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, sho
     Raises:
         SummaryFailed: it failed, refused, was cut, or answered next to nothing.
     """
-    request = Request(system, [UserMessage(question)], max_output=answer_tokens(model), cache=False)
+    request = Request(system, [UserMessage(question)], max_output=answer_tokens(model), cache=UNCACHED)
     try:
         finished = await _finished(model, request)
     except ModelError as error:

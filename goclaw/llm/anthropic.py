@@ -113,13 +113,13 @@ class AnthropicModel(KnownModel):
         parts = {}
         if request.system.strip():
             block = orjson.dumps({"type": "text", "text": request.system})
-            parts["system"] = array([mark(block) if request.cache else block])
+            parts["system"] = array([mark(block) if request.cache.after_system else block])
         if request.tools:
             tools = self._tools.text(request.tools)
             # `}]` ends the last tool and the list.
-            parts["tools"] = mark(tools[:-1]) + b"]" if request.cache else tools
+            parts["tools"] = mark(tools[:-1]) + b"]" if request.cache.after_tools else tools
         blocks = await self._messages.blocks(messages)
-        parts["messages"] = join(messages, blocks, marked=request.cache, reminder=request.reminder)
+        parts["messages"] = join(messages, blocks, marked=bool(request.cache), reminder=request.reminder)
         return splice(head, **parts)
 
     def _forget_thinking(self, request: Request) -> bool:
@@ -250,4 +250,4 @@ def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions,
     return AnthropicModel(spec, settings.base_url or BASE_URL, key, options, ports)
 
 
-PROVIDER = Provider("anthropic", open_anthropic)
+PROVIDER = Provider("anthropic", open_anthropic, frozenset({"after_system", "after_tools"}))

@@ -32,6 +32,26 @@ Never a valid input: the dispatcher answers the model with an error, and the cal
 """
 
 
+CachePoint = Literal["after_system", "after_tools"]
+
+
+@dataclass(frozen=True, slots=True)
+class CachePoints:
+    """Where a provider's prompt cache may be told that the prompt stays the same up to there.
+
+    With any of them the conversation is marked, too; with none nothing is.
+    """
+
+    after_system: bool = True
+    after_tools: bool = True
+
+    def __bool__(self) -> bool:
+        return self.after_system or self.after_tools
+
+
+BOTH, UNCACHED = CachePoints(), CachePoints(after_system=False, after_tools=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One question to a model."""
@@ -41,8 +61,8 @@ class Request:
     tools: Sequence[ToolSpec] = ()
     max_output: int | None = None
     """Tokens; None: the model's configured limit."""
-    cache: bool = True
-    """Mark the stable prefix for the provider's prompt cache, where it has one that wants marks."""
+    cache: CachePoints = BOTH
+    """Where the stable prefix is marked for the provider's prompt cache, where it has one that wants marks."""
     tokens: int | None = None
     """How long the prompt is, where the asker knows it from what the provider has counted before; None: estimate it."""
 
@@ -154,3 +174,5 @@ class Provider:
     name: str
     open: Callable[[str, ProviderSettings, ModelOptions, ModelPorts], ChatModel]
     """From the full spec (`provider:name`). Raises ConfigError when something is missing (a key, an extra)."""
+    cache_points: frozenset[CachePoint] = frozenset()
+    """Which marks for a prompt cache its wire can place; none: there is no such cache, or it needs no marks."""

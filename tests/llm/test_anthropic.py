@@ -6,7 +6,7 @@ import pytest
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.anthropic import PROVIDER, AnthropicModel
-from goclaw.llm.base import INVALID_JSON, CallStarted, ModelPorts, Request, Stop
+from goclaw.llm.base import INVALID_JSON, UNCACHED, CachePoints, CallStarted, ModelPorts, Request, Stop
 from goclaw.llm.encoded import clean
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from tests.llm.asking import TOOLS, ask, model_ports, saying
@@ -126,7 +126,7 @@ async def test_the_stable_prefix_is_marked_for_the_cache_in_four_places(fake: Fa
 
 
 async def test_without_caching_nothing_is_marked(fake: FakeProvider, ports: ModelPorts) -> None:
-    await ask(ANTHROPIC.open(fake.url, ports), Request("s", [UserMessage("hi")], TOOLS, cache=False))
+    await ask(ANTHROPIC.open(fake.url, ports), Request("s", [UserMessage("hi")], TOOLS, cache=UNCACHED))
     assert b"cache_control" not in fake.asked[0].raw
 
 
