@@ -13,6 +13,8 @@
   x TranscriptionError      what was spoken could not be written down
   x DeliveryError           a channel could not hand a message over
   x ChannelError            the service behind a channel refuses us, or cannot be asked, while setup tries it
+  x HookFailed              a hook of the operator's did not do what a hook should
+  x MessageDenied           a hook of the operator's does not take a person's message
   x SandboxUnavailable      no containment for exec on this machine
   x TurnEnd                 control flow: leaves the agent loop with a sentence for the user
     + LimitReached          a limit of the run policy was hit
@@ -160,6 +162,14 @@ class DeliveryError(GoclawError):
 
 class ChannelError(GoclawError):
     """The service behind a channel refuses the account or cannot be asked; the message says what helps."""
+
+
+class HookFailed(GoclawError):
+    """A hook could not be run, or its answer is none; the message says what of it."""
+
+
+class MessageDenied(GoclawError):
+    """A hook does not take a message; the text is for the person who wrote it."""
 
 
 class SandboxUnavailable(GoclawError):

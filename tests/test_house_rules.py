@@ -23,6 +23,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
     "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
     "goclaw/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",
+    "goclaw/hooks/open.py": "a hook of a package is foreign code: what it would have judged is forbidden",
 }
 MAY_IMPORT_LATE = {
     "goclaw/plugins.py": "loads what the catalogue names",

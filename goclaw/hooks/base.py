@@ -5,23 +5,30 @@ At every other point a failure is reported and nothing else.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, get_args
 
-from goclaw.events import Actor
+from goclaw.config.hooks import DEFAULT_SECONDS
+from goclaw.config.values import Point as Point
+from goclaw.errors import HookFailed
+from goclaw.events import Actor, Alerts, Unheard
+from goclaw.redact import mask, mask_known
 
 log = logging.getLogger(__name__)
 
-Point = Literal[
-    "pre_tool",
-    "post_tool",
-    "post_tool_failure",
-    "session_start",
-    "before_compaction",
-    "message_in",
-    "message_out",
-]
+POINTS: frozenset[Point] = frozenset(get_args(Point))
+
+MAY: Mapping[Point, frozenset[str]] = {
+    "pre_tool": frozenset({"deny", "input", "inject", "context"}),
+    "post_tool": frozenset({"context", "suppress"}),
+    "post_tool_failure": frozenset({"context", "suppress"}),
+    "session_start": frozenset({"context"}),
+    "before_compaction": frozenset({"context", "text"}),
+    "message_in": frozenset({"deny", "context", "text"}),
+    "message_out": frozenset({"deny", "suppress", "text"}),
+}
+"""What of an answer means something at each point; a hook that answers anything else has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What a hook wants; nothing said is nothing wanted."""
+    """What a hook wants; nothing said is nothing wanted. See `MAY` for what means something where."""
 
     deny: str = ""
     """Why the call is forbidden, or the message not taken or not sent."""
@@ -51,14 +58,33 @@ class HookAnswer:
     inject: Mapping[str, Any] = field(default_factory=dict)
     """Values of injected arguments. Only Python hooks, and only before a tool."""
     context: str = ""
-    """Told to the model after the tool results."""
+    """Told to the model: after the tool results, beside the person's message, or to whoever writes the summary."""
     suppress: bool = False
-    """The model does not get the result. Only after a tool."""
+    """The model does not get the result; the person does not get the answer. After a tool, and of messages out."""
     text: str | None = None
-    """The message in other words. Only for messages."""
+    """The message, or the instructions of a compaction, in other words."""
+
+    def wanted(self) -> set[str]:
+        """The names of what is said."""
+        return {each.name for each in fields(self) if getattr(self, each.name) not in ("", None, False, {})}
 
 
 Hook = Callable[[HookEvent], Awaitable[HookAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class HookPart:
+    """A hook that a package brings, as an object under a name `hooks.<name>` of the entry-point group `goclaw.plugins`.
+
+    It runs inside the daemon, with all its rights.
+    """
+
+    points: Collection[Point]
+    hook: Hook
+    match: Collection[str] = ()
+    """Names of tools, and `tag:x`; empty: every tool."""
+    seconds: float = DEFAULT_SECONDS
+    """How long it may take until it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +105,16 @@ class Registered:
 
 
 class Hooks:
-    """All hooks, called one after the other in the order of the configuration."""
+    """All hooks, called one after the other in the order of the configuration, those of packages behind them."""
 
-    def __init__(self, registered: Sequence[Registered] = (), report: Callable[[str], None] = log.warning) -> None:
+    def __init__(self, registered: Sequence[Registered] = (), alerts: Alerts | None = None) -> None:
         self._registered = tuple(registered)
-        self._report = report
+        self._alerts = alerts or Unheard()
+        self._points = frozenset[Point]().union(*(each.points for each in registered))
 
     def any_for(self, point: Point) -> bool:
         """Whether anybody is called at `point` at all."""
-        return any(point in each.points for each in self._registered)
+        return point in self._points
 
     async def fire(self, event: HookEvent) -> HookAnswer:
         """What all hooks together want; the first denial ends it. Each sees what the one before made of the event."""
@@ -105,11 +132,20 @@ class Hooks:
         return answer
 
     async def _ask(self, each: Registered, event: HookEvent) -> HookAnswer:
+        key = f"hook:{each.name}"
         try:
-            return await each.hook(event)
+            answer = await each.hook(event)
+            if beyond := answer.wanted() - MAY[event.point]:
+                raise HookFailed(f"it answered {', '.join(sorted(beyond))}, which means nothing there")
         except Exception as error:
-            self._report(f"hook {each.name} failed at {event.point}: {error}")
-            return HookAnswer(deny=f"hook {each.name} failed") if event.point == "pre_tool" else HookAnswer()
+            why = mask(f"the hook {each.name} failed at {event.point}: {str(error) or type(error).__name__}")
+            log.warning("%s", why, exc_info=None if isinstance(error, HookFailed) else error)
+            self._alerts.tell(key, f"{why}; docs/hooks.md says what it may answer")
+            if event.point != "pre_tool":
+                return HookAnswer()
+            return HookAnswer(deny=f"the hook {mask(each.name)} failed, and what it guards does not run without it")
+        self._alerts.clear(key)
+        return _masked(answer)
 
 
 def _together(one: HookAnswer, other: HookAnswer) -> HookAnswer:
@@ -121,3 +157,28 @@ def _together(one: HookAnswer, other: HookAnswer) -> HookAnswer:
         suppress=one.suppress or other.suppress,
         text=one.text if other.text is None else other.text,
     )
+
+
+def _masked(answer: HookAnswer) -> HookAnswer:
+    """Without secrets, whichever program said them; but for injected values, which no model and no journal gets."""
+    if not answer.wanted():
+        return answer
+    return replace(
+        answer,
+        deny=mask(answer.deny),
+        context=mask(answer.context),
+        text=None if answer.text is None else mask_known(answer.text),
+        input=None if answer.input is None else _masked_values(answer.input),
+    )
+
+
+def _masked_values(value: Any) -> Any:
+    match value:
+        case str():
+            return mask_known(value)
+        case Mapping():
+            return {name: _masked_values(inner) for name, inner in value.items()}
+        case list():
+            return [_masked_values(inner) for inner in value]
+        case _:
+            return value

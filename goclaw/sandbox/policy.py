@@ -20,8 +20,8 @@ Told = Callable[[str, bool, str], None]
 """Told of what a command connects to through the proxy: the place, whether it is reached, and why (not)."""
 
 
-async def policy_for(config: Config, workspace: Path, key: str, told: Told) -> Policy:
-    """The policy of one command in the folder `workspace`, for the person with this key.
+async def policy_for(config: Config, workspace: Path, key: str, told: Told, readable: tuple[Path, ...] = ()) -> Policy:
+    """The policy of one command in the folder `workspace`, for the person with this key, who sees `readable` as well.
 
     Raises:
         SandboxUnavailable: the notes of other users cannot be kept out of it.
@@ -36,6 +36,7 @@ async def policy_for(config: Config, workspace: Path, key: str, told: Told) -> P
         hidden=(config.state_dir.expanduser().absolute(),),
         masked=masked,
         shown=shown,
+        readable=readable,
         network=settings.network,
         proxy=proxy.serve if settings.network == "proxy" else None,
         limits=Limits(
