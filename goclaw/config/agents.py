@@ -1,8 +1,132 @@
-"""The keys of `agents`: what agents are told and given."""
+"""The keys of `agents`: who answers people, the kinds of agents that can be started beside, and how each may work.
 
-from pydantic import Field
+`agents.main` answers people; `agents.kinds.<name>` are the others. What an agent's policy leaves open is as `limits`
+says.
+"""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from goclaw.config.section import Section
+from goclaw.config.values import Duration, ModelName, Names
+
+MissingFields = Literal["", "finalize", "await_clarification", "resume"]
+"""What becomes of a tool call that lacks required arguments."""
+
+
+class TimingSettings(Section):
+    """How long a turn and its parts may take, where one `time_budget` is not enough."""
+
+    budget: Duration | None = Field(None, description="The whole turn, waiting for people not counted: `10m`.")
+    plan: Duration | None = Field(
+        None, description="One answer of the model, with every repetition and every other model of the chain: `45s`."
+    )
+    tools: Duration | None = Field(
+        None, description="One call of a tool that declares no time of its own: `2m`; not set: `tools.timeout`."
+    )
+
+
+class CompressSettings(Section):
+    """Older turns become a summary."""
+
+    trigger_at: int = Field(30, ge=1, description="When the context holds so many turns, the running one included.")
+    keep_recent: int = Field(
+        10, ge=0, description="Turns that stay as they are, fewer than `trigger_at`; the running one always stays."
+    )
+    model: ModelName | None = Field(None, description="Who writes the summary; not set: `models.summary`.")
+
+    @field_validator("keep_recent")
+    @classmethod
+    def _fewer_than_the_trigger(cls, keep: int, info: ValidationInfo) -> int:
+        if keep >= info.data.get("trigger_at", keep + 1):
+            raise ValueError(f"should be less than `trigger_at` ({info.data['trigger_at']})")
+        return keep
+
+
+class HistorySettings(Section):
+    """Which turns the model is shown: one of the two. Nothing is deleted, and no turn is ever split."""
+
+    keep_recent_turns: int | None = Field(None, ge=1, description="The last so many turns, the running one included.")
+    compress: CompressSettings | None = Field(None, description="A summary in place of the older ones.")
+
+    @field_validator("compress")
+    @classmethod
+    def _not_both(cls, compress: CompressSettings | None, info: ValidationInfo) -> CompressSettings | None:
+        if compress is not None and info.data.get("keep_recent_turns") is not None:
+            raise ValueError("excludes `keep_recent_turns`; set one of them")
+        return compress
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> "HistorySettings":
+        if self.keep_recent_turns is None and self.compress is None:
+            raise ValueError("should have `keep_recent_turns` or `compress`")
+        return self
+
+
+class CacheSettings(Section):
+    """Where the provider is told that a prefix of the prompt stays the same, if it has such a cache."""
+
+    after_system: bool | None = Field(
+        None, description="After the system prompt; not set: where the provider can. Both `false`: nothing is cached."
+    )
+    after_tools: bool | None = Field(None, description="After the tools; not set: where the provider can.")
+
+
+class RunPolicySettings(Section):
+    """How an agent may work. What is not set is as in `limits`."""
+
+    max_tool_calls: int | None = Field(None, ge=1, description="Tool calls in one turn.")
+    max_consecutive_failed_tool_calls: int | None = Field(
+        None, ge=1, description="Tool calls that fail one after the other."
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, description="Tokens of one turn, prompts and answers of all its requests, as the provider counts."
+    )
+    max_cost: float | None = Field(None, gt=0, description="US dollars that one turn may cost, where prices are known.")
+    time_budget: Duration | None = Field(
+        None, description="How long a turn may take: `2m`, `45s`, `1h30m`, or seconds. Excludes `timing`."
+    )
+    timing: TimingSettings | None = Field(None, description="The same, and more, in detail.")
+    history: HistorySettings | None = Field(
+        None, description="Which turns the model is shown; not set: all, until `compaction` makes room."
+    )
+    cache: CacheSettings = Field(default_factory=CacheSettings, description="The provider's prompt cache.")
+    interrupts_allowed: bool = Field(True, description="Whether `/pause` may hold a turn.")
+    on_missing_fields: MissingFields = Field(
+        "",
+        description="When a call lacks required arguments: empty: the model reads the error; `finalize`: the turn "
+        "ends; `await_clarification`: the person is asked for them; `resume`: the model goes on, and no failure counts.",
+    )
+
+    @field_validator("timing")
+    @classmethod
+    def _not_both(cls, timing: TimingSettings | None, info: ValidationInfo) -> TimingSettings | None:
+        if timing is not None and info.data.get("time_budget") is not None:
+            raise ValueError("excludes `time_budget`; set `timing.budget` in its place")
+        return timing
+
+
+class AgentSettings(Section):
+    """One agent."""
+
+    description: str = Field("", description="What it is for, in a sentence.")
+    prompt: str = Field("", description="What it is told beyond the workspace's own files.")
+    model: ModelName | None = Field(
+        None, description="`provider:name` that answers first, `models.agent` behind it; not set: `models.agent`."
+    )
+    tools: Names | None = Field(
+        None, description="Names of tools, `tag:x` or `set:y`, that it may use; not set: every one."
+    )
+    policy: RunPolicySettings = Field(default_factory=RunPolicySettings, description="How it may work.")
+
+
+def _check_names(kinds: dict[str, AgentSettings]) -> dict[str, AgentSettings]:
+    for name in kinds:
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", name) or name == "main":
+            raise ValueError("should have names of small letters, digits, `-` and `_`; `agents.main` stands beside it")
+    return kinds
 
 
 class AgentsSettings(Section):
@@ -12,4 +136,8 @@ class AgentsSettings(Section):
         True,
         description="Whether `AGENTS_QUICKSTART.md` in a workspace tells who comes there which tools there are; a file "
         "of your own is never replaced.",
+    )
+    main: AgentSettings = Field(default_factory=AgentSettings, description="The agent that answers people.")
+    kinds: Annotated[dict[str, AgentSettings], AfterValidator(_check_names)] = Field(
+        default_factory=dict, description="Agents that can be started for a part of the work, by name."
     )

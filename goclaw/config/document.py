@@ -13,16 +13,22 @@ from goclaw.config.schema import Config
 from goclaw.redact import mask
 
 HIDDEN = "********"
-_NAMES = {"providers": "anthropic", "options": "ollama:qwen2.5:7b", "roles": "guest", "cli": "lint"}
+_NAMES = {
+    "providers": "anthropic",
+    "options": "ollama:qwen2.5:7b",
+    "roles": "guest",
+    "cli": "lint",
+    "kinds": "researcher",
+}
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"
+_AFTER = {"section": "", "sections by name": f".{ANY_NAME}", "list of sections": ITEM}
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _NOTHING: Mapping[tuple[str, ...], Any] = MappingProxyType({})
 _PLAIN = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "Path": "path"}
 
 _INTRODUCTION = f"""\
 # Configuration
-_AFTER = {"section": "", "sections by name": f".{ANY_NAME}", "list of sections": ITEM}
 
 *Made from the schema by `goclaw config schema --markdown`; change the descriptions there.*
 
@@ -122,14 +128,14 @@ def _literal(value: Any) -> str:
         return json.dumps(HIDDEN)
     if isinstance(value, (tuple, list)):
         return "[" + ", ".join(map(_literal, value)) + "]"
+    if isinstance(value, BaseModel):
+        return "{" + ", ".join(f"{name}: {_literal(inner)}" for name, inner in value) + "}"
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False, default=str)
     return json.dumps(
         value if isinstance(value, (bool, int, float, type(None))) else mask(str(value)), ensure_ascii=False
     )
 
-    if isinstance(value, BaseModel):
-        return "{" + ", ".join(f"{name}: {_literal(inner)}" for name, inner in value) + "}"
 
 def _default(key: Key) -> str:
     if key.path == ("state_dir",):
@@ -168,17 +174,17 @@ def _kind(key: Key) -> str:
     return ", ".join([_words(key.kind), *limits])
 
 
-def _words(kind: Any) -> str:
-    if is_secret(kind):
-        return "secret"
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(f"`{choice}`" for choice in get_args(kind))
-    if is_list(kind):
 def _form(section: Key) -> str:
     if is_model(section.kind):
         return "section"
     return "sections by name" if is_model(entry_kind(section.kind)) else "list of sections"
 
 
+def _words(kind: Any) -> str:
+    if is_secret(kind):
+        return "secret"
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f"`{choice}`" for choice in get_args(kind))
+    if is_list(kind):
         return "list" if get_origin(kind) is tuple else "list or `auto`"
     return "mapping" if is_mapping(kind) else _PLAIN.get(getattr(kind, "__name__", ""), "any")

@@ -65,6 +65,9 @@ class Request:
     """Where the stable prefix is marked for the provider's prompt cache, where it has one that wants marks."""
     tokens: int | None = None
     """How long the prompt is, where the asker knows it from what the provider has counted before; None: estimate it."""
+    reminder: str = ""
+    """The runtime's own word, in its marks (`sessions.reminding`), said behind everything else; no part of the
+    conversation, so a wire puts it behind what it marks for the cache. Empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,6 @@ class Stop(StrEnum):
     TOOLS = "tools"
     LENGTH = "length"
     REFUSAL = "refusal"
-    reminder: str = ""
-    """The runtime's own word, in its marks (`sessions.reminding`), said behind everything else; no part of the
-    conversation, so a wire puts it behind what it marks for the cache. Empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
