@@ -46,6 +46,8 @@ COMMANDS = {
     "new": "goclaw.commands.new:COMMAND",
     "cleartool": "goclaw.commands.cleartool:COMMAND",
     "stop": "goclaw.commands.stop:COMMAND",
+    "pause": "goclaw.commands.pause:COMMAND",
+    "resume": "goclaw.commands.resume:COMMAND",
     "queue": "goclaw.commands.queue:COMMAND",
     "mode": "goclaw.commands.mode:COMMAND",
     "model": "goclaw.commands.model:COMMAND",

@@ -228,6 +228,7 @@ class World:
             stack.callback(database.buried.set)
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
+            await sessions.restore()
             sessions.questions.restore(await journal.parked())
             await outbox.resume()
             await engine.resume({channel.name, LOCAL})

@@ -92,7 +92,7 @@ class GivenModels(Models):
     def main(self) -> str:
         return self._main.spec
 
-    async def summarizers(self, session: str = "") -> list[Summarizer]:
+    async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
         first = [Summarizer(Source.LLM, self._given_summary)] if self._given_summary else []
         return first if self.is_demo else [*first, Summarizer(Source.FALLBACK, self._main)]
 

@@ -5,13 +5,18 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from difflib import SequenceMatcher
 
-from goclaw.config.policies import LimitSettings
-from goclaw.errors import LimitReached
+import orjson
+
+from goclaw.agent.rules import Cap, TurnRules
+from goclaw.errors import LONGEST_NAME, LimitReached, ModelError, ModelErrorKind
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.consent import DENIED_MARK
 
 MOST_DENIALS = 3
 """After so many denials in a turn a model that tries on does not understand what it is told."""
+MISSING = "missing required fields: "
+"""How the error of a call begins that lacks arguments, where the policy says what becomes of it."""
+_MISSING_MARK = f'{{"error": "{MISSING}'
 ALIKE = 0.8
 """How much two calls have in common that are the same one in other words (`difflib`)."""
 _COMPARED = 2_000
@@ -21,8 +26,8 @@ _COMPARED = 2_000
 class RunPolicy:
     """Counts what a turn does. One object per turn."""
 
-    def __init__(self, limits: LimitSettings) -> None:
-        self._limits = limits
+    def __init__(self, rules: TurnRules) -> None:
+        self.rules = rules
         self._calls = 0
         self._failures = 0
         self._repetitions = 0
@@ -53,15 +58,19 @@ class RunPolicy:
     @asynccontextmanager
     async def time_budget(self) -> AsyncIterator[None]:
         """Ends the block with LimitReached when the turn has taken too long, waiting for people not counted."""
-        budget = self._budget = asyncio.timeout(self._limits.turn_seconds)
+        cap = self.rules.budget
+        budget = self._budget = asyncio.timeout(cap.most)
         try:
             async with budget:
                 yield
         except TimeoutError:
             if not budget.expired():
                 raise
-            seconds = f"{self._limits.turn_seconds:g}"
-            raise LimitReached(f"I stopped: this took longer than {seconds} s (limits.turn_seconds).") from None
+            raise LimitReached(f"I stopped: this took longer than {cap.most:g} s ({cap.key}).") from None
+
+    def planning(self) -> "Planning":
+        """The time that one answer of the model may take."""
+        return Planning(self.rules.plan)
 
     def before(self, calls: Sequence[ToolCall]) -> None:
         """Check what the model asks for before any of it runs.
@@ -69,20 +78,20 @@ class RunPolicy:
         Raises:
             LimitReached: too many calls, or the same one over and over.
         """
-        self._asked_for = calls
+        self._asked_for, rules = calls, self.rules
         for call in calls:
             self._calls += 1
             same = self._last == (call.name, call.input)
             self._repetitions = self._repetitions + 1 if same else 1
             self._last = (call.name, call.input)
-            if self._calls > self._limits.tool_calls:
+            if self._calls > rules.tool_calls.most:
                 raise LimitReached(
-                    f"I stopped after {self._limits.tool_calls} tool calls in one turn (limits.tool_calls)."
+                    f"I stopped after {rules.tool_calls.most:g} tool calls in one turn ({rules.tool_calls.key})."
                 )
-            if self._repetitions > self._limits.repeated_calls:
+            if self._repetitions > rules.repeated_calls.most:
                 raise LimitReached(
-                    f"I stopped: I asked for the same {call.name} call more than {self._limits.repeated_calls} times "
-                    "in a row (limits.repeated_calls)."
+                    f"I stopped: I asked for the same {call.name} call more than {rules.repeated_calls.most:g} times "
+                    f"in a row ({rules.repeated_calls.key})."
                 )
 
     def was_denied(self, call: ToolCall) -> bool:
@@ -93,21 +102,73 @@ class RunPolicy:
         """Count failures and denials, also those of a turn that is taken up again.
 
         Raises:
-            LimitReached: too many calls failed one after the other, or people said no too often.
+            LimitReached: too many calls failed one after the other, people said no too often, or one lacked arguments
+                and the policy wants the turn to end then.
         """
         for call, result in zip(self._asked_for, results, strict=False):
             if result.content.startswith(DENIED_MARK):
                 self._denied.append(call)
+        if ended := next((result for result in results if result.ends_turn), None):
+            raise LimitReached(
+                f"I stopped: I asked for {ended.name[:LONGEST_NAME]}, which was refused (policy.deny_ends_turn). "
+                "Tell me how to go on instead."
+            )
         if len(self._denied) >= MOST_DENIALS:
             raise LimitReached(
                 f"I stopped: {len(self._denied)} tool calls in this turn were denied. Tell me how to go on instead."
             )
         for result in results:
-            self._failures = self._failures + 1 if result.is_error else 0
-        if self._failures >= self._limits.failed_calls:
+            if lacking := self._lacking(result):
+                self._judge_lacking(result.name, lacking)
+            else:
+                self._failures = self._failures + 1 if result.is_error else 0
+        if self._failures >= self.rules.failed_calls.most:
             raise LimitReached(
-                f"I stopped after {self._failures} tool calls in a row that failed (limits.failed_calls)."
+                f"I stopped after {self._failures} tool calls in a row that failed ({self.rules.failed_calls.key})."
             )
+
+    def _lacking(self, result: ToolResult) -> str:
+        """The arguments that a call lacked, where the policy says what becomes of that."""
+        if self.rules.on_missing_fields not in ("finalize", "resume") or not result.content.startswith(_MISSING_MARK):
+            return ""
+        return str(orjson.loads(result.content)["error"]).removeprefix(MISSING)
+
+    def _judge_lacking(self, tool: str, lacking: str) -> None:
+        """With `resume` such a call is no failure, and no success either."""
+        if self.rules.on_missing_fields == "finalize":
+            raise LimitReached(
+                f"I stopped: {tool} was called without what it needs: {lacking} ({self.rules.place}.on_missing_fields)."
+            )
+
+
+class Planning:
+    """The time of one answer: whatever is asked for it again counts into it, what is done between that does not."""
+
+    def __init__(self, cap: Cap | None) -> None:
+        self._cap = cap
+        self._left = cap.most if cap else None
+
+    @asynccontextmanager
+    async def request(self) -> AsyncIterator[None]:
+        """Around a request.
+
+        Raises:
+            ModelError: the time is over.
+        """
+        loop = asyncio.get_running_loop()
+        began, limit = loop.time(), asyncio.timeout(self._left)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if self._cap is None or not limit.expired():
+                raise
+            raise ModelError(
+                ModelErrorKind.TIMEOUT, f"The model took longer than {self._cap.most:g} s to answer ({self._cap.key})."
+            ) from None
+        finally:
+            if self._left is not None:
+                self._left = max(0.0, self._left - (loop.time() - began))
 
 
 def _alike(one: ToolCall, other: ToolCall) -> bool:

@@ -182,6 +182,7 @@ async def _prune(app: App) -> None:
             # Pictures and files have a sweep of their own.
             await app.ground.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
             await app.sessions.forgetter.prune()
+            await app.sessions.costs.prune()
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
         await app.ground.clock.sleep(PRUNE_SECONDS)

@@ -5,12 +5,14 @@ from goclaw.commands.base import Command, CommandContext, Reply
 ANSWER_SECONDS = 0.15
 """How long the answer waits for the turn's end: who says stop is answered within 0.2 s, and most turns end in 0.05."""
 
+NOTHING_RUNS = "Nothing is running."
+
 
 async def _stop(context: CommandContext) -> Reply:
     engine, session = context.ports.engine, context.session
     waiting, turn = engine.waiting(session), engine.running(session)
     if not await engine.cancel(session, ANSWER_SECONDS, context.inbound):
-        return Reply("Nothing is running.")
+        return Reply(NOTHING_RUNS)
     if turn is not None and engine.running(session) == turn:
         follows = f" {waiting} waiting message(s) follow then." if waiting else ""
         return Reply(f"Stopping: everything was told to end, and the last of it is still busy with that.{follows}")

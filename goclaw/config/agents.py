@@ -97,7 +97,7 @@ class RunPolicySettings(Section):
     on_missing_fields: MissingFields = Field(
         "",
         description="When a call lacks required arguments: empty: the model reads the error; `finalize`: the turn "
-        "ends; `await_clarification`: the person is asked for them; `resume`: the model goes on, and no failure counts.",
+        "ends; `await_clarification`: the person is asked for them; `resume`: the model goes on, no failure counts.",
     )
 
     @field_validator("timing")

@@ -104,6 +104,8 @@ class Job:
     instructions: str = ""
     """A person's wish for the summary (`/compact keep the phone numbers`)."""
     checkpoint: Ready | None = None
+    first_kept: int = 0
+    """Row of the first message to keep; then a summary is written or nothing is done. 0: what the settings say."""
     longest_summary: int = LONGEST_SUMMARY
     """Tokens that the summary should have at most."""
 
@@ -124,7 +126,10 @@ async def compact(
 ) -> StoredCompaction | None:
     """Compact `window` in place; None when there is nothing that could be left out, or it was cleared meanwhile."""
     entries = list(window.entries)
-    split = split_at(entries, settings.keep_percent, settings.min_messages, job.budget)
+    if job.first_kept:
+        split = next((index for index, entry in enumerate(entries) if entry.row >= job.first_kept), 0)
+    else:
+        split = split_at(entries, settings.keep_percent, settings.min_messages, job.budget)
     if split == 0:
         return None
     source, summary = Source.EMERGENCY, ""
@@ -134,6 +139,8 @@ async def compact(
         wanted = Wanted(settings.timeout_seconds, job.instructions, job.longest_summary)
         basis = await _basis(window, entries, split, ports)
         source, summary = await summarized(basis, summarizers, wanted, ports.summary)
+    if source is Source.EMERGENCY and job.first_kept:
+        return None  # nothing forces it: what nobody could summarise stays
     if source is Source.EMERGENCY:
         split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, job.budget) or split
         summary = _stub(window, split)

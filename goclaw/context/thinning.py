@@ -25,6 +25,8 @@ class Entry:
 
     row: int
     message: Message
+    turn: str = ""
+    """The turn that it belongs to, which no history policy splits."""
     tokens: int = field(init=False, repr=False, compare=False)
     """Estimated; asked for several times in every turn."""
     _marked: tuple[Fences, Message] | None = field(default=None, init=False, repr=False, compare=False)
@@ -102,6 +104,7 @@ def _without_tools(entry: Entry) -> Entry | None:
             return None
         case AssistantMessage(calls=calls) if calls:
             # What the provider would replay names the calls, too.
-            return Entry(entry.row, AssistantMessage(entry.message.text)) if entry.message.text else None
+            text = entry.message.text
+            return Entry(entry.row, AssistantMessage(text), entry.turn) if text else None
         case _:
             return entry

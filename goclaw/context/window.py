@@ -34,7 +34,7 @@ def as_read(stored: StoredMessage) -> Message:
 
 def shown(stored: StoredMessage) -> Entry:
     """A stored message as a part of a window."""
-    return Entry(stored.row, as_read(stored))
+    return Entry(stored.row, as_read(stored), stored.turn)
 
 
 @dataclass(slots=True)
@@ -79,6 +79,17 @@ class Window:
         self.entries = [entry for entry in self.entries if entry.row >= row]
         self.summary, self.owed = summary, owed
         self._counted = self._counted_entries = 0
+
+    def turns(self) -> list[int]:
+        """The row with which each turn begins that is shown, oldest first."""
+        befores = (None, *(entry.turn for entry in self.entries))
+        return [entry.row for entry, before in zip(self.entries, befores, strict=False) if entry.turn != before]
+
+    def keep_turns(self, count: int) -> None:
+        """Show no more than the last so many turns; a summary of what was before them stays."""
+        turns = self.turns()
+        if len(turns) > count:
+            self.keep_from(turns[-count], self.summary, owed=self.owed)
 
     def swap_summary(self, summary: str) -> None:
         """Put the real summary in the place of a stub."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
 from goclaw.clock import Clock
+from goclaw.config.agents import CompressSettings, HistorySettings
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import (
     Basis,
@@ -65,14 +66,21 @@ class Compactor:
         self._ports = ports
         settings = ports.settings
         self.health = CompactionHealth(ports.clock, settings.failure_threshold, settings.reset_minutes)
+        self._others_health = CompactionHealth(ports.clock, settings.failure_threshold, settings.reset_minutes)
+        """Of the model that a history policy names: what it does says nothing about `models.summary`."""
         self._storing: set[asyncio.Task[bool]] = set()
 
     async def restore(self) -> None:
         """Take up the health of an earlier run."""
         self.health.restore(await self._ports.stored.fact(HEALTH))
 
-    async def make_room(self, session: Session, context_window: int, *, too_long: bool) -> None:
-        """Before a request: do what a /compact asked for, else compact if it is due or the provider said so."""
+    async def make_room(
+        self, session: Session, context_window: int, history: HistorySettings | None = None, *, too_long: bool
+    ) -> None:
+        """Before a request: leave out what the agent's history policy does not show, do what a /compact asked for, else
+        compact if it is due or the provider said so."""
+        if history and not too_long:
+            await self._apply(history, session)
         request, session.compact_request = session.compact_request, None
         if request is not None:
             await request.report(await self.compact(session, request.instructions, forced=True))
@@ -85,6 +93,29 @@ class Compactor:
             return
         if too_long or self._helps(session):
             await self.compact(session, too_long=too_long)
+
+    async def _apply(self, history: HistorySettings, session: Session) -> None:
+        """Show what a history policy says, whole turns only."""
+        if history.keep_recent_turns:
+            session.window.keep_turns(history.keep_recent_turns)
+        turns, compress = session.window.turns(), history.compress
+        if compress is None or len(turns) < max(2, compress.trigger_at) or session.uncompressed == str(turns[-1]):
+            return
+        first_kept = turns[-max(1, compress.keep_recent)]  # the running one is what the model must answer to
+        if not await self._compress(session, compress, first_kept):
+            session.uncompressed = str(turns[-1])
+
+    async def _compress(self, session: Session, compress: CompressSettings, first_kept: int) -> bool:
+        """Summarise what is before a turn; False: nobody could, and everything stays until the next turn."""
+        async with session.lock:
+            session.compacting = True
+            self._ports.publish(Notice(session.key, "summarising earlier turns"))
+            try:
+                async with self.attempt(session.key, model=compress.model or "") as attempt:
+                    done = await self._compact(session, attempt, "", first_kept=first_kept)
+            finally:
+                session.compacting = False
+        return done is not None
 
     def _is_due(self, session: Session, context_window: int) -> bool:
         tokens = session.window.tokens(session.overhead)
@@ -148,7 +179,14 @@ class Compactor:
         return "\n\n".join([text, *more])
 
     async def _compact(
-        self, session: Session, attempt: Attempt, instructions: str, *, forced: bool, too_long: bool
+        self,
+        session: Session,
+        attempt: Attempt,
+        instructions: str,
+        *,
+        forced: bool = False,
+        too_long: bool = False,
+        first_kept: int = 0,
     ) -> StoredCompaction | None:
         settings, window, cleared = self._ports.settings, session.window, session.cleared
         try:
@@ -158,7 +196,7 @@ class Compactor:
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
         await self._ports.beginning(session, context_window)
-        wants_checkpoint = settings.prefer_checkpoint and not instructions
+        wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
         budget = int(context_window // 2 / window.scale)
         if too_long:
             budget = min(budget, window.estimated(session.overhead) // 2)
@@ -168,6 +206,7 @@ class Compactor:
             budget=max(0, budget - session.overhead),
             instructions=instructions,
             checkpoint=await self._ports.checkpoint(session.key) if wants_checkpoint else None,
+            first_kept=first_kept,
             longest_summary=context_window // ANSWER_SHARE,
         )
 
@@ -202,11 +241,12 @@ class Compactor:
         """Seconds that an answer may take for which nobody waits."""
         return self._ports.settings.full_timeout_seconds
 
-    def attempt(self, session: str, purpose: Purpose = "summary", *, aloud: bool = True) -> Attempt:
-        """One search for a summary; see `Attempt`."""
+    def attempt(self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = "") -> Attempt:
+        """One search for a summary; see `Attempt`. `model`: is asked in place of `models.summary`."""
         given = self._ports
         ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored)
-        return Attempt(session, purpose, self.health, ports, aloud=aloud)
+        health = self._others_health if model else self.health
+        return Attempt(session, purpose, health, ports, aloud=aloud, model=model)
 
 
 def _size(session: Session) -> int:

@@ -144,10 +144,15 @@ class Models:
         """No AI is connected."""
         return self.main == DEMO
 
-    async def summarizers(self, session: str = "") -> list[Summarizer]:
-        """Who writes summaries for a session, the first choice first."""
+    async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
+        """Who writes summaries for a session, the first choice first; `instead` of the summary chain, if it is named.
+
+        Raises:
+            ConfigError: a model cannot be opened.
+        """
         main = await self.agent(session)
-        sources = [Summarizer(Source.LLM, self._summary)] if self._summary else []
+        summary = await self._chain(instead) if instead else self._summary
+        sources = [Summarizer(Source.LLM, summary)] if summary else []
         # The demo model repeats what it is told: that is no summary.
         return [*sources, Summarizer(Source.FALLBACK, main)] if main.spec != DEMO else sources
 

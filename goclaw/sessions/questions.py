@@ -32,6 +32,7 @@ from goclaw.events import (
     QuestionAsked,
     TurnEvent,
 )
+from goclaw.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.sessions.telling import Telling
 from goclaw.sessions.wording import chosen, decision
 from goclaw.store.database import Bound
@@ -122,6 +123,8 @@ class Questions:
     def restore(self, parked: Sequence[Parked]) -> None:
         """Know the questions of an earlier run before anybody can answer them: their turns come to them later."""
         for item in parked:
+            if item.step.startswith(PAUSE_STEP):
+                continue  # it waits for /resume, and asks nothing
             question = _QUESTION.from_json(item.question)
             self._note(item.turn, item.session, item.step, question, self._left(question))
 

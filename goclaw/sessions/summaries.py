@@ -41,9 +41,17 @@ class Attempt:
     """An async context manager around one search for a summary (or a checkpoint, or notes)."""
 
     def __init__(
-        self, session: str, purpose: Purpose, health: CompactionHealth, ports: AttemptPorts, *, aloud: bool
+        self,
+        session: str,
+        purpose: Purpose,
+        health: CompactionHealth,
+        ports: AttemptPorts,
+        *,
+        aloud: bool,
+        model: str = "",
     ) -> None:
-        """`aloud`: news go to who watches the session."""
+        """`aloud`: news go to who watches the session. `model`: is asked in place of the summary chain."""
+        self._model = model
         self._session = session
         self._aloud = aloud
         self._purpose: Purpose = purpose
@@ -70,7 +78,7 @@ class Attempt:
     async def __aexit__(self, *_: object) -> None:
         if self._admitted:
             self._health.release()
-        if self._health.state() != self._before:
+        if self._health.state() != self._before and not self._model:
             await self._ports.stored.learn(HEALTH, self._health.state())
         if self.news and self._aloud:
             self._ports.publish(Notice(self._session, self.news))
@@ -78,7 +86,7 @@ class Attempt:
     async def summarizers(self) -> Sequence[Summarizer]:
         """Who may be asked, the first choice first; the summary chain only while it is well."""
         try:
-            found = await self._ports.models.summarizers(self._session)
+            found = await self._ports.models.summarizers(self._session, self._model)
         except ConfigError:
             return ()
         self._has_chain = any(item.source is Source.LLM for item in found)

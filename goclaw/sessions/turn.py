@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from goclaw.agent.policy import Planning
 from goclaw.agent.prompt import envelope
 from goclaw.codec import Codec
 from goclaw.context.sound import sound, sound_text
@@ -24,7 +25,7 @@ from goclaw.events import (
     ThinkingStreamed,
     TurnEvent,
 )
-from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
+from goclaw.llm.base import CachePoints, ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.redact import Masking, mask_known
 from goclaw.sessions.received import unopened
@@ -51,6 +52,7 @@ class Opening:
 
     model: ChatModel
     system: str
+    cache: CachePoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,12 @@ class TurnPorts:
     it and have a reminder."""
     spent: Callable[[str, Finished], Bound]
     """The row about what an answer cost, from the turn's id."""
+    planning: Callable[[], Planning]
+    """The time that an answer may take."""
+    held: Callable[[], Awaitable[None]]
+    """Returns when nobody holds the turn; asked before each request and each call."""
+    affordable: Callable[[], Awaitable[None]]
+    """Asked before each request; raises LimitReached when what may be spent is spent."""
     scope: CallScope
 
 
@@ -233,26 +241,33 @@ class TurnRun:
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         self._go_on()
+        await self._ports.held()
         return await self._ports.dispatcher.call(call, scope)
 
     async def _ask(self, number: int) -> Finished:
         self._go_on()
+        await self._ports.held()
+        await self._ports.affordable()
         # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
         while waiting := self._ports.joining(number):
             await self._join(waiting[0])
         opening = await self._ports.opening()
         reminder = self._ports.remind(self._reminding)
         tokens = await self._ports.make_room(False)
+        planning = self._ports.planning()
         try:
-            return await self._stream(opening, tokens, reminder)
+            async with planning.request():
+                return await self._stream(opening, tokens, reminder)
         except ModelError as error:
             if error.kind is not ModelErrorKind.OVERFLOW:
                 raise
             tokens = await self._ports.make_room(True)
-            return await self._stream(opening, tokens, reminder)
+            async with planning.request():
+                return await self._stream(opening, tokens, reminder)
 
     async def _stream(self, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens, reminder=reminder)
+        request = replace(request, cache=opening.cache)
         said, thought = Masking(), Masking()
         async with opening.model.stream(request) as events:
             async for event in events:

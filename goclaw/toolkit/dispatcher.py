@@ -189,6 +189,7 @@ class Dispatcher:
         # What hooks fill in is missing yet: such a call is validated when they were asked.
         given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
         tool, arguments = await self._before(tool, given, scope, watch)
+        watch.call = await scope.complete(tool.spec, watch.call, scope.step)
         watch.tool, watch.arguments = tool, arguments
         call = watch.call
         context = await self._context(call, scope, watch)

@@ -7,6 +7,7 @@ import pytest
 
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
+from goclaw.agent.rules import rules_of
 from goclaw.config.policies import LimitSettings
 from goclaw.errors import LimitReached, StateError
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult
@@ -38,7 +39,7 @@ class Steps:
 
 
 def policy(**limits: int) -> RunPolicy:
-    return RunPolicy(LimitSettings.model_validate(limits))
+    return RunPolicy(rules_of(LimitSettings.model_validate(limits)))
 
 
 async def test_an_answer_without_calls_is_the_end() -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from goclaw.agent.policy import RunPolicy
+from goclaw.agent.rules import rules_of
 from goclaw.config.policies import LimitSettings
 from goclaw.errors import LimitReached
 from goclaw.messages import ToolCall, ToolResult
@@ -13,7 +14,7 @@ GOOD, BAD = ToolResult("1", "read", "text"), ToolResult("1", "read", '{"error": 
 
 
 def policy(**limits: float) -> RunPolicy:
-    return RunPolicy(LimitSettings.model_validate(limits))
+    return RunPolicy(rules_of(LimitSettings.model_validate(limits)))
 
 
 def read(path: str) -> ToolCall:

@@ -93,5 +93,6 @@ async def test_what_we_add_stands_in_a_block_of_its_own(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
         text = await core.command("/status")
     assert text.split("\n\n")[2:] == [
-        "GoClaw\n  Model: scripted:test\n  Cost so far: nothing (no requests yet)\n  Queue: 0 waiting"
+        "GoClaw\n  Model: scripted:test\n  Cost so far: nothing (no requests yet)\n  Queue: 0 waiting",
+        "Run Policy\n  A turn: at most 50 tool calls, 5 failures in a row, 15m",
     ]

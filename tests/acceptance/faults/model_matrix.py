@@ -144,7 +144,7 @@ class CellModels(GivenModels):
     async def agent(self, session: str = "") -> ChatModel:
         return self._by_session[session]
 
-    async def summarizers(self, session: str = "") -> list[Summarizer]:
+    async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
         return [Summarizer(Source.FALLBACK, self._by_session[session])]
 
 

@@ -1,0 +1,99 @@
+"""What becomes of a call that lacks required arguments, where the agent's policy says so (`on_missing_fields`).
+
+A call with names that the tool does not know is left to the model: it probably means another field.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from goclaw.agent.policy import MISSING
+from goclaw.config.agents import MissingFields
+from goclaw.errors import ToolError
+from goclaw.events import Question
+from goclaw.messages import ToolCall
+from goclaw.specs import ToolSpec
+from goclaw.toolkit.scope import Ask
+
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Clarifier:
+    """Completes the calls of one turn."""
+
+    mode: MissingFields
+    ask: Ask
+    person: str
+    """Actor key of whoever is asked."""
+
+    async def completed(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
+        """The call as it is to run: as it was, or with what a person added.
+
+        Raises:
+            ToolError: arguments are missing. `agent.policy` knows it by its first words, and ends the turn or lets it
+                go on; or the person did not want to say.
+        """
+        missing = missing_in(spec, call) if self.mode else ()
+        if not missing:
+            return call
+        if self.mode != "await_clarification":
+            raise ToolError(f"{MISSING}{', '.join(missing)}")
+        given = {name: await self._asked(spec, name, step) for name in missing}
+        return replace(call, input={**call.input, **given})
+
+    async def _asked(self, spec: ToolSpec, name: str, step: str) -> Any:
+        schema = spec.schema["properties"][name]
+        choices = _choices(schema)
+        about = f": {schema['description']}" if schema.get("description") else ""
+        question = Question(
+            id="",
+            kind="question",
+            asker=self.person,
+            title=f"What is `{name}` to be?",
+            text=f"I want to use `{spec.name}` and was not told `{name}`{about}",
+            options=tuple(choices),
+            free_text=not choices,
+            required=True,
+        )
+        answer = await self.ask(question, f"{step}:{name}")
+        if answer is None:
+            raise ToolError("the user cancelled the question")
+        return choices[answer] if answer in choices else parsed(answer, schema)
+
+
+Completed = Callable[[ToolSpec, ToolCall, str], Awaitable[ToolCall]]
+
+
+def missing_in(spec: ToolSpec, call: ToolCall) -> tuple[str, ...]:
+    """The required arguments that a call lacks; none if it has any that the tool does not know."""
+    known = spec.schema.get("properties", {})
+    if not call.input.keys() <= known.keys():
+        return ()
+    return tuple(name for name in spec.schema.get("required", ()) if name not in call.input)
+
+
+def parsed(text: str, schema: Mapping[str, Any]) -> Any:
+    """A person's words as a value of the field's JSON type; words that are none are left for the validation."""
+    kinds = _kinds(schema)
+    if not kinds or "string" in kinds:
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return [part.strip() for part in text.split(",")] if "array" in kinds else text
+
+
+def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What the field may be, by how a person says it; empty: too much to list."""
+    if _kinds(schema) == {"boolean"}:
+        return {YES: True, NO: False}
+    return {str(value): value for value in schema.get("enum", ())}
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    declared = schema.get("type", [])
+    own = {declared} if isinstance(declared, str) else set(declared)
+    return own.union(*(_kinds(each) for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))))

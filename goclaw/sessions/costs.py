@@ -1,0 +1,114 @@
+"""What answers cost: booked with the step that they belong to, and held against the caps before each request.
+
+Tokens are those of prompts and answers as providers count them, what came from a cache included. An answer whose price
+nobody knows counts for nothing in dollars, and whoever is told of a cap is told that, too.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import astuple, dataclass
+from datetime import datetime
+
+from goclaw.agent.rules import Cap, TurnRules
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+from goclaw.errors import LimitReached
+from goclaw.llm.base import MOST_TOKENS, Finished, Usage
+from goclaw.llm.open import cost
+from goclaw.sessions.status import dollars
+from goclaw.store.database import Bound
+from goclaw.store.spending import Purpose, Spending, Spent
+
+KEEP_SECONDS = 2 * 24 * 3600.0
+"""How long it is kept for whom something was spent: the caps of a day need no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The books."""
+
+    spending: Spending
+    config: Config
+    clock: Clock
+    person_of: Callable[[str], Awaitable[str]]
+    """For whom a session worked last: what is done beside its turns is done for them."""
+
+    def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> Bound:
+        """The row about an answer, to be written with its step."""
+        usage, now = _believable(done.usage), self.clock.now()
+        return Spending.row(
+            session,
+            turn,
+            purpose,
+            done.spec,
+            tokens=(usage.input, usage.output, usage.cache_read, usage.cache_write),
+            cost=cost(done.spec, usage, self.config, now),
+            at=now,
+            person=person,
+        )
+
+    async def book(self, session: str, purpose: Purpose, done: Finished) -> None:
+        """Book an answer that belongs to no step of a turn: a summary, a checkpoint, notes."""
+        person = await self.person_of(session)
+        await self.spending.keep(self.row(session, "", purpose, done, person))
+
+    async def check(self, session: str, turn: str, person: str, rules: TurnRules) -> None:
+        """Before a request.
+
+        Raises:
+            LimitReached: the turn, or the person today, has used up what is allowed.
+        """
+        if rules.tokens or rules.cost:
+            spent = await self.spending.of_turn(session, turn)
+            for passed in _passed(spent, rules.tokens, rules.cost):
+                raise LimitReached(f"I stopped: this turn took {passed}.")
+        await self.check_day(person, rules)
+
+    async def check_day(self, person: str, rules: TurnRules) -> None:
+        """The same for the person alone."""
+        if rules.daily_tokens or rules.daily_cost:
+            for passed in _passed(await self.today(person), rules.daily_tokens, rules.daily_cost):
+                raise LimitReached(f"I stopped: your requests of today took {passed}. I can go on after midnight.")
+
+    async def today(self, person: str) -> Spent:
+        """What was spent for a person since midnight, as the clocks of this machine show it."""
+        now = datetime.fromtimestamp(self.clock.now()).astimezone()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return await self.spending.of_person(person, midnight.timestamp())
+
+    async def lines(self, person: str, rules: TurnRules) -> list[tuple[str, str]]:
+        """Name and text of how far a person's day is used up, where it is capped."""
+        if not (rules.daily_tokens or rules.daily_cost):
+            return []
+        spent = await self.today(person)
+        parts = []
+        if rules.daily_tokens:
+            parts.append(f"{spent.input + spent.output:,} of {rules.daily_tokens.most:,.0f} tokens")
+        if rules.daily_cost:
+            parts.append(f"{dollars(spent.cost)} of {dollars(rules.daily_cost.most)}{_unpriced(spent)}")
+        return [("Today", ", ".join(parts))]
+
+    async def prune(self) -> None:
+        """Forget for whom older answers were given."""
+        await self.spending.forget_people(self.clock.now() - KEEP_SECONDS)
+
+
+def _passed(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterator[str]:
+    """What was passed, in words with the key."""
+    used = spent.input + spent.output
+    if tokens and used >= tokens.most:
+        yield f"{used:,} tokens, and {tokens.most:,.0f} are allowed ({tokens.key})"
+    if dollar and spent.cost >= dollar.most:
+        allowed = dollars(dollar.most)
+        yield f"{dollars(spent.cost)}, and {allowed} is allowed ({dollar.key}){_unpriced(spent)}"
+
+
+def _unpriced(spent: Spent) -> str:
+    if not spent.unpriced:
+        return ""
+    answers = "answer" if spent.unpriced == 1 else "answers"
+    return f"; {spent.unpriced:,} {answers} of unknown price not counted"
+
+
+def _believable(usage: Usage) -> Usage:
+    """What a provider counted, within what can be: its word must not keep an answer from being stored."""
+    return Usage(*(min(max(0, count), MOST_TOKENS) for count in astuple(usage)))
