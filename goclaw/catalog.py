@@ -59,6 +59,7 @@ COMMANDS = {
     "pair": "goclaw.commands.pair:COMMAND",
     "sessions": "goclaw.commands.sessions:COMMAND",
     "whoami": "goclaw.commands.whoami:COMMAND",
+    "tools": "goclaw.commands.tools:COMMAND",
     "tool": "goclaw.commands.tool:COMMAND",
     "help": "goclaw.commands.help:COMMAND",
 }

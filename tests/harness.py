@@ -57,6 +57,8 @@ from goclaw.supervise import background
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.showing import Shelf
+from goclaw.toolkit.sources import BUILT_IN, Named, Sources
 from goclaw.transcribers.base import Transcriber
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -146,6 +148,7 @@ class World:
         self.models: Models = GivenModels(model or self.script, summary)
         self.transcriber = transcriber
         self.tools = Tools(tools)
+        self.sources = Sources([Named(BUILT_IN, self.tools)])
         self.users = Users(users)
         self.room = Room()
         self.audited: list[Entry] = []
@@ -261,6 +264,7 @@ def gateway_of(
         details=details,
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: f"Role: {'admin' if access.is_admin(actor) else 'user'}",
+        tools=Shelf(Registry([world.tools], access), world.sources),
         readable=lambda actor: gateway.sessions(actor),
     )
     gateway = Gateway(

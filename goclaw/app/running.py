@@ -28,6 +28,7 @@ from goclaw.store.media import NeededMedia
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.tokens import open_tokens
+from goclaw.toolkit.showing import Shelf
 from goclaw.workspace import Completion
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ def _gateway(app: App) -> Gateway:
         details=partial(details, app),
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: _rights(app, actor),
+        tools=Shelf(app.registry, app.sources),
         readable=lambda actor: gateway.sessions(actor),
         pairing=pairing,
     )

@@ -1,4 +1,4 @@
-"""`goclaw tool list|describe|run`."""
+"""`goclaw tool list|describe|run|docs`."""
 
 import asyncio
 import sys
@@ -12,8 +12,11 @@ from goclaw.cli.frame import show
 from goclaw.cli.tooling import open_toolbox, run_lines
 from goclaw.config.schema import Config
 from goclaw.messages import ToolResult
-from goclaw.specs import ToolSpec
+from goclaw.toolkit.describing import details
 from goclaw.toolkit.dispatcher import error_text
+from goclaw.toolkit.registry import BuiltIn
+from goclaw.toolkit.showing import Shown, page
+from goclaw.toolkit.sources import BUILT_IN
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, describe and run tools."
@@ -22,22 +25,39 @@ app = typer.Typer(
 User = Annotated[str | None, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
 @app.command("list")
-def list_(context: typer.Context, user: User = None) -> None:
+def list_(context: typer.Context, user: User = None, as_json: AsJson = False) -> None:
     """Print the tools that a user may use."""
-    for spec in asyncio.run(_specs(load(context).config, user)):
-        print(f"{spec.name:16} {spec.description.splitlines()[0]}")
+    shown = asyncio.run(_shown(load(context).config, user))
+    if as_json:
+        _print_json([tool.as_json() for tool in shown])
+        return
+    for tool in shown:
+        print(f"{tool.name:16} {tool.tool.spec.short}")
 
 
 @app.command()
-def describe(context: typer.Context, name: str, user: User = None) -> None:
-    """Print what a tool does, its parameters and its risk."""
-    spec = next((spec for spec in asyncio.run(_specs(load(context).config, user)) if spec.name == name), None)
-    if spec is None:
+def describe(context: typer.Context, name: str, user: User = None, as_json: AsJson = False) -> None:
+    """Print what a tool does, its parameters, examples, rights and risk."""
+    shown = next((tool for tool in asyncio.run(_shown(load(context).config, user)) if tool.name == name), None)
+    if shown is None:
         print(error_text(f"unknown tool: {name}"))
         raise typer.Exit(1)
-    print(f"{spec.name}\n\n{spec.description}\n\nside effect: {spec.side_effect}, risk: {spec.risk}\n")
-    print(orjson.dumps(spec.schema, option=orjson.OPT_INDENT_2).decode())
+    if as_json:
+        _print_json(shown.as_json())
+        return
+    print(details(shown.tool, shown.origin))
+    print("\nJSON Schema of its arguments:\n")
+    _print_json(shown.tool.spec.schema)
+
+
+@app.command()
+def docs() -> None:
+    """Print docs/tools.md, the page about the tools that come with GoClaw."""
+    print(page([Shown(tool, BUILT_IN) for tool in BuiltIn().tools()]), end="")
 
 
 @app.command()
@@ -62,9 +82,13 @@ def run(
         raise typer.Exit(1)
 
 
-async def _specs(config: Config, user: str | None) -> list[ToolSpec]:
+async def _shown(config: Config, user: str | None) -> list[Shown]:
     async with open_toolbox(config) as box:
-        return box.specs(user)
+        return box.tools(user)
+
+
+def _print_json(value: Any) -> None:
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 async def _run_one(config: Config, name: str, given: str, user: str | None, *, approve: bool) -> ToolResult:

@@ -16,27 +16,28 @@ from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
 from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
 from goclaw.messages import ToolCall, ToolResult
-from goclaw.specs import ToolSpec
 from goclaw.toolkit.arguments import json_type
 from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.sources import open_sources
+from goclaw.toolkit.showing import Shelf, Shown
+from goclaw.toolkit.sources import Sources, open_sources
 from goclaw.users import login_name, open_users
 
 
 class Toolbox:
     """The dispatcher, for somebody at a command line. Made by `open_toolbox`."""
 
-    def __init__(self, dispatcher: Dispatcher, *, approve: bool) -> None:
+    def __init__(self, dispatcher: Dispatcher, sources: Sources, *, approve: bool) -> None:
         self._dispatcher = dispatcher
+        self._shelf = Shelf(dispatcher.registry, sources)
         self._approve = approve
         self._calls = 0
 
-    def specs(self, user: str | None) -> list[ToolSpec]:
+    def tools(self, user: str | None) -> list[Shown]:
         """The tools that `user` (None: the owner of the state folder) may use."""
-        return self._dispatcher.registry.visible_to(_actor(user))
+        return self._shelf.of(_actor(user))
 
     async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
         """One call; an error's content is `{"error": "…"}`."""
@@ -95,7 +96,7 @@ async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterato
         open_sources(config, clock) as sources,
     ):
         access = Access(users, config)
-        yield Toolbox(Dispatcher(Registry([sources], access), access, environment), approve=approve)
+        yield Toolbox(Dispatcher(Registry([sources], access), access, environment), sources, approve=approve)
 
 
 async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:

@@ -10,6 +10,7 @@ from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
 from goclaw.pairing import Pairing
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
+from goclaw.toolkit.showing import Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class CommandPorts:
     """Send a later answer to where a command came from."""
     rights: Callable[[Actor], str]
     """What an actor may do, in words."""
+    tools: Shelf
+    """The tools, and what of them does not work."""
     readable: Callable[[Actor], Awaitable[Sequence[SessionInfo]]]
     """The sessions that an actor may read, the latest first."""
     pairing: Pairing | None = None

@@ -15,6 +15,7 @@ from typing import Any
 from goclaw import catalog
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.errors import GoclawError
 from goclaw.plugins import Plugin, load, plugins
 from goclaw.redact import mask, printable
 from goclaw.toolkit.base import Tool, ToolSource
@@ -180,4 +181,4 @@ async def _close(plugin: Plugin, opened: AbstractAsyncContextManager[ToolSource]
 
 
 def _words(error: BaseException) -> str:
-    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, GoclawError | ValueError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,31 @@
+"""`/tools` and `/tools NAME`: what the agent can do for the sender, and everything about one of its tools."""
+
+from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.config.keys import closest
+from goclaw.errors import UnknownTool
+from goclaw.toolkit.describing import details
+from goclaw.toolkit.showing import fault_lines, overview
+
+
+async def _tools(context: CommandContext) -> Reply:
+    shelf, name = context.ports.tools, context.arguments
+    if name:
+        found = shelf.find(name, context.actor) or shelf.find(name.lower(), context.actor)
+        return Reply(details(found.tool, found.origin) if found else _unknown(context))
+    listed = shelf.of(context.actor)
+    blocks = [overview(listed), "/tools NAME tells more of one."] if listed else ["You may use no tools."]
+    # What is broken is for whoever can mend it, and in a group others read along.
+    alone = context.inbound.address.reply_to is None
+    oversees = context.ports.access.authorize(context.actor, "command.admin", "tools").allowed
+    if alone and oversees and (faults := fault_lines(shelf.faults)):
+        blocks.append("\n".join(["**Not working**", "", *(f"- {line}" for line in faults)]))
+    return Reply("\n\n".join(blocks))
+
+
+def _unknown(context: CommandContext) -> str:
+    """The same for a tool that does not exist and for one that is not the sender's."""
+    meant = closest(context.arguments, [shown.name for shown in context.ports.tools.of(context.actor)])
+    return f"{UnknownTool(context.arguments)}." + (f" Did you mean /tools {meant}?" if meant else " See /tools.")
+
+
+COMMAND = Command("tools", "Show what I can do for you, or all about one tool: /tools read", _tools)

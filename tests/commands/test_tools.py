@@ -1,0 +1,80 @@
+"""`/tools`: what the sender may use, and everything about one of them."""
+
+from pathlib import Path
+
+import pytest
+
+from goclaw.events import Actor
+from goclaw.specs import Example, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.users import User
+from tests.harness import World
+
+ANNA, BOSS = Actor("telegram:5", "telegram"), Actor("telegram:7", "telegram")
+USERS = [User("telegram:5", allowed_tools=frozenset({"count"})), User("telegram:7", roles=frozenset({"admin"}))]
+FROM_ANNA = {"actor": ANNA, "session": "telegram:5", "chat": "5"}
+FROM_BOSS = {"actor": BOSS, "session": "telegram:7", "chat": "7"}
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    tags=["filesystem"],
+    call_hint="Counting {{ path }}",
+    examples=[Example("Count a note", {"path": "note.md"}, "3 words", {"note.md": "one two three"})],
+)
+async def count(ctx: ToolContext, path: str, limit: int = 5) -> str:
+    """Count the words of a file. Nothing else.
+
+    Words are what white space separates.
+    """
+    return "0"
+
+
+@tool(side_effect=SideEffect.SPAWNS, tags=["shell"])
+async def launch(ctx: ToolContext) -> str:
+    """Start something."""
+    return "started"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, users=USERS, tools=[count, launch])
+
+
+async def test_everyone_is_shown_their_own_by_toolset(world: World) -> None:
+    async with world.running() as core:
+        assert await core.command("/tools", **FROM_ANNA) == (
+            "**Filesystem**\n\n- `count` (low): Count the words of a file.\n\n/tools NAME tells more of one."
+        )
+        everything = await core.command("/tools", **FROM_BOSS)
+    assert "**Shell**\n\n- `launch` (critical): Start something." in everything
+
+
+async def test_one_tool_is_shown_with_arguments_examples_rights_and_risk(world: World) -> None:
+    async with world.running() as core:
+        text = await core.command("/tools Count", **FROM_ANNA)
+    assert text.startswith(
+        "# count\n\nCount the words of a file. Nothing else.\n\nWords are what white space separates."
+    )
+    assert "| `path` | text, required |" in text and "| `limit` | whole number, else `5` |" in text
+    assert 'Count a note:\n\n```\nwith \'note.md\' there\ncount {"path": "note.md"}\n→ 3 words\n```' in text
+    assert "Side effect: read-only. Risk: low." in text
+    assert "runs in `default`, `accept-edits`, `plan`, `bypass`." in text
+    assert "People see `Counting {{ path }}`." in text and "From: built in." in text
+
+
+async def test_what_is_not_yours_reads_like_what_is_not_there(world: World) -> None:
+    async with world.running() as core:
+        for name in ("launch", "nothing"):
+            assert await core.command(f"/tools {name}", **FROM_ANNA) == f"unknown tool: {name}. See /tools."
+        assert (await core.command("/tools cuont", **FROM_ANNA)).endswith("Did you mean /tools count?")
+        assert (await core.command("/tools launch", **FROM_BOSS)).startswith("# launch")
+
+
+async def test_only_admins_read_what_does_not_work(world: World) -> None:
+    world.sources.report("plugin tools.bad (bad 1.0)", "cannot be loaded")
+    async with world.running() as core:
+        assert "bad" not in await core.command("/tools", **FROM_ANNA)
+        assert "**Not working**\n\n- plugin tools.bad (bad 1.0): cannot be loaded" in await core.command(
+            "/tools", **FROM_BOSS
+        )
