@@ -267,7 +267,7 @@ class Sessions:
             raise GoclawError(str(error)) from error
         if told := ports.config.agents.main.prompt.strip():
             system = f"{system}\n\n{told}"
-        tools = ports.dispatcher.registry.visible_to(actor)
+        tools = ports.dispatcher.registry.visible_to(actor, ports.config.agents.main.tools)
         session.overhead = estimate_text(system) + estimate_tools(tools)
         return Opening(model, system, self.turn_rules.cache)
 
@@ -326,6 +326,7 @@ class Sessions:
                 turn=turn.id,
                 seconds=policy.rules.tool_seconds,
                 complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
+                tools=ports.config.agents.main.tools,
                 chosen_mode=lambda: session.mode,
                 leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
                 reminders=reminders,

@@ -108,7 +108,7 @@ class TurnRun:
     @property
     def tools(self) -> list[ToolSpec]:
         """What the model is shown; asked anew for every request, so that a right that was taken away is gone."""
-        return self._ports.dispatcher.registry.visible_to(self._turn.inbound.actor)
+        return self._ports.dispatcher.registry.visible_to(self._turn.inbound.actor, self._ports.scope.tools)
 
     async def hear(self) -> None:
         """Put the user's message into the transcript, with what came with it."""

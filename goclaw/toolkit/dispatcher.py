@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
 
-from goclaw.access import Access, consent
+from goclaw.access import Access
 from goclaw.audit import Entry
 from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, ToolError, UnknownTool
 from goclaw.events import Actor, ToolFinished, ToolStarted
@@ -33,6 +33,7 @@ from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.consent import Consent, Denied
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
+from goclaw.toolkit.results import Result
 from goclaw.toolkit.results import WrongResult
 from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
 from goclaw.toolkit.scope import CallScope, Watch
@@ -89,6 +90,7 @@ class Dispatcher:
                 raise
             content, failed = error_text(str(error)), True
         except Denied as error:
+            watch.refused = True
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
             content, failed = error_text(_text(str(error))[:RESULT_LIMIT]), True
@@ -124,6 +126,7 @@ class Dispatcher:
             hint=watch.hint,
             artifacts=artifacts,
             reminds=watch.reminds,
+            ends_turn=watch.refused and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
         )
 
     def _started(self, scope: CallScope, watch: Watch) -> None:
@@ -163,6 +166,7 @@ class Dispatcher:
                 ran if watch.began_to_act else f"not run: {error}",
                 _brief(call.input),
                 scope.turn,
+                self._access.tags(call.name),
             )
         )
 
@@ -185,32 +189,40 @@ class Dispatcher:
 
     async def _run(self, scope: CallScope, watch: Watch) -> str:
         """Everything up to the text that the model reads."""
-        tool = self._known(watch.call, scope)
+        tool = self._known(scope, watch)
         # What hooks fill in is missing yet: such a call is validated when they were asked.
         given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
         tool, arguments = await self._before(tool, given, scope, watch)
-        watch.call = await scope.complete(tool.spec, watch.call, scope.step)
         watch.tool, watch.arguments = tool, arguments
         call = watch.call
         context = await self._context(call, scope, watch)
         access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
         watch.slot.declare(await resolved(access, context.workspace))
-        consent = await self._obtain_consent(tool, arguments, call, context, scope)
+        consent = await self._obtain_consent(tool, arguments, context, scope, watch)
         async with self._scheduler.running(watch.slot):
-            if consent is not None:
-                await self._look_again(consent, tool, arguments, call, context)
+            await self._look_again(consent, tool, arguments, context, scope, watch)
             await scope.begin()
-            if consent is not None:  # as late as can be: `begin` waits for the disk
-                await self._look_again(consent, tool, arguments, call, context)
+            # As late as can be: `begin` waits for the disk.
+            await self._look_again(consent, tool, arguments, context, scope, watch)
             value = await self._within_its_time(tool, arguments, context, scope, watch)
         watch.hint = mask(_text(hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})))
         watch.reminds = bool(tool.spec.reminder)
         return await self._bounded(mask(_text(tool.result.text(value))), scope)
 
-    def _known(self, call: ToolCall, scope: CallScope) -> Tool:
-        tool = self.registry.find(call.name, scope.actor)
-        if tool is None:
+    def _known(self, scope: CallScope, watch: Watch) -> Tool:
+        """The tool, if the actor may use it; what is fixed of its arguments takes the place of what was said.
+
+        Raises:
+            UnknownTool: it is none, or is not for the actor: one text, so that nobody learns which of the two.
+        """
+        call = watch.call
+        tool = self.registry.named(call.name)
+        decision = self._access.authorize(scope.actor, "tool.use", call.name, call.input)
+        if tool is None or not decision.allowed or not self._access.selects(scope.tools, tool.spec):
+            watch.refused = tool is not None
             raise UnknownTool(call.name)
+        if decision.input is not None:
+            watch.call = replace(call, input=dict(decision.input))
         return tool
 
     async def _before(
@@ -225,11 +237,12 @@ class Dispatcher:
         if self._hooks.any_for("pre_tool"):
             answer = await self._hooks.fire(_event("pre_tool", tool, scope, watch.call))
             if answer.deny:
+                watch.refused = True
                 raise ToolError(f"denied by hook: {answer.deny}")
             self._remind(answer, scope)
             if answer.input is not None:
                 watch.call = replace(watch.call, input=dict(answer.input))
-                tool, arguments = self._known(watch.call, scope), None
+                tool, arguments = self._known(scope, watch), None
         return tool, arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
 
     async def _after(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> str:
@@ -282,64 +295,83 @@ class Dispatcher:
             authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
             turn=scope.turn,
             step=step,
+            leave_plan=watch.port(scope.leave_plan),
             attach=watch.attach,
             reminders=scope.reminders,
         )
 
     async def _obtain_consent(
-        self, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext, scope: CallScope
+        self, tool: Tool, arguments: BaseModel, context: ToolContext, scope: CallScope, watch: Watch
     ) -> Consent | None:
         """Ask, if somebody has to be; None: nobody.
 
         Raises:
             Denied: the answer was no, or there was none.
         """
-        risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
-        if not self._must_ask(tool, risk, scope.actor):
+        risk = _risk(tool, arguments, context)
+        if not self._must_ask(tool, risk, scope, watch):
             return None
         await settle(context.sandbox)
-        grounds = await grounds_of(tool, arguments, call, context)
-        consent = await scope.approve(wanted(tool, arguments, call, risk, context, grounds))
+        grounds = await grounds_of(tool, arguments, watch.call, context)
+        consent = await scope.approve(wanted(tool, arguments, watch.call, risk, context, grounds))
         if consent.refusal:
             raise denied(tool, arguments, consent.refusal)
         return consent
 
     async def _look_again(
-        self, consent: Consent, tool: Tool, arguments: BaseModel, call: ToolCall, context: ToolContext
+        self,
+        consent: Consent | None,
+        tool: Tool,
+        arguments: BaseModel,
+        context: ToolContext,
+        scope: CallScope,
+        watch: Watch,
     ) -> None:
         """Whether everything still is what was agreed to: half an hour may have gone by.
 
         Raises:
             ToolError: it is not, or a right was taken away, which whoever agreed cannot give.
         """
-        if self.registry.find(call.name, context.actor) is not tool:
+        call = watch.call
+        if consent is None:
+            if self._must_ask(tool, _risk(tool, arguments, context), scope, watch):
+                raise ToolError("not run: it has to be asked for now. Call it again to have it asked")
+            return
+        if self._known(scope, watch) is not tool:
             raise UnknownTool(call.name)
+        changed, watch.call = watch.call.input != call.input, call
         await settle(context.sandbox)  # after a restart nothing is proven yet
-        risk: Risk = tool.risk(arguments, context) if tool.risk else tool.spec.risk
-        self._must_ask(tool, risk, context.actor)
+        risk = _risk(tool, arguments, context)
+        self._must_ask(tool, risk, scope, watch)
         now = wanted(tool, arguments, call, risk, context, await grounds_of(tool, arguments, call, context))
         # Last, with nothing awaited between this and the run.
         if lapsed := consent.lapsed():
             raise ToolError(f"not run: {lapsed}. Call it again to have it asked anew")
-        if now.digest != consent.digest:
+        if changed or now.digest != consent.digest:
             raise ToolError(
                 f"not run: what {call.name} rests on (a file, the configuration) changed after it was shown for "
                 "approval. Call it again to have it asked anew"
             )
 
-    def _must_ask(self, tool: Tool, risk: Risk, actor: Actor) -> bool:
+    def _must_ask(self, tool: Tool, risk: Risk, scope: CallScope, watch: Watch) -> bool:
         """Whether a person has to be asked.
 
         Raises:
             ToolError: the call is refused, whoever allows it.
         """
-        stricter = self._environment.config.policy.stricter
-        mode = self._access.mode(actor)
-        answer = consent(mode, risk, confirm=tool.spec.confirm is not None, stricter=stricter)
+        chosen = scope.chosen_mode()
+        answer = self._access.consent(scope.actor, tool.spec, risk, chosen=chosen)
         if answer == "refuse":
-            rule = "the session is in plan mode" if mode == "plan" else "policy.stricter forbids that"
+            watch.refused = True
+            planning = self._access.mode(scope.actor, chosen) == "plan"
+            rule = "the session is in plan mode" if planning else "policy.stricter forbids that"
             raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
         return answer == "ask"
+
+
+def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
+    """The risk of this very call."""
+    return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
 
 
 def _event(point: Point, tool: Tool, scope: CallScope, call: ToolCall, text: str = "") -> HookEvent:

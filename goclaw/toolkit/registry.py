@@ -52,11 +52,10 @@ class Registry:
         tool = self.named(name)
         return tool if tool and self._access.authorize(actor, "tool.use", name).allowed else None
 
-    def visible_to(self, actor: Actor) -> list[ToolSpec]:
-        """What the model is shown when it acts for `actor`."""
+    def visible_to(self, actor: Actor, within: Sequence[str] | None = None) -> list[ToolSpec]:
+        """What the model is shown when it acts for `actor`; `within`: what its agent may use of that, a selection."""
         return [
-            tool.spec
-            for source in self._sources
-            for tool in source.tools()
-            if self._access.authorize(actor, "tool.use", tool.spec.name).allowed
+            spec
+            for spec in self.specs()
+            if self._access.selects(within, spec) and self._access.authorize(actor, "tool.use", spec.name).allowed
         ]

@@ -63,6 +63,8 @@ class CallScope:
     """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
     reminders: Reminders = NO_REMINDERS
     """Where reminders for the model go."""
+    tools: Sequence[str] | None = None
+    """What the agent may use of what the actor may: a selection (see `goclaw.selection`); None: all of it."""
     chosen_mode: Callable[[], Chosen | None] = _no_choice
     """The permission mode that was chosen for the session, as of now; None: the configured one."""
     leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
