@@ -19,6 +19,7 @@ from typing import BinaryIO, TypeVar
 from goclaw.clock import Clock, RealClock
 from goclaw.errors import StateError, ToolError
 from goclaw.health.faults import disk_error
+from goclaw.supervise import see_through
 
 log = logging.getLogger(__name__)
 
@@ -112,15 +113,21 @@ class Blobs:
         """
         spill_id = secrets.token_hex(8)
         path = self._spill_path(spill_id, owner)
-        with _in_words(self._spills):
-            file = await asyncio.to_thread(_create, path, buffering=0)
+        opened: list[BinaryIO] = []
+
+        async def create() -> None:
+            opened.append(await asyncio.to_thread(_create, path, buffering=0))
+
         try:
-            yield Spill(spill_id, file, bound)
-            await asyncio.to_thread(file.close)
+            with _in_words(self._spills):
+                await see_through(create(), "beginning a long output")  # who is cut meanwhile leaves no file open
+            yield Spill(spill_id, opened[0], bound)
+            await asyncio.to_thread(opened[0].close)
             self._stamp(path)
         except BaseException:
-            file.close()
-            path.unlink(missing_ok=True)
+            for file in opened:
+                file.close()
+                path.unlink(missing_ok=True)
             raise
 
     async def use_spill(self, spill_id: str, actor_key: str, reader: Callable[[BinaryIO], ResultT]) -> ResultT:

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from goclaw import catalog
+from goclaw.app.ending_tasks import tell_of_end
 from goclaw.app.parts import App
 from goclaw.app.standing import details, watch_faults
 from goclaw.app.winding import wind_down
@@ -25,6 +26,7 @@ from goclaw.sessions.greeting import greeting
 from goclaw.sessions.media import MediaSweep
 from goclaw.spelling import warnings
 from goclaw.store.media import NeededMedia
+from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.tokens import open_tokens
@@ -49,6 +51,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     known = {spec.name: spec.tags for spec in app.registry.specs()}
     for warning in warnings(ground.config, ground.users.all(), known, commands):
         log.warning("%s", warning)
+    ground.environment.tasks.tell = partial(tell_of_end, app)
     await app.sessions.restore()
     app.sessions.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
@@ -183,6 +186,7 @@ async def _prune(app: App) -> None:
             await app.outbox.prune()
             # Pictures and files have a sweep of their own.
             await app.ground.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
+            await TaskRows(app.ground.database).prune(app.ground.clock.now() - SPILL_SECONDS)
             await app.sessions.forgetter.prune()
             await app.sessions.costs.prune()
         except StateError as error:

@@ -18,6 +18,8 @@ async def details(app: App, session: str) -> Details:
     lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
     if (oldest := app.engine.oldest_waiting()) is not None:
         lines["Queue"] += f"; the oldest of all came {ago(ground.clock.now() - oldest)}"
+    if tasks := ground.environment.tasks.count():
+        lines["Tasks"] = f"{ground.environment.tasks.count(session)} running here in the background, {tasks} in all"
     lines |= _of_the_database(app)
     if stuck := app.stuck.line(session):
         lines["Stuck"] = stuck
@@ -40,6 +42,7 @@ async def details(app: App, session: str) -> Details:
         "vitals": dict(vitals),
         "counts": dict(ground.counts()),
         "turns": app.engine.busy(),
+        "tasks": ground.environment.tasks.count(),
         "stuck": app.stuck.now(),
         "left_behind": app.sessions.strays.names(),
         "oldest_waiting": app.engine.oldest_waiting(),

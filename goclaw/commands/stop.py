@@ -1,6 +1,10 @@
-"""`/stop`: end the turn that runs. Works at any time, whatever hangs, and is answered at once."""
+"""`/stop`: end the turn that runs. Works at any time, whatever hangs, and is answered at once.
+
+Background tasks go on, and the answer says so; `/stop tasks` ends those of whoever says it, and no turn.
+"""
 
 from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.tasks.base import Owner
 
 ANSWER_SECONDS = 0.15
 """How long the answer waits for the turn's end: who says stop is answered within 0.2 s, and most turns end in 0.05."""
@@ -9,6 +13,21 @@ NOTHING_RUNS = "Nothing is running."
 
 
 async def _stop(context: CommandContext) -> Reply:
+    if context.arguments.strip().lower() == "tasks":
+        return await _stop_tasks(context)
+    reply = await _stop_turn(context)
+    if running := context.ports.sessions.tasks.running(Owner(context.session, context.actor.key)):
+        tasks = "1 background task goes on" if running == 1 else f"{running} background tasks go on"
+        return Reply(f"{reply.text}\n{tasks}; `/stop tasks` ends that.")
+    return reply
+
+
+async def _stop_tasks(context: CommandContext) -> Reply:
+    ended = await context.ports.sessions.tasks.stop_all(Owner(context.session, context.actor.key))
+    return Reply(f"Stopped in the background: {ended}." if ended else "Nothing of yours runs in the background here.")
+
+
+async def _stop_turn(context: CommandContext) -> Reply:
     engine, session = context.ports.engine, context.session
     waiting, turn = engine.waiting(session), engine.running(session)
     if not await engine.cancel(session, ANSWER_SECONDS, context.inbound):

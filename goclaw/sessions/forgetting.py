@@ -17,6 +17,7 @@ from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts
 from goclaw.store.forgetting import Extent, Forgetting, Owed
 from goclaw.store.retention import Retention
+from goclaw.tasks.base import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class ForgettingPorts:
     models: Models
     publish: Callable[[TurnEvent], None]
     retention: Retention
+    tasks: Tasks
 
 
 class Codes:
@@ -85,6 +87,7 @@ class Forgetter:
         a database file that somebody reads, are tried again at the next start and once a day.
         """
         async with self._lock:
+            await self._ports.tasks.forget(session)
             try:
                 rows = await self._ports.forgetting.forget(session, self._ports.clock.now())
             finally:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from goclaw.context.fences import reminder
 from goclaw.redact import mask
+from goclaw.tasks.base import TaskInfo
 from goclaw.toolkit.reminders import Reminder
 
 LONGEST = 4_000
@@ -95,6 +96,15 @@ class TurnReminders:
 def of_result(tool: str, text: str) -> Reminder:
     """The reminder that a tool declares: told after each of its results."""
     return Reminder(f"result of {tool}", text, max_per_run=None)
+
+
+def of_task(ended: TaskInfo) -> Reminder:
+    """The reminder that a background task has ended. Its command stays out: those words are not the runtime's."""
+    code = "" if ended.code is None else f" (exit code {ended.code})"
+    return Reminder(
+        f"end of {ended.id}",
+        f"The background task {ended.id} is {ended.state}{code} since you looked last. task_output shows what it said.",
+    )
 
 
 def _bounded(text: str) -> str:

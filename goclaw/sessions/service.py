@@ -48,7 +48,7 @@ from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.questions import Questions
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received, ReceivedPorts
-from goclaw.sessions.reminding import of_result
+from goclaw.sessions.reminding import of_result, of_task
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
@@ -58,6 +58,7 @@ from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Transcripts
+from goclaw.tasks.base import Owner
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.scope import CallScope
@@ -123,7 +124,14 @@ class Sessions:
         )
         self.compactor = Compactor(compaction)
         forgetting = ForgettingPorts(
-            ports.blobs, ports.clock, self.contexts, ports.forgetting, ports.models, ports.bus.publish, ports.retention
+            ports.blobs,
+            ports.clock,
+            self.contexts,
+            ports.forgetting,
+            ports.models,
+            ports.bus.publish,
+            ports.retention,
+            ports.environment.tasks,
         )
         self.forgetter = Forgetter(forgetting, ports.config.retention.days)
         self.calibration = Calibration()
@@ -149,6 +157,7 @@ class Sessions:
         approvals = ports.approvals
         self.modes = Modes(self.contexts, ports.settings, approvals.access, approvals.audit, ports.config.policy.mode)
         self.settings = ports.settings
+        self.tasks = ports.environment.tasks
         self.spending = ports.spending
 
     async def restore(self) -> None:
@@ -288,6 +297,11 @@ class Sessions:
 
         reminders = session.reminders.turn()
 
+        async def opening() -> Opening:
+            for ended in await ports.environment.tasks.news(Owner(session.key, inbound.actor.key)):
+                reminders.add(of_task(ended))
+            return await self._opening(inbound.actor, session)
+
         def remind(names: Sequence[str]) -> str:
             tools = [tool for name in names if (tool := ports.dispatcher.registry.find(name, inbound.actor))]
             text = reminders.block(
@@ -305,7 +319,7 @@ class Sessions:
             publish=ports.bus.publish,
             now=ports.clock.now,
             received=self.received.message,
-            opening=lambda: self._opening(inbound.actor, session),
+            opening=opening,
             joining=lambda request: self.queue_modes.joining(session, turn, request),
             make_room=make_room,
             counted=lambda done: self._counted(session, done),

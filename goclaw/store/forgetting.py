@@ -18,7 +18,7 @@ from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
 from goclaw.codec import Codec
 from goclaw.store.database import Bound, Database, Statement, insert_into
-from goclaw.store.media import HAS_MEDIA, media_of, pictures_of
+from goclaw.store.media import ARTIFACTS, HAS_MEDIA, blobs_of, media_of
 from goclaw.store.settings import Settings
 from goclaw.store.tables import (
     checkpoints,
@@ -58,6 +58,7 @@ FORGET_SUMMARIES = [
     Statement(delete(table).where(table.c.session == bindparam("of_session"))) for table in (compactions, checkpoints)
 ]
 _FORGET_TASKS = Statement(delete(tasks).where(tasks.c.session == bindparam("of_session")))
+_TASKS = Statement(select(tasks.c.output, tasks.c.person).where(tasks.c.session == bindparam("of_session")))
 _FORGET_SETTINGS = Statement(delete(session_settings).where(session_settings.c.session == bindparam("of_session")))
 _FORGET_SESSION = Statement(delete(sessions).where(sessions.c.key == bindparam("of_session")))
 _NAMELESS_USAGE = Statement(update(usage).where(usage.c.session == bindparam("of_session")).values(session="", turn=""))
@@ -70,6 +71,7 @@ _EXTENT = Statement(select(func.count(), func.min(messages.c.created_at)).where(
 _OPEN = Statement(select(func.count()).where(inbox.c.session == bindparam("of_session"), inbox.c.state != "done"))
 _UNSENT = Statement(select(func.count()).select_from(deliveries).where(~ended, deliveries.c.seq.in_(_answers)))
 _IMAGES = Statement(select(messages.c.images).where(*_up_to, messages.c.images.is_not(None)))
+_ARTIFACTS = Statement(select(messages.c.artifacts).where(*_up_to, messages.c.artifacts.is_not(None)))
 _RESULTS = Statement(
     select(messages.c.text).where(*_up_to, messages.c.role == "tool_result", func.instr(messages.c.text, "output:") > 0)
 )
@@ -134,6 +136,8 @@ class Forgetting:
         No turn of it may run or wait. Returns the number of rows.
         """
         sent = await self._database.read(_SENT(of_session=session))
+        said = await self._database.read(_TASKS(of_session=session))
+        outputs = frozenset((row["output"].removeprefix("output:"), row["person"]) for row in said)
         return await self.delete(
             session,
             EVERYTHING,
@@ -146,7 +150,7 @@ class Forgetting:
             # Their ids stay, so that nothing is taken or sent twice.
             _EMPTY_ANSWERS(of_session=session),
             _EMPTY_INBOX(of_session=session),
-            owed=Owed(media_of(row[0] for row in sent), rewrite=True),
+            owed=Owed(media_of(row[0] for row in sent), outputs, rewrite=True),
         )
 
     async def delete(self, session: str, first_kept: int, at: float, *others: Bound, owed: Owed) -> int:
@@ -178,8 +182,9 @@ class Forgetting:
     async def referred_media(self) -> frozenset[str]:
         """Keys of the pictures and files that any conversation or delivery refers to."""
         images = await self._database.read(_ALL_IMAGES())
+        kept = await self._database.read(ARTIFACTS())
         sent = await self._database.read(_ALL_SENT())
-        return pictures_of(row[0] for row in images) | media_of(row[0] for row in sent)
+        return blobs_of(row[0] for row in [*images, *kept]) | media_of(row[0] for row in sent)
 
     async def oldest_open_turn(self) -> float | None:
         """When the oldest message came in that is not answered yet: its turn may be fetching pictures."""
@@ -189,13 +194,13 @@ class Forgetting:
     async def _files(self, session: str, first_kept: int) -> Owed:
         """The files that the rows before `first_kept` refer to."""
         part = {"of_session": session, "first_kept": first_kept}
-        images = await self._database.read(_IMAGES(**part))
+        images = [*await self._database.read(_IMAGES(**part)), *await self._database.read(_ARTIFACTS(**part))]
         results = await self._database.read(_RESULTS(**part))
         senders = [row[0] for row in await self._database.read(_SENDERS(**part))]
         ids = await asyncio.to_thread(_outputs, [row[0] for row in results])
         # Whoever caused an output has it under his own name: an id that somebody else wrote down leads nowhere.
         outputs = frozenset((found, sender) for found in ids for sender in senders)
-        return Owed(pictures_of(row[0] for row in images), outputs)
+        return Owed(blobs_of(row[0] for row in images), outputs)
 
 
 def _outputs(texts: Sequence[str]) -> set[str]:

@@ -22,6 +22,7 @@ _OF = Statement(
     .where(tasks.c.session == bindparam("of_session"), tasks.c.person == bindparam("of_person"))
     .order_by(tasks.c.began_at)
 )
+_UNTOLD = Statement(select(tasks).where(tasks.c.state != "running", tasks.c.told.is_(False)).order_by(tasks.c.began_at))
 _TELL = Statement(update(tasks).where(tasks.c.id == bindparam("task")).values(told=True))
 _PRUNE = Statement(delete(tasks).where(tasks.c.state != "running", tasks.c.ended_at < bindparam("before")))
 
@@ -51,6 +52,10 @@ class TaskRows:
     async def of(self, session: str, person: str) -> list[dict[str, Any]]:
         """The tasks of a person in a session, the oldest first."""
         return [dict(row) for row in await self._database.read(_OF(of_session=session, of_person=person))]
+
+    async def untold(self) -> list[dict[str, Any]]:
+        """Ended tasks of anybody of whose end the model does not know."""
+        return [dict(row) for row in await self._database.read(_UNTOLD())]
 
     async def tell(self, task_ids: Sequence[str]) -> None:
         """The model knows of their ends."""

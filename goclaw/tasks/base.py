@@ -49,6 +49,8 @@ class Work:
     command: Command
     policy: Policy
     seconds: float
+    turn: str = ""
+    """The turn that started it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,10 @@ class TaskRecord(Protocol):
         """The tasks of an owner, the oldest first."""
         ...
 
+    async def untold(self) -> Sequence[TaskInfo]:
+        """Tasks of anybody that ended and of whose end the model does not know."""
+        ...
+
     async def tell(self, task_ids: Sequence[str]) -> None:
         """The model knows of the ends of these."""
         ...
@@ -142,12 +148,24 @@ class Tasks(Protocol):
         """End it with its whole tree; one that has ended stays as it is."""
         ...
 
+    async def stop_all(self, owner: Owner) -> int:
+        """End all that the owner has running; returns how many tasks that were."""
+        ...
+
+    def running(self, owner: Owner) -> int:
+        """How many tasks of the owner run."""
+        ...
+
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         """The tasks of an owner, the oldest first; ended ones for a while."""
         ...
 
     async def news(self, owner: Owner) -> Sequence[TaskInfo]:
         """Tasks that ended and of whose end the model does not know yet; from now on it does."""
+        ...
+
+    async def forget(self, session: str) -> None:
+        """End what runs in a session, and know nothing of it any more."""
         ...
 
 
@@ -169,8 +187,17 @@ class NoTasks:
     async def stop(self, task_id: str, owner: Owner) -> TaskInfo:
         raise UnknownTask(task_id)
 
+    async def stop_all(self, owner: Owner) -> int:
+        return 0
+
+    def running(self, owner: Owner) -> int:
+        return 0
+
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         return ()
 
     async def news(self, owner: Owner) -> Sequence[TaskInfo]:
         return ()
+
+    async def forget(self, session: str) -> None:
+        """Nothing."""

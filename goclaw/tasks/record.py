@@ -30,6 +30,9 @@ class TasksOnDisk:
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         return [_info(row) for row in await self._rows.of(owner.session, owner.person)]
 
+    async def untold(self) -> Sequence[TaskInfo]:
+        return [_info(row) for row in await self._rows.untold()]
+
     async def tell(self, task_ids: Sequence[str]) -> None:
         await self._rows.tell(task_ids)
 

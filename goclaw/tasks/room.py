@@ -11,7 +11,6 @@ from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.shell_tools import TasksSettings
 from goclaw.errors import DiskError, ToolError
-from goclaw.events import Address
 from goclaw.sandbox.base import Sandbox
 from goclaw.supervise import result_of, see_through
 from goclaw.tasks.base import Owner, TaskInfo, TaskRecord, UnknownTask, Work
@@ -29,11 +28,11 @@ WRITE_SECONDS = 10.0
 PIECE = 4096
 """Bytes that a pipe takes whole or not at all (PIPE_BUF), so that it is known how much was taken."""
 
-Tell = Callable[[TaskInfo, Address], Awaitable[None]]
+Tell = Callable[[TaskInfo, Work], Awaitable[None]]
 """Tell the people of a session that a task ended."""
 
 
-async def _tell_nobody(info: TaskInfo, address: Address) -> None:
+async def _tell_nobody(info: TaskInfo, work: Work) -> None:
     """Where nobody is to be told."""
 
 
@@ -48,6 +47,8 @@ class TaskRoom:
         self._tasks: dict[str, RunningTask] = {}
         """In the order of their start; ended ones stay for a while."""
         self._lives: set[asyncio.Task[None]] = set()
+        self._unheard: dict[str, TaskInfo] = {}
+        """Ended tasks of whose end the model does not know."""
         self.tell: Tell = _tell_nobody
 
     def count(self, session: str | None = None) -> int:
@@ -60,7 +61,7 @@ class TaskRoom:
         self._tasks[task.info.id] = task
         life = asyncio.create_task(self._live(task, sandbox), name=f"background task {task.info.id}")
         self._lives.add(life)
-        life.add_done_callback(self._lives.discard)
+        life.add_done_callback(self._gone)
         try:
             await result_of(task.started)
         except asyncio.CancelledError:
@@ -122,15 +123,17 @@ class TaskRoom:
         await self._stop(task)
         return await self._known(task.info)
 
-    async def stop_all(self, session: str, person: str | None = None) -> int:
-        """End what runs in a session, of one person or of everybody; returns how many tasks that were."""
-        found = [
-            task
-            for task in self._tasks.values()
-            if task.info.running and task.info.owner.session == session and person in (None, task.info.owner.person)
-        ]
-        await asyncio.gather(*(self._stop(task) for task in found))
-        return len(found)
+    async def forget(self, session: str) -> None:
+        await self._stop_each([task for task in self._tasks.values() if _session_of(task) == session])
+        for ids in (self._tasks, self._unheard):
+            for task_id in [task_id for task_id, task in ids.items() if _session_of(task) == session]:
+                del ids[task_id]
+
+    async def stop_all(self, owner: Owner) -> int:
+        return await self._stop_each([task for task in self._tasks.values() if task.info.owner == owner])
+
+    def running(self, owner: Owner) -> int:
+        return sum(task.info.running for task in self._tasks.values() if task.info.owner == owner)
 
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         here = {task.info.id: task.info for task in self._tasks.values() if task.info.owner == owner}
@@ -138,14 +141,16 @@ class TaskRoom:
         return sorted((written | here).values(), key=lambda info: info.began_at)
 
     async def news(self, owner: Owner) -> Sequence[TaskInfo]:
-        found = [info for info in await self.of(owner) if not info.running and not info.told]
-        await self._tell(found)
+        found = [info for info in self._unheard.values() if info.owner == owner]
+        if found:
+            await self._tell(found)
         return found
 
     async def restore(self) -> None:
         """What is running on record ran in a daemon that is gone."""
         if lost := await self._record.lose(self._clock.now()):
             log.warning("%d background tasks ended with the last daemon; their conversations are told", lost)
+        self._unheard = {info.id: info for info in await self._record.untold()}
 
     async def close(self) -> None:
         """End everything, with its processes. What ran stays on record as running, and so is lost."""
@@ -181,12 +186,19 @@ class TaskRoom:
             if not task.has_started or task.info.running:
                 self._tasks.pop(task.info.id, None)
             is_awaited = task.waiting > 0 or task.stopping
+            if not task.info.running:
+                self._unheard[task.info.id] = task.info
             task.ended.set()
         if task.has_started:
             log.info("background task %s %s", task.info.id, task.info.state)
             self._forget_old()
             if not is_awaited:
-                await self.tell(task.info, task.address)
+                await self.tell(task.info, task.work)
+
+    def _gone(self, life: asyncio.Task[None]) -> None:
+        self._lives.discard(life)
+        if not life.cancelled() and (error := life.exception()):
+            log.error("%s failed", life.get_name(), exc_info=error)
 
     def _forget_old(self) -> None:
         ended = [task_id for task_id, task in self._tasks.items() if not task.info.running]
@@ -199,6 +211,11 @@ class TaskRoom:
             task.stopping = True
             await process.kill()
             await task.ended.wait()
+
+    async def _stop_each(self, tasks: Sequence[RunningTask]) -> int:
+        running = [task for task in tasks if task.info.running]
+        await asyncio.gather(*(self._stop(task) for task in running))
+        return len(running)
 
     async def _on_record(self, task_id: str, owner: Owner) -> TaskInfo:
         for info in await self._record.of(owner):
@@ -214,6 +231,7 @@ class TaskRoom:
 
     async def _tell(self, infos: Sequence[TaskInfo]) -> None:
         for info in infos:
+            self._unheard.pop(info.id, None)
             if info.id in self._tasks:
                 task = self._tasks[info.id]
                 task.info = replace(task.info, told=True)
@@ -221,6 +239,10 @@ class TaskRoom:
             await self._record.tell([info.id for info in infos])
         except DiskError as error:
             log.warning("that a task's end is known is not on record, it will be told again: %s", error)
+
+
+def _session_of(task: RunningTask | TaskInfo) -> str:
+    return (task.info if isinstance(task, RunningTask) else task).owner.session
 
 
 async def _ends(lives: set[asyncio.Task[None]]) -> None:
@@ -243,6 +265,9 @@ class NoRecord:
         return 0
 
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
+        return ()
+
+    async def untold(self) -> Sequence[TaskInfo]:
         return ()
 
     async def tell(self, task_ids: Sequence[str]) -> None:

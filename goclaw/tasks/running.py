@@ -19,10 +19,9 @@ class RunningTask:
     """A task, and all that is known of it."""
 
     def __init__(self, task_id: str, work: Work, now: Callable[[], float]) -> None:
-        self._work = work
+        self.work = work
         self._now = now
         self.info = TaskInfo(task_id, work.owner, work.label, now(), output="")
-        self.address = work.address
         self.output: Output | None = None
         self.process: Process | None = None
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -43,7 +42,7 @@ class RunningTask:
         """
         cut: asyncio.CancelledError | None = None
         try:
-            async with blobs.open_spill(self._work.owner.person, bound) as spill:
+            async with blobs.open_spill(self.work.owner.person, bound) as spill:
                 self.output = Output(spill, memory)
                 async with self._on_record(record, spill):
                     try:
@@ -76,16 +75,16 @@ class RunningTask:
 
     async def _to_its_end(self, sandbox: Sandbox, output: Output) -> TaskInfo:
         code, note = None, ""
-        async with sandbox.run(self._work.command, self._work.policy) as process:
+        async with sandbox.run(self.work.command, self.work.policy) as process:
             self.process = process
             self.started.set_result(None)
             try:
-                async with asyncio.timeout(self._work.seconds):
+                async with asyncio.timeout(self.work.seconds):
                     async for chunk in process.output:
                         await output.add(chunk)
                     code = await process.wait()
             except TimeoutError:
-                note = f"its time of {self._work.seconds:g} s was up"
+                note = f"its time of {self.work.seconds:g} s was up"
             finally:
                 self.process = None
         if self.stopping:

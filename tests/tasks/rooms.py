@@ -31,10 +31,10 @@ class House:
     rows: TaskRows
     sandbox: Sandbox
     folder: Path
-    told: list[tuple[TaskInfo, Address]] = field(default_factory=list)
+    told: list[tuple[TaskInfo, Work]] = field(default_factory=list)
 
-    async def tell(self, info: TaskInfo, address: Address) -> None:
-        self.told.append((info, address))
+    async def tell(self, info: TaskInfo, work: Work) -> None:
+        self.told.append((info, work))
 
     def work(self, script: str, owner: Owner = ANNA, *, seconds: float = 60, keeps_input: bool = False) -> Work:
         command = Command(("/bin/bash", "-c", script), self.folder, {"PATH": "/usr/bin:/bin"}, keeps_input=keeps_input)

@@ -114,7 +114,7 @@ async def test_an_end_that_nobody_waits_for_is_told_once_to_people_and_once_to_t
         started = await home.start("exit 4")
         await heard.wait()
 
-        assert [(info.id, info.end, address) for info, address in home.told] == [
+        assert [(info.id, info.end, work.address) for info, work in home.told] == [
             (started.id, "failed (exit code 4)", CHAT)
         ]
         assert [info.id for info in await home.room.news(ANNA)] == [started.id]
@@ -243,6 +243,29 @@ async def test_old_ends_are_forgotten_in_memory_and_read_from_their_files(
         assert len(await home.room.of(ANNA)) == 3
         await home.rows.prune(float("inf"))
         assert len(await home.room.of(ANNA)) == 1
+
+
+async def test_all_of_a_person_can_be_stopped_and_those_of_others_go_on(home: House) -> None:
+    async with asyncio.timeout(10):
+        for owner in (ANNA, ANNA, BOB):
+            await home.start("read x", owner, keeps_input=True)
+
+        assert home.room.running(ANNA) == 2
+        assert await home.room.stop_all(ANNA) == 2
+        assert (home.room.running(ANNA), home.room.running(BOB), await home.room.stop_all(ANNA)) == (0, 1, 0)
+
+
+async def test_a_session_that_is_forgotten_has_no_tasks(home: House) -> None:
+    seconds = mark()
+    async with asyncio.timeout(10):
+        await home.start(f"sleep {seconds}")
+        kept = await home.start("read x", BOB, keeps_input=True)
+        await home.room.forget(ANNA.session)
+
+        assert await home.room.news(ANNA) == []
+        assert home.room.count() == 1
+        assert [info.id for info in await home.room.of(BOB)] == [kept.id]
+    assert sleeping(seconds) == []
 
 
 KILLED = """

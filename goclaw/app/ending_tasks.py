@@ -1,0 +1,27 @@
+"""Tells people that a background task of theirs has ended: a line in their chat, a notice in terminals."""
+
+import logging
+
+from goclaw.app.parts import App
+from goclaw.errors import DiskError
+from goclaw.events import LOCAL, Delivery, Notice
+from goclaw.redact import mask
+from goclaw.tasks.base import TaskInfo, Work
+
+log = logging.getLogger(__name__)
+
+_LONGEST_LABEL = 200
+
+
+async def tell_of_end(app: App, info: TaskInfo, work: Work) -> None:
+    """To where the task was started from; a delivery that the disk refuses is told to the log only."""
+    label = mask(info.label).replace("`", "'")[:_LONGEST_LABEL]
+    text = f"Background task {info.id} (`{label}`) {info.end}."
+    app.ground.bus.publish(Notice(info.owner.session, text))
+    if work.address.channel == LOCAL:
+        return
+    try:
+        told = Delivery(f"{work.turn}:{info.id}", work.address, text, session=info.owner.session)
+        await app.outbox.promise(told)
+    except DiskError as error:
+        log.warning("nobody was told that %s has ended: %s", info.id, error)
