@@ -10,6 +10,7 @@ from goclaw.doctor.listener import check_listener
 from goclaw.doctor.security import check_security
 from goclaw.doctor.state import check_database, check_disk, check_state
 from goclaw.doctor.telegram import check_telegram
+from goclaw.doctor.tools import check_tools
 from goclaw.errors import GoclawError
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import ollama_finder, open_chain, pick_default
@@ -33,6 +34,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "database": _database,
         "disk": _disk,
         "exec": _exec,
+        "tools": check_tools,
         "model": _model,
         "telegram": _telegram,
         "http": _http,

@@ -1,0 +1,22 @@
+"""The doctor's check of the tools: every source is opened, every plugin loaded, as the daemon does it."""
+
+from goclaw.clock import RealClock
+from goclaw.config.load import Loaded
+from goclaw.doctor.base import Finding
+from goclaw.toolkit.sources import open_sources
+
+
+async def check_tools(loaded: Loaded) -> list[Finding]:
+    """How many tools there are, and what of them does not work."""
+    async with open_sources(loaded.config, RealClock()) as sources:
+        count, faults = len(sources.tools()), sources.faults
+    return [
+        Finding("tools", "ok", f"{count} tools"),
+        *(Finding("tools", "warning", f"{what}: {why}", _remedy(what)) for what, why in sorted(faults.items())),
+    ]
+
+
+def _remedy(what: str) -> str:
+    if what.startswith("tools.cli."):
+        return f"mend `{what}` in the configuration, or remove it"
+    return "update or uninstall the package, then `goclaw restart`; everything else works without it"

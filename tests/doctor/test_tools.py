@@ -1,0 +1,33 @@
+"""The doctor names what does not work of the tools, and that the rest does."""
+
+from pathlib import Path
+from typing import Any
+
+from goclaw import catalog
+from goclaw.config.load import load_config
+from goclaw.doctor import Finding, examine
+from tests.plugin import install, packages
+
+__all__ = ["packages"]
+
+
+async def found(tmp_path: Path, **settings: Any) -> list[Finding]:
+    loaded = load_config(overrides={"state_dir": str(tmp_path / "state"), **settings}, environ={})
+    return [finding for finding in await examine(loaded) if finding.check == "tools"]
+
+
+async def test_tools_that_work_are_counted(tmp_path: Path) -> None:
+    (finding,) = await found(tmp_path)
+    assert (finding.verdict, finding.text) == ("ok", f"{len(catalog.TOOLS)} tools")
+
+
+async def test_a_broken_plugin_and_a_missing_command_are_named_with_what_helps(tmp_path: Path, packages: Path) -> None:
+    install(packages, "bad-tools", {"bad": "1 / 0"}, {"tools.bad": "bad:bad"})
+    lint = {"lint": {"command": "no-such-linter", "description": "Lint."}}
+    ok, plugin, command = await found(tmp_path, **{"tools.cli": lint})
+    assert ok.text == f"{len(catalog.TOOLS) + 1} tools"
+    assert (plugin.verdict, command.verdict) == ("warning", "warning")
+    assert plugin.text == "plugin tools.bad (bad-tools 1.0): ZeroDivisionError: division by zero"
+    assert "uninstall the package" in plugin.remedy
+    assert command.text.startswith("tools.cli.lint: command not found: no-such-linter")
+    assert "`tools.cli.lint`" in command.remedy
