@@ -21,6 +21,8 @@ class Capabilities:
     actions: frozenset[str] = frozenset({"send"})
     """Of `send`, `react`, `edit`, `delete`."""
     media: bool = False
+    artifacts: bool = False
+    """Whether what tools keep for people is to be sent there as files."""
 
     def missing_for(self, delivery: Delivery) -> str:
         """What a delivery needs that the channel cannot do, in words (`edit messages`); empty: it can do it."""

@@ -124,7 +124,7 @@ class MemoryChannel:
     """The channel around one room."""
 
     name = NAME
-    capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True)
+    capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True, artifacts=True)
 
     def __init__(self, room: Room, clock: Clock) -> None:
         self._room = room

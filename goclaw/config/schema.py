@@ -70,6 +70,11 @@ class TelegramSettings(Section):
     burst: int = Field(3, ge=1, description="Messages that a chat takes at once before its rate counts.")
     group_messages_per_minute: float = Field(20, gt=0, description="Telegram's limit per group.")
     poll_seconds: int = Field(25, ge=0, le=50, description="How long one getUpdates waits for news.")
+    artifacts: Literal["files", "none"] = Field(
+        "files",
+        description="Whether what tools keep for people comes as files behind the answer: three of a turn at most, and "
+        "in private chats only.",
+    )
 
 
 class HttpSettings(Section):

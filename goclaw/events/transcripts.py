@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goclaw.messages import Image
+from goclaw.messages import Artifact, Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,10 @@ class TranscriptRow:
     input: Mapping[str, Any] | None = None
     """The arguments of a `tool_use`."""
     is_error: bool = False
+    hint: str = ""
+    """What came of a call, in one line for people."""
+    artifacts: tuple[Artifact, ...] = ()
+    """What a call kept for people."""
 
 
 @dataclass(frozen=True, slots=True)

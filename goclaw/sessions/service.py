@@ -35,6 +35,7 @@ from goclaw.llm.base import Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.aside import Aside, AsidePorts
+from goclaw.sessions.artifacts import files_of
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor, CompactorPorts
@@ -189,7 +190,9 @@ class Sessions:
             self.aside.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         if scales := self.calibration.news():
             await self.settings.learn(SCALES, scales)
-        return self._finish(turn, outcome, text)
+        channel = self._ports.channels.get(inbound.address.channel)
+        files = files_of(turn, session.artifacts, outcome, channel, self._ports.approvals.access)
+        return [*self._finish(turn, outcome, text), *files]
 
     async def _tell(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
@@ -330,6 +333,7 @@ class Sessions:
             affordable=lambda: self.costs.check(session.key, turn.id, inbound.actor.key, policy.rules),
             scope=CallScope(
                 actor=inbound.actor,
+            kept=session.artifacts.extend,
                 session=inbound.session,
                 address=inbound.address,
                 deliver=ports.outbox.send,

@@ -15,6 +15,7 @@ from goclaw.context.fences import Fences
 from goclaw.context.thinning import View
 from goclaw.context.window import Window, shown
 from goclaw.events import Actor, Todo
+from goclaw.messages import Artifact
 from goclaw.sessions.reminding import SessionReminders
 from goclaw.store.migrations import MATERIAL_KEY
 from goclaw.store.settings import Settings
@@ -73,6 +74,8 @@ class Session:
     """Actor key of whom the latest turn was for; empty: there was none since it was loaded."""
     uncompressed: str = ""
     """The turn before which the history policy found nobody to write a summary."""
+    artifacts: list[Artifact] = field(default_factory=list)
+    """What tools kept for people in the turn that runs."""
     reminders: SessionReminders = field(default_factory=SessionReminders)
     """What its model is reminded of, from turn to turn."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
@@ -119,6 +122,7 @@ class Contexts:
         """The conversation for a turn of it."""
         session = await self.session(key)
         session.running = True
+        session.artifacts.clear()
         try:
             yield session
         finally:

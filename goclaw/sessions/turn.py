@@ -26,7 +26,7 @@ from goclaw.events import (
     TurnEvent,
 )
 from goclaw.llm.base import CachePoints, ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.redact import Masking, mask_known
 from goclaw.sessions.received import unopened
 from goclaw.specs import ToolSpec
@@ -74,6 +74,8 @@ class TurnPorts:
 
     Returns the tokens that the next request will have."""
     counted: Callable[[Finished], None]
+    kept: Callable[[Sequence[Artifact]], None]
+    """Told what each call has kept for people."""
     """Told of each new answer, so that the window knows the provider's count."""
     remind: Callable[[Sequence[str]], str]
     """What the next request is reminded of, in its marks, from the names of the tools whose results come right before
@@ -209,6 +211,7 @@ class TurnRun:
             await self._hear(self._words)
         for name, call in list(self._asked.items()):
             result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
+        self._ports.kept(step.value.artifacts)
             # Under the call's own name: a turn that is taken up again must find that the call has its result.
             await self._note(name, result, _RESULT)
         self._asked.clear()

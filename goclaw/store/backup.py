@@ -7,12 +7,13 @@ All that the daemon notices is a write-ahead log that grows until the copy is do
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from goclaw.errors import StateError
 from goclaw.store.database import BUSY_MS
-from goclaw.store.media import HAS_MEDIA, ON_THEIR_WAY, SHOWN, media_of, pictures_of
+from goclaw.store.media import ARTIFACTS, HAS_MEDIA, ON_THEIR_WAY, SHOWN, blobs_of, media_of
 from goclaw.store.migrations import STEPS
 
 NEWEST = 1 + len(STEPS)
@@ -79,15 +80,23 @@ def referred_media(path: Path) -> set[str]:
     """Keys of the pictures and files that the conversations and deliveries in a database refer to."""
     with closing(_read_only(path)) as connection:
         images = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL").fetchall()
+        kept = _artifacts(connection)
         sent = connection.execute("SELECT body FROM deliveries WHERE instr(body, ?)", (HAS_MEDIA,)).fetchall()
-    return {*pictures_of(row[0] for row in images), *media_of(row[0] for row in sent)}
+    return {*blobs_of(row[0] for row in [*images, *kept]), *media_of(row[0] for row in sent)}
 
 
 def needed_media(path: Path) -> set[str]:
     """Those of them that must be on the disk: the others may have been removed (`media.ttl`)."""
     with closing(_read_only(path)) as connection:
         shown, sent = (connection.execute(bound.sql, bound.values).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
-    return {*pictures_of(row[0] for row in shown), *media_of(row[0] for row in sent)}
+        kept = _artifacts(connection)
+    return {*blobs_of(row[0] for row in [*shown, *kept]), *media_of(row[0] for row in sent)}
+
+
+def _artifacts(connection: sqlite3.Connection) -> Sequence[tuple[str]]:
+    """The columns of rows with artifacts; a database of an older schema has none."""
+    known = any(row[1] == "artifacts" for row in connection.execute("PRAGMA table_info(messages)"))
+    return connection.execute(ARTIFACTS().sql).fetchall() if known else ()
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

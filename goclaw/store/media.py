@@ -1,7 +1,8 @@
-"""Which pictures and files are still needed: what a conversation's context shows, and what is on its way to a chat.
+"""Which pictures and files are still needed: what a context shows, what is on its way to a chat, what tools have kept.
 
-Everything else goes after `media.ttl`: the words that came with it stay, as all words do. (When conversations are
-forgotten, a file stays while any row of another one refers to it: see `forgetting`.)
+Everything else goes after `media.ttl`: the words that came with it stay, as all words do. No context shows an artifact,
+so nothing would ever need it: it stays as long as its row, with the words. (When conversations are forgotten, a file
+stays while any row of another one refers to it: see `forgetting`.)
 """
 
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ SHOWN = Statement(
     .outerjoin(sessions, sessions.c.key == messages.c.session)
     .where(messages.c.images.is_not(None), messages.c.id >= func.coalesce(_first_kept, _start + 1))
 )
+ARTIFACTS = Statement(select(messages.c.artifacts).where(messages.c.artifacts.is_not(None)))
 ON_THEIR_WAY = Statement(
     select(deliveries.c.body).where(
         deliveries.c.state != "sent", deliveries.c.state != "failed", func.instr(deliveries.c.body, HAS_MEDIA) > 0
@@ -47,8 +49,9 @@ class NeededMedia:
     async def keys(self) -> frozenset[str]:
         """Keys of what must stay."""
         shown = await self._database.read(SHOWN())
+        kept = await self._database.read(ARTIFACTS())
         sent = await self._database.read(ON_THEIR_WAY())
-        return pictures_of(row[0] for row in shown) | media_of(row[0] for row in sent)
+        return blobs_of(row[0] for row in [*shown, *kept]) | media_of(row[0] for row in sent)
 
     async def oldest_unheard(self) -> float | None:
         """When the oldest message came in whose files may be being fetched: no row refers to them yet."""
@@ -61,6 +64,6 @@ def media_of(bodies: Iterable[str]) -> frozenset[str]:
     return frozenset(media for body in bodies if (media := orjson.loads(body).get("media")))
 
 
-def pictures_of(columns: Iterable[str]) -> frozenset[str]:
-    """Keys of the pictures that rows of messages refer to, from their column `images`."""
-    return frozenset(blob for column in columns for blob, _ in orjson.loads(column))
+def blobs_of(columns: Iterable[str]) -> frozenset[str]:
+    """Keys of what rows of messages refer to, from their columns `images` and `artifacts`."""
+    return frozenset(blob for column in columns for blob, *_ in orjson.loads(column))

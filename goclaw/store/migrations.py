@@ -51,6 +51,9 @@ CREATE TABLE tasks (
 );
 CREATE INDEX tasks_by_session ON tasks (session, person);
 ALTER TABLE messages ADD COLUMN material TEXT;
+ALTER TABLE messages ADD COLUMN hint TEXT;
+ALTER TABLE messages ADD COLUMN artifacts TEXT;
+CREATE INDEX messages_with_artifacts ON messages (session, id) WHERE artifacts IS NOT NULL;
 ALTER TABLE usage ADD COLUMN person VARCHAR NOT NULL DEFAULT '';
 CREATE INDEX usage_by_person ON usage (person, created_at);
 INSERT INTO daemon_facts (name, value) VALUES ('material_key', '"' || lower(hex(randomblob(32))) || '"');

@@ -10,7 +10,7 @@ from goclaw.events import CompactionRecord, Outline, TranscriptRow
 from goclaw.messages import Image
 from goclaw.store.database import Database, Statement
 from goclaw.store.tables import compactions, messages, sessions
-from goclaw.store.transcripts import CLEARED
+from goclaw.store.transcripts import CLEARED, artifacts_of
 
 PAGE_ROWS = 100
 PAGE_SIZE = 1 << 20
@@ -40,6 +40,13 @@ _BEGIN = Statement(
 )
 
 
+_KEEPS = Statement(
+    select(messages.c.id)
+    .where(_of_session, messages.c.artifacts.is_not(None), func.instr(messages.c.artifacts, bindparam("blob")) > 0)
+    .limit(1)
+)
+
+
 class TranscriptReader:
     """Questions about the rows of a session."""
 
@@ -56,6 +63,10 @@ class TranscriptReader:
                 break
             found.append(_row(row))
         return found
+
+    async def keeps(self, session: str, blob: str) -> bool:
+        """Whether a call of the session kept the artifact with this key."""
+        return bool(await self._database.read(_KEEPS(session=session, blob=f'"{blob}"')))
 
     async def outline(self, session: str, last: int = 0) -> Outline:
         """The session beside its rows; `begins` is where its last `last` messages begin (0: all)."""
@@ -91,6 +102,8 @@ def _row(row: sqlite3.Row) -> TranscriptRow:
         call_id=row["call_id"] or "",
         input=orjson.loads(row["input"]) if row["input"] is not None else None,
         is_error=bool(row["is_error"]),
+        hint=row["hint"] or "",
+        artifacts=artifacts_of(row["artifacts"]),
     )
 
 

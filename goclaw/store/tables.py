@@ -48,6 +48,8 @@ messages = Table(
     Column("is_error", Boolean, nullable=False, server_default="0"),
     Column("images", Text, doc="Pictures of a user message: [[blob, mime], …]."),
     Column("material", Text, doc="Of a user's text what others wrote: [[start, end, origin], …]; of a result `true`."),
+    Column("hint", Text, doc="What came of a call, in one line for people."),
+    Column("artifacts", Text, doc="What a call kept for people: [[blob, mime, kind, name, size], …]."),
     Column("context", Text, nullable=False, server_default="", doc="Time, sender, channel: sent before a user's text."),
     Column("native_provider", String, doc="Whose native form `native` is."),
     Column("native_schema", Integer),
@@ -56,6 +58,7 @@ messages = Table(
     Column("created_at", Float, nullable=False),
     Index("messages_by_session", "session", "id"),
     Index("messages_with_images", "session", "id", sqlite_where=text("images IS NOT NULL")),
+    Index("messages_with_artifacts", "session", "id", sqlite_where=text("artifacts IS NOT NULL")),
 )
 
 compactions = Table(

@@ -14,7 +14,17 @@ from sqlalchemy import bindparam, func, literal, select, text, update
 from sqlalchemy.dialects import sqlite
 
 from goclaw.events import MessageStored, SessionInfo
-from goclaw.messages import AssistantMessage, Foreign, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.messages import (
+    Artifact,
+    AssistantMessage,
+    Foreign,
+    Image,
+    Message,
+    Native,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from goclaw.store.database import Bound, Database, Statement, insert_if, insert_into
 from goclaw.store.tables import compactions, messages, sessions
 
@@ -240,6 +250,8 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
                     call_id=message.call_id,
                     is_error=message.is_error,
                     material=_json(True) if message.foreign else None,
+                    hint=message.hint or None,
+                    artifacts=_json([_of_artifact(each) for each in message.artifacts]) if message.artifacts else None,
                 )
             ]
 
@@ -295,7 +307,26 @@ def _message(row: sqlite3.Row) -> Message:
                 native = Native(row["native_provider"], row["native_schema"], orjson.loads(row["native"]))
             return AssistantMessage(row["text"], (), native)
         case _:
-            return ToolResult(row["call_id"], row["name"], row["text"], bool(row["is_error"]), bool(row["material"]))
+            return ToolResult(
+                row["call_id"],
+                row["name"],
+                row["text"],
+                bool(row["is_error"]),
+                foreign=bool(row["material"]),
+                hint=row["hint"] or "",
+                artifacts=artifacts_of(row["artifacts"]),
+            )
+
+
+def _of_artifact(artifact: Artifact) -> list[str | int]:
+    return [artifact.blob, artifact.mime, artifact.kind, artifact.name, artifact.size]
+
+
+def artifacts_of(column: str | None) -> tuple[Artifact, ...]:
+    """What a row has kept for people, from its column `artifacts`."""
+    return tuple(
+        Artifact(kind, blob, mime, name, size) for blob, mime, kind, name, size in orjson.loads(column or "[]")
+    )
 
 
 def _compaction(row: sqlite3.Row) -> StoredCompaction:

@@ -144,7 +144,7 @@ def chart(*, fails: bool = False) -> Tool:
         """Draw a chart."""
         if fails:
             raise RuntimeError("no pen")
-        return "drawn"
+        return "ready"
 
     return run
 
@@ -177,7 +177,7 @@ async def test_a_call_that_failed_reminds_of_nothing(tmp_path: Path) -> None:
 async def test_it_is_told_after_a_crash_wherever_that_came(tmp_path: Path) -> None:
     crashed = 0
     for number in range(1, 20):
-        script = [Answer("", calls=(ToolCall("c", "chart", {}),), when="draw"), Answer("a chart", when="drawn")]
+        script = [Answer("", calls=(ToolCall("c", "chart", {}),), when="draw"), Answer("a chart", when="ready")]
         folder = tmp_path / str(number)
         folder.mkdir()
         world = World(folder, script, tools=[chart()])

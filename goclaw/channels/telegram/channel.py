@@ -65,9 +65,10 @@ class TelegramChannel:
     """One bot. Made by `open_channel`."""
 
     name = CHANNEL
-    capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True)
 
     def __init__(self, settings: TelegramSettings, token: str, memory: Memory, ports: ChannelPorts) -> None:
+        actions = frozenset({"send", "react", "edit", "delete"})
+        self.capabilities = Capabilities(actions, media=True, artifacts=settings.artifacts == "files")
         self._settings = settings
         self._token = token
         self._memory = memory

@@ -1,0 +1,41 @@
+"""Which artifacts of a turn go to its chat as files, behind the answer. Terminals show all of them themselves."""
+
+from collections.abc import Sequence
+
+from goclaw.access import Access
+from goclaw.channels.base import Channel
+from goclaw.engine.base import Turn
+from goclaw.events import Delivery, Outcome
+from goclaw.messages import Artifact
+
+MOST_FILES = 3
+"""Of one turn, the latest ones: more are a heap that nobody asked for, and the transcript has them all."""
+LARGEST = 10 << 20
+"""Bytes of one: what a telephone opens."""
+
+
+def files_of(
+    turn: Turn, artifacts: Sequence[Artifact], outcome: Outcome, channel: Channel | None, access: Access
+) -> list[Delivery]:
+    """The deliveries, to be promised with the answer; none where the channel takes none, or no answer came.
+
+    Args:
+        artifacts: what the turn's tools kept, oldest first.
+        channel: where the turn's answer goes.
+    """
+    inbound = turn.inbound
+    if channel is None or not channel.capabilities.artifacts or outcome not in (Outcome.ANSWERED, Outcome.LIMITED):
+        return []
+    if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
+        return []  # others read there, too, and what a tool kept is for whoever asked
+    fitting = {artifact.blob: artifact for artifact in artifacts if artifact.size <= LARGEST}
+    return [
+        Delivery(
+            f"{turn.id}:artifact:{number}",
+            inbound.address,
+            media=artifact.blob,
+            media_name=artifact.name,
+            session=inbound.session,
+        )
+        for number, artifact in enumerate(list(fitting.values())[-MOST_FILES:], 1)
+    ]
