@@ -21,7 +21,7 @@ from goclaw.config.policies import LimitSettings
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
-from goclaw.errors import AccessDenied, StateError
+from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.events import (
     LOCAL,
     Acceptance,
@@ -56,6 +56,8 @@ NO_FILE_ANSWERS = (
 COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 """`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
 STOP = "stop"
+ARTIFACT_SHOWN = 64 << 10
+"""Bytes of an artifact that a terminal gets: more than anybody reads in a card, and a frame that holds up nothing."""
 IGNORED_LOG_SECONDS = 60.0
 """A stranger who writes is logged once in this time, however much he writes."""
 
@@ -66,6 +68,11 @@ async def nobody_told(inbound: Inbound, error: StateError) -> None:
 
 async def nobody_let_in(inbound: Inbound) -> None:
     """Strangers get no answer."""
+
+
+async def nothing_kept(key: str) -> bytes:
+    """There are no blobs. Raises ToolError."""
+    raise ToolError(f"no such media: {key}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,8 @@ class GatewayPorts:
     transcripts: Transcripts
     refused: Callable[[Inbound, StateError], Awaitable[None]] = nobody_told
     """Told of a message that could not be stored, and is not acknowledged."""
+    load_blob: Callable[[str], Awaitable[bytes]] = nothing_kept
+    """The bytes under a key; raises ToolError."""
     stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
     """Told of a message by somebody who may do nothing, before it is dropped."""
 
@@ -181,6 +190,16 @@ class Gateway:
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """The next rows after `after`, oldest first: as many as suit one frame."""
         return await self._reader.page(session, after)
+
+    async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
+        """How what a call of the session kept begins, and whether there is more; of one that is gone, why."""
+        if not await self._reader.keeps(session, blob):
+            return "there is no such artifact in this session", False
+        try:
+            content = await self._ports.load_blob(blob)
+        except ToolError:
+            return "it is not kept any more", False
+        return content[:ARTIFACT_SHOWN].decode(errors="ignore"), len(content) > ARTIFACT_SHOWN
 
     async def outline(self, session: str, last: int) -> Outline:
         """The session beside its rows, and where its last `last` messages begin."""

@@ -146,7 +146,17 @@ class AskOutline:
     type: Literal["ask_outline"] = "ask_outline"
 
 
-ClientFrame = Attach | Ack | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles | AskRows | AskOutline
+@dataclass(frozen=True, slots=True)
+class AskArtifact:
+    """What a call of the session kept for people, by its key."""
+
+    blob: Annotated[str, Field(max_length=LONGEST_NAME)]
+    type: Literal["ask_artifact"] = "ask_artifact"
+
+
+ClientFrame = (
+    Attach | Ack | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles | AskRows | AskOutline | AskArtifact
+)
 
 # From the daemon
 
@@ -237,6 +247,18 @@ class OutlineFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class ArtifactFrame:
+    """Answer to `AskArtifact`."""
+
+    blob: str
+    text: str
+    """How it begins; of one that is gone, why."""
+    cut: bool = False
+    """There is more."""
+    type: Literal["artifact"] = "artifact"
+
+
+@dataclass(frozen=True, slots=True)
 class Happened:
     """Something happened in the session."""
 
@@ -259,7 +281,9 @@ class Refused:
     type: Literal["refused"] = "refused"
 
 
-ServerFrame = Attached | Accepted | Status | Older | Sessions | Files | Rows | OutlineFrame | Happened | Refused
+ServerFrame = (
+    Attached | Accepted | Status | Older | Sessions | Files | Rows | OutlineFrame | ArtifactFrame | Happened | Refused
+)
 
 CLIENT_FRAME: Codec[ClientFrame] = Codec(Annotated[ClientFrame, Field(discriminator="type")])
 SERVER_FRAME: Codec[ServerFrame] = Codec(Annotated[ServerFrame, Field(discriminator="type")])

@@ -147,6 +147,7 @@ def _gateway(app: App) -> Gateway:
             files=files,
             journal=app.journal,
             limits=app.ground.config.limits,
+            load_blob=app.ground.environment.blobs.get,
             outbox=app.outbox,
             refused=app.outage.refused,
             stranger=pairing.knock,

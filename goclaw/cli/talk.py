@@ -28,7 +28,7 @@ from goclaw.tui.outstanding import Ended, Outstanding, Patience
 from goclaw.tui.questions import text_of, title_of
 from goclaw.tui.remote import Remote
 from goclaw.tui.text import one_line
-from goclaw.wire import Accepted, Attached, Files, Older, Refused, Sessions, Status, happened
+from goclaw.wire import Accepted, ArtifactFrame, Attached, Files, Older, Refused, Sessions, Status, happened
 
 LOST = (
     "the daemon ended before the answer was there. The message is not lost: it is answered at the next start, "
@@ -154,7 +154,7 @@ class _Sending:
                     self._report.held_up(self._asked.pop(0))
             case Refused():
                 self._fail(StateError(f"the daemon refused: {received.reason}"))
-            case Status() | Older() | Sessions() | Files():
+            case Status() | Older() | Sessions() | Files() | ArtifactFrame():
                 pass
             case _:
                 self._happened(received)

@@ -42,6 +42,8 @@ from goclaw.wire import (
     SERVER_FRAME,
     Accepted,
     Ack,
+    ArtifactFrame,
+    AskArtifact,
     AskFiles,
     AskOlder,
     AskOutline,
@@ -131,6 +133,10 @@ class ServingGateway(GatewayPort, Protocol):
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """The next rows after `after`, oldest first: as many as suit one frame."""
+        ...
+
+    async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
+        """How what a call of the session kept begins, and whether there is more; of one that is gone, why."""
         ...
 
     async def outline(self, session: str, last: int) -> Outline:
@@ -320,7 +326,7 @@ class Serving:
             case _:
                 return await self._read(frame, self._gateway.session_for(actor, session))
 
-    async def _read(self, frame: AskOlder | AskRows | AskOutline, session: str) -> ServerFrame:
+    async def _read(self, frame: AskOlder | AskRows | AskOutline | AskArtifact, session: str) -> ServerFrame:
         match frame:
             case AskOlder():
                 return Older(frame.before, list(await self._gateway.history(session, 0, frame.limit, frame.before)))
@@ -328,6 +334,8 @@ class Serving:
                 return Rows(list(await self._gateway.transcript(session, frame.after)))
             case AskOutline():
                 return OutlineFrame(await self._gateway.outline(session, frame.last))
+            case AskArtifact():
+                return ArtifactFrame(frame.blob, *await self._gateway.artifact(session, frame.blob))
 
     async def _take(self, frame: Send, session: str, actor: Actor) -> Acceptance:
         inbound = Inbound(

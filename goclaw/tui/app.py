@@ -36,7 +36,8 @@ from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.status_bar import StatusBar
 from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.wire import MAX_FRAME, AskFiles
+from goclaw.tui.widgets.tool_card import ToolCard
+from goclaw.wire import MAX_FRAME, AskArtifact, AskFiles
 
 LEAVE = ("/quit", "/exit")
 PICK = "/sessions"
@@ -223,6 +224,10 @@ class Terminal(App[Farewell]):
         """Ask for paths; without a connection there are none."""
         if not self._link.ask(AskFiles(wanted.begun)):
             self._completion.unanswered()
+
+    def on_tool_card_artifact_wanted(self, wanted: ToolCard.ArtifactWanted) -> None:
+        """Ask for what a card shows; without a connection it asks again when it is opened the next time."""
+        self._link.ask(AskArtifact(wanted.blob))
 
     def on_click(self, event: events.Click) -> None:
         """The bar that says where the end is."""

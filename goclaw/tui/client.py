@@ -23,6 +23,7 @@ from goclaw.wire import (
     PATH,
     PROTOCOL,
     Accepted,
+    ArtifactFrame,
     AskStatus,
     Attach,
     Attached,
@@ -41,7 +42,7 @@ from goclaw.wire import (
 
 FrameT = TypeVar("FrameT")
 
-Received = TurnEvent | Accepted | Status | Older | Sessions | Files | Refused
+Received = TurnEvent | Accepted | Status | Older | Sessions | Files | ArtifactFrame | Refused
 """What comes from the daemon after `Attached`."""
 
 
@@ -134,7 +135,7 @@ class Client:
                     event, self.seen, self.at = event_of(frame), frame.number, frame.at
                     if event is not None:
                         yield event
-                case Accepted() | Status() | Older() | Sessions() | Files() | Refused():
+                case Accepted() | Status() | Older() | Sessions() | Files() | ArtifactFrame() | Refused():
                     yield frame
                 case None:
                     return
@@ -153,7 +154,7 @@ class Client:
                     yield received.acceptance
                 case Refused():
                     raise StateError(f"the daemon refused: {received.reason}")
-                case Status() | Older() | Sessions() | Files():
+                case Status() | Older() | Sessions() | Files() | ArtifactFrame():
                     pass
                 case _:
                     yield received

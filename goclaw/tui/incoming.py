@@ -32,7 +32,7 @@ from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.status_bar import StatusBar
 from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.wire import Accepted, AskOlder, AskStatus, Attached, Files, Older, Refused, Sessions, Status
+from goclaw.wire import Accepted, ArtifactFrame, AskOlder, AskStatus, Attached, Files, Older, Refused, Sessions, Status
 
 FIRST_ROWS = 30
 """Rows that are shown at first; more come when somebody scrolls up."""
@@ -139,6 +139,8 @@ class Incoming:
             case Older():
                 self._fetching = False
                 await self._parts.conversation.prepend(received.rows, more=len(received.rows) >= OLDER_ROWS)
+            case ArtifactFrame():
+                self._parts.conversation.artifact(received.blob, received.text, cut=received.cut)
             case Files():
                 self._parts.completion.answer(received.begun, received.paths)
             case Sessions():

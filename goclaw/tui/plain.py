@@ -33,8 +33,8 @@ from goclaw.tui.link import Link
 from goclaw.tui.outstanding import Outstanding, Patience
 from goclaw.tui.questions import decided, text_of, time_left, title_of, ways
 from goclaw.tui.remote import Way, person_at
-from goclaw.tui.text import FORGOTTEN, one_line
-from goclaw.wire import Accepted, Attached, Files, Older, Refused, Sessions, Status
+from goclaw.tui.text import FORGOTTEN, data_size, one_line
+from goclaw.wire import Accepted, ArtifactFrame, Attached, Files, Older, Refused, Sessions, Status
 
 PROMPT = "› "
 LEAVE = ("/quit", "/exit")
@@ -103,7 +103,7 @@ class PlainView:
                 self.line(f"[starting again: {happened.reason}]")
                 self._streamed = False
             case ToolStarted():
-                given = str(dict(happened.input))
+                given = happened.hint or str(dict(happened.input))
                 shown = given if len(given) <= INPUT_SHOWN else f"{given[:INPUT_SHOWN]}…"
                 self.line(f"⚙ {happened.name} {shown}")
             case ToolFinished():
@@ -161,8 +161,11 @@ class PlainView:
     def _result(self, finished: ToolFinished) -> None:
         lines = finished.content.splitlines()
         shown = [f"  {line}" for line in lines[:RESULT_LINES]]
-        if len(lines) > RESULT_LINES:
+        if finished.hint:
+            shown = [f"  {one_line(finished.hint, INPUT_SHOWN)}"]
+        elif len(lines) > RESULT_LINES:
             shown.append(f"  … {len(lines) - RESULT_LINES} more lines")
+        shown += [f"  ▸ {one_line(each.name, 100)} · {data_size(each.size)}" for each in finished.artifacts]
         self.line("\n".join([*shown, f"  ({'failed, ' if finished.is_error else ''}{finished.seconds:.1f} s)"]))
         self._streamed = False
 
@@ -262,7 +265,7 @@ class _Talk:
                     self._answered()
             case Refused():
                 self._fail(StateError(f"the daemon refused: {received.reason}"))
-            case Status() | Older() | Sessions() | Files():
+            case Status() | Older() | Sessions() | Files() | ArtifactFrame():
                 pass
             case Notice() if received.turn in self._commands:
                 pass  # the answer to the command says it

@@ -59,6 +59,13 @@ def whole_seconds(duration: float) -> str:
     return f"{duration:.0f} s" if duration < 10 else seconds(duration)
 
 
+def data_size(size: int) -> str:
+    """A number of bytes, shortly: `950 B`, `12.3 kB`, `1.2 MB`."""
+    if size < 1_000:
+        return f"{size} B"
+    return f"{size / 1_000:.1f} kB" if size < 999_950 else f"{size / 1_000_000:.1f} MB"
+
+
 def count(number: int) -> str:
     """A number of tokens, shortly: `950`, `12.3k`, `1.2M`."""
     if number < 1_000:

@@ -141,9 +141,9 @@ class LiveViews:
             case StreamRestarted() | MessageStored():
                 view.starts_anew = True
             case ToolStarted():
-                view.tool_started(event.call_id, event.name, event.input)
+                view.tool_started(event.call_id, event.name, event.input, event.hint)
             case ToolFinished():
-                view.tool_finished(event.call_id)
+                view.tool_finished(event.call_id, event.hint)
             case QuestionAsked():
                 view.asking = True
             case QuestionAnswered():

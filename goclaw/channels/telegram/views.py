@@ -42,6 +42,8 @@ class View:
     """The next text is the begin of another message: the model used a tool in between."""
     tools: dict[str, str] = field(default_factory=dict)
     """A line for each call that runs, the latest last."""
+    outcome: str = ""
+    """What came of the latest call, where it says so; shown until something else goes on."""
     shown: Chunk | None = None
     shown_at: float = 0.0
     message_id: int | None = None
@@ -57,23 +59,24 @@ class View:
     def add(self, text: str) -> None:
         """The answer goes on."""
         self.text = text if self.starts_anew else self.text + text
-        self.starts_anew = False
+        self.starts_anew, self.outcome = False, ""
         self.changed.set()
 
-    def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
-        """A tool runs."""
-        self.starts_anew = True
-        self.tools[call_id] = tool_line(name, arguments)
+    def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any], hint: str = "") -> None:
+        """A tool runs; `hint`: what it does, in its own words."""
+        self.starts_anew, self.outcome = True, ""
+        self.tools[call_id] = said("⚙", hint) if hint else tool_line(name, arguments)
         self.changed.set()
 
-    def tool_finished(self, call_id: str) -> None:
-        """It runs no longer."""
+    def tool_finished(self, call_id: str, hint: str = "") -> None:
+        """It runs no longer; `hint`: what came of it, in its own words."""
         self.tools.pop(call_id, None)
+        self.outcome = said("✓", hint) if hint else ""
         self.changed.set()
 
     def line(self) -> str:
         """The one line about tools."""
-        return next(reversed(self.tools.values()), "")
+        return next(reversed(self.tools.values()), self.outcome)
 
     def end(self) -> None:
         """Nothing more is to be shown."""
@@ -87,7 +90,12 @@ def tool_line(name: str, arguments: Mapping[str, Any]) -> str:
     told = next(words, "")[:LOOKED_AT].strip()
     if told.startswith(("{", "[")):
         told = ""  # data, which says nothing to people
-    line = " ".join(printable(mask(f"⚙ {name}: {told}" if told else f"⚙ {name}")).split())
+    return said("⚙", f"{name}: {told}" if told else name)
+
+
+def said(sign: str, text: str) -> str:
+    """A line of the view, without secrets."""
+    line = " ".join(printable(mask(f"{sign} {text}")).split())
     return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
 
 

@@ -48,7 +48,7 @@ class Cards:
         for key, card in older._unfinished.items():
             if early := self._early.pop(key, None):
                 result, at = early
-                card.finish(result.content, is_error=result.is_error, about=at - older._asked_at[key])
+                _finish(card, result, about=at - older._asked_at[key])
             elif key not in self._unfinished:
                 self._unfinished[key] = card
                 self._asked_at[key] = older._asked_at[key]
@@ -62,13 +62,19 @@ class Cards:
         if key not in self._unfinished:
             self._unfinished[key] = ToolCard(event.name, event.input, self._clock, is_open=self.are_open)
             new.append(self._unfinished[key])
-        self._unfinished[key].begin(age)
+        self._unfinished[key].begin(age, event.hint)
         return new
 
     def ended(self, event: ToolFinished) -> None:
         """A tool has run."""
         if card := self._unfinished.get((event.turn, event.call_id)):
-            card.finish(event.content, is_error=event.is_error, took=event.seconds)
+            card.finish(
+                event.content,
+                is_error=event.is_error,
+                took=event.seconds,
+                outcome=event.hint,
+                artifacts=event.artifacts,
+            )
 
     def stored(self, turn: str, result: ToolResult, at: float) -> None:
         """The result became a row at `at`: that is the end of the call.
@@ -79,7 +85,7 @@ class Cards:
         self._finished.add(key)
         if card := self._unfinished.pop(key, None):
             asked_at = self._asked_at.pop(key, at)
-            card.finish(result.content, is_error=result.is_error, about=at - asked_at)
+            _finish(card, result, about=at - asked_at)
         else:
             self._early[key] = (result, at)
 
@@ -98,3 +104,7 @@ class Cards:
         """The screen begins anew."""
         self.forget()
         self._early.clear()
+
+
+def _finish(card: ToolCard, result: ToolResult, about: float) -> None:
+    card.finish(result.content, is_error=result.is_error, about=about, outcome=result.hint, artifacts=result.artifacts)

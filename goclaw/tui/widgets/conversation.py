@@ -188,6 +188,11 @@ class Conversation(FollowedScroll):
         for thought in self.query(Thought):
             thought.fold(is_open=self._cards.are_open)
 
+    def artifact(self, blob: str, text: str, *, cut: bool) -> None:
+        """How an artifact begins, for the cards that show it."""
+        for card in self.query(ToolCard):
+            card.artifact(blob, text, cut=cut)
+
     def tick(self) -> None:
         """A second has gone by."""
         self._cards.tick()

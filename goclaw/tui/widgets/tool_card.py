@@ -1,30 +1,41 @@
 """A tool call as a card that folds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 from textual import events
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Static
 
 from goclaw.clock import Clock
-from goclaw.tui.text import hint, one_line, printable, seconds, whole_seconds
+from goclaw.messages import Artifact
+from goclaw.tui.text import data_size, hint, one_line, printable, seconds, whole_seconds
 
 HINT_LENGTH = 60
+DOING_LENGTH = 140
+"""Characters of what a tool itself says that it does, and that came of it (`toolkit.templates`)."""
 SHOWN_LINES = 200
 """Lines of a result in an open card; the transcript has all of it."""
 LINE_LENGTH = 2_000
 
 
 class ToolCard(Static):
-    """One call: a line with its state, its name, a hint of its input and its time; open, input and result too."""
+    """One call: a line with its state, its name, what it does and its time; open, its input and all that came of it."""
 
     DEFAULT_CSS = """
     ToolCard { height: auto; margin: 1 0 0 0; padding: 0 1; color: $text-muted; border-left: solid $surface-lighten-2; }
     ToolCard.-failed { border-left: solid $error; }
     ToolCard:hover { background: $boost; }
     """
+
+    class ArtifactWanted(Message):
+        """The card is open, and what it has to show must be fetched."""
+
+        def __init__(self, blob: str) -> None:
+            super().__init__()
+            self.blob = blob
 
     def __init__(self, name: str, given: Mapping[str, Any], clock: Clock, *, is_open: bool) -> None:
         super().__init__()
@@ -34,6 +45,13 @@ class ToolCard(Static):
         self._content: str | None = None
         self._is_error = False
         self._took = ""
+        self._doing = ""
+        """What it does, in the tool's own words."""
+        self._outcome = ""
+        """What came of it, in the tool's own words."""
+        self._artifacts: Sequence[Artifact] = ()
+        self._fetched: dict[str, str] = {}
+        """How artifacts begin, by their keys."""
         self._clock = clock
         self._began: float | None = None
         """None: it was asked for and may still wait, for others or for a person."""
@@ -47,13 +65,32 @@ class ToolCard(Static):
         """Whether the result is still to come."""
         return self._content is None
 
-    def begin(self, age: float = 0.0) -> None:
+    def begin(self, age: float = 0.0, doing: str = "") -> None:
         """The tool runs, since `age` seconds."""
         self._began = self._clock.monotonic() - age
+        if doing:
+            self._doing = doing
+            self._show()
 
-    def finish(self, content: str, *, is_error: bool, took: float | None = None, about: float = 0.0) -> None:
-        """The result; `took` in seconds where it is known, else `about`, of which parts of a second say nothing."""
+    def finish(
+        self,
+        content: str,
+        *,
+        is_error: bool,
+        took: float | None = None,
+        about: float = 0.0,
+        outcome: str = "",
+        artifacts: Sequence[Artifact] = (),
+    ) -> None:
+        """The result; `took` in seconds where it is known, else `about`, of which parts of a second say nothing.
+
+        Args:
+            outcome: the same in a few words, where the tool has some.
+            artifacts: what it kept for people.
+        """
         self._content, self._is_error = content, is_error
+        self._outcome, self._artifacts = outcome, artifacts
+        self._want()
         if took is not None:
             self._took = seconds(took)
         elif not self._took and about >= 1:
@@ -69,7 +106,20 @@ class ToolCard(Static):
     def fold(self, *, is_open: bool) -> None:
         """Open or close the card."""
         self._open = is_open
+        self._want()
         self._show()
+
+    def artifact(self, blob: str, text: str, *, cut: bool) -> None:
+        """How an artifact begins; of another call it is none of ours."""
+        if any(each.blob == blob for each in self._artifacts):
+            self._fetched[blob] = f"{text}\n… cut here" if cut else text
+            self._show()
+
+    def _want(self) -> None:
+        if self._open:
+            for each in self._artifacts:
+                if each.blob not in self._fetched:
+                    self.post_message(self.ArtifactWanted(each.blob))
 
     def on_click(self, event: events.Click) -> None:
         """A click folds this one card; selecting text does not."""
@@ -86,9 +136,12 @@ class ToolCard(Static):
         return Content.assemble(
             (f"{sign} ", style),
             (printable(self._tool), "bold $foreground"),
-            f"  {hint(self._given, HINT_LENGTH)}" if self._given else "",
+            f"  {self._said()}" if self._doing or self._given else "",
             f"  {took}" if took else "",
         )
+
+    def _said(self) -> str:
+        return one_line(self._doing, DOING_LENGTH) if self._doing else hint(self._given, HINT_LENGTH)
 
     def _running_for(self) -> str:
         spent = 0.0 if self._began is None else self._clock.monotonic() - self._began
@@ -97,11 +150,14 @@ class ToolCard(Static):
     def _folded(self) -> list[Content]:
         if self._content is None:
             return []
+        kept = [Content(f"  ▸ {_named(each)}") for each in self._artifacts]
+        if self._outcome:
+            return [Content(f"  {one_line(self._outcome, DOING_LENGTH)}"), *kept]
         lines = self._content.strip().splitlines()
         if not lines:
-            return [Content("  (no output)")]
+            return [Content("  (no output)"), *kept]
         more = f"  … {len(lines) - 1} more lines" if len(lines) > 2 else "  … 1 more line" if len(lines) == 2 else ""
-        return [Content(f"  {one_line(lines[0], 100)}{more}")]
+        return [Content(f"  {one_line(lines[0], 100)}{more}"), *kept]
 
     def _inside(self) -> list[Content]:
         given = [
@@ -110,11 +166,24 @@ class ToolCard(Static):
         ]
         if self._content is None:
             return given
-        lines = self._content.rstrip().splitlines() or ["(no output)"]
-        shown = [Content(f"  {printable(line[:LINE_LENGTH]).expandtabs(4)}") for line in lines[:SHOWN_LINES]]
-        if len(lines) > SHOWN_LINES:
-            shown.append(Content(f"  … {len(lines) - SHOWN_LINES} more lines"))
-        return [*given, Content.styled("  ─ result", "$text-accent"), *shown]
+        shown = [Content.styled("  ─ result", "$text-accent"), *_lines(self._content or "(no output)")]
+        for each in self._artifacts:
+            text = self._fetched.get(each.blob, "…")
+            shown += [Content.styled(f"  ─ {_named(each)}", "$text-accent"), *_lines(text)]
+        return [*given, *shown]
+
+
+def _named(artifact: Artifact) -> str:
+    return f"{one_line(artifact.name, 60)} · {data_size(artifact.size)}"
+
+
+def _lines(text: str) -> list[Content]:
+    """As much of a text as a card has room for."""
+    lines = text.rstrip().splitlines() or ["(no output)"]
+    shown = [Content(f"  {printable(line[:LINE_LENGTH]).expandtabs(4)}") for line in lines[:SHOWN_LINES]]
+    if len(lines) > SHOWN_LINES:
+        shown.append(Content(f"  … {len(lines) - SHOWN_LINES} more lines"))
+    return shown
 
 
 def _text_of(value: Any) -> str:
