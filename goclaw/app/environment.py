@@ -1,7 +1,7 @@
 """What tools stand on: enough for `goclaw tool run`, and a part of the daemon."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,10 @@ from goclaw.users import Users
 from goclaw.workspace import Workspace
 
 
+async def as_it_is(workspace: Workspace) -> None:
+    """Put nothing into a workspace."""
+
+
 @dataclass(slots=True)
 class Environment:
     """What tools stand on. Implements `toolkit.base.ToolEnvironment`."""
@@ -38,6 +42,8 @@ class Environment:
     tasks: TaskRoom
     audit: Callable[[Entry], None]
     stack: AsyncExitStack
+    furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
+    """Called with each workspace when it is first used."""
     _opened: dict[Path, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -64,7 +70,9 @@ class Environment:
             if lies_inside(self.config.users_path, root):
                 raise StateError(f"the users file lies inside the workspace {root}: move one of them")
             await asyncio.to_thread(_prepare_workspace, root)
-            self._opened[root] = await self.stack.enter_async_context(Workspace(root, private_paths(self.config)))
+            workspace = await self.stack.enter_async_context(Workspace(root, private_paths(self.config)))
+            await self.furnish(workspace)
+            self._opened[root] = workspace
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from goclaw.agent.prompt import Prompt
 from goclaw.alerts import AlertDesk
 from goclaw.app.environment import open_environment
 from goclaw.app.parts import App, Ground
+from goclaw.app.quickstart import furnish
 from goclaw.app.running import start
 from goclaw.bus import Bus
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Routes
@@ -45,6 +46,7 @@ from goclaw.store.transcripts import Transcripts
 from goclaw.tasks.record import TasksOnDisk
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.showing import Shelf
 from goclaw.toolkit.sources import open_sources
 from goclaw.transcribers.base import TranscriberPorts
 from goclaw.transcribers.open import open_transcriber
@@ -118,6 +120,8 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     models = Models(config, ground.ports, lambda line: log.warning("%s", line), settings)
     sources = await stack.enter_async_context(open_sources(config, clock))
     registry = Registry([sources], ground.access)
+    ground.environment.furnish = partial(furnish, ground, Shelf(registry, sources))
+    hooks = await stack.enter_async_context(open_hooks(ground.environment, ground.alerts))
     journal = Journal(ground.database)
     forgetting = Forgetting(ground.database)
     rules = ApprovalRules(ground.database)

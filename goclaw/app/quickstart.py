@@ -1,0 +1,43 @@
+"""Which tools the quickstart of a workspace tells of, and when it is written: when the workspace is first used."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from goclaw.app.parts import Ground
+from goclaw.errors import ToolError
+from goclaw.events import Actor
+from goclaw.toolkit.quickstart import NAME, write_quickstart
+from goclaw.toolkit.showing import Shelf, Shown
+from goclaw.toolkit.sources import BUILT_IN
+from goclaw.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+_OWNER = Actor("", "quickstart", owner=True)
+
+
+async def furnish(ground: Ground, shelf: Shelf, workspace: Workspace) -> None:
+    """Write the quickstart into a workspace that is used for the first time since the start."""
+    if not ground.config.agents.quickstart:
+        return
+    try:
+        if await write_quickstart(workspace, told_in(workspace.root, ground, shelf)):
+            log.info("wrote %s into %s", NAME, workspace.root)
+    except ToolError as error:
+        log.warning("%s is not written into %s: %s", NAME, workspace.root, error)
+
+
+def told_in(root: Path, ground: Ground, shelf: Shelf) -> Sequence[Shown]:
+    """What everybody who works there may read of: what comes with GoClaw, and of the rest what each of them may use.
+
+    A tool of the operator's own that somebody may not use is nothing that they should learn of.
+    """
+    people = [user.key for user in ground.users.all() if ground.environment.root(user.key) == root]
+    actors = [Actor(key, "quickstart") for key in people]
+    return [
+        shown
+        for shown in shelf.of(_OWNER)
+        if shown.origin == BUILT_IN
+        or all(ground.access.authorize(actor, "tool.use", shown.name).allowed for actor in actors)
+    ]
