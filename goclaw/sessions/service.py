@@ -34,8 +34,8 @@ from goclaw.events import (
 from goclaw.llm.base import Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
-from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.artifacts import files_of
+from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor, CompactorPorts
@@ -326,6 +326,7 @@ class Sessions:
             joining=lambda request: self.queue_modes.joining(session, turn, request),
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
+            kept=session.artifacts.extend,
             remind=remind,
             spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
             planning=policy.planning,
@@ -333,7 +334,6 @@ class Sessions:
             affordable=lambda: self.costs.check(session.key, turn.id, inbound.actor.key, policy.rules),
             scope=CallScope(
                 actor=inbound.actor,
-            kept=session.artifacts.extend,
                 session=inbound.session,
                 address=inbound.address,
                 deliver=ports.outbox.send,

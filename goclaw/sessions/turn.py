@@ -74,9 +74,9 @@ class TurnPorts:
 
     Returns the tokens that the next request will have."""
     counted: Callable[[Finished], None]
+    """Told of each new answer, so that the window knows the provider's count."""
     kept: Callable[[Sequence[Artifact]], None]
     """Told what each call has kept for people."""
-    """Told of each new answer, so that the window knows the provider's count."""
     remind: Callable[[Sequence[str]], str]
     """What the next request is reminded of, in its marks, from the names of the tools whose results come right before
     it and have a reminder."""
@@ -198,6 +198,7 @@ class TurnRun:
                 slot.end()  # also of a call that was read back, or never ran
         if step.value.reminds:
             self._reminding.append(call.name)
+        self._ports.kept(step.value.artifacts)
         return step.value
 
     async def settle(self, note: str, reason: str) -> None:
@@ -211,7 +212,6 @@ class TurnRun:
             await self._hear(self._words)
         for name, call in list(self._asked.items()):
             result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
-        self._ports.kept(step.value.artifacts)
             # Under the call's own name: a turn that is taken up again must find that the call has its result.
             await self._note(name, result, _RESULT)
         self._asked.clear()
