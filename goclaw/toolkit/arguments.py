@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.llm.base import INVALID_JSON
-from goclaw.toolkit.shape import Shape
+from goclaw.toolkit.shape import Path, Shape
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ def validate(
         return _parsed(model, given)
     except ValidationError as error:
         _refuse_fillings(model, error, injected)
-        schema = Shape(model.model_json_schema(), injected)
-        lines = list(islice(_lines(schema, error, given), _MOST_LINES + 1))
+        shape = Shape(model.model_json_schema(), injected)
+        lines = list(islice(_lines(shape, error, given), _MOST_LINES + 1))
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES:] = ["…"]
         raise InvalidInput("; ".join(lines)) from None
@@ -123,9 +123,9 @@ def _refuse_fillings(model: type[BaseModel], error: ValidationError, injected: C
 
 def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Iterator[str]:
     """One per field, however many types it may have."""
-    faults: dict[tuple[str | int, ...], list[_Fault]] = {}
+    faults: dict[Path, list[_Fault]] = {}
     for detail in error.errors(include_url=False):
-        path = _path(given, detail)
+        path = _path(shape, given, detail)
         faults.setdefault(path, []).append(_fault(shape, path, detail))
     for path, found in faults.items():
         name = ".".join(map(str, path))[:_LONGEST_FIELD]
@@ -146,20 +146,19 @@ def _together(faults: Sequence[_Fault]) -> str:
     return " or ".join(dict.fromkeys(fault.got for fault in faults))
 
 
-def _path(given: Any, detail: ErrorDetails) -> tuple[str | int, ...]:
+def _path(shape: Shape, given: Any, detail: ErrorDetails) -> Path:
     """Where in what was given the fault is: pydantic also names the branches of a union, which nobody wrote."""
-    path: list[str | int] = []
-    for number, part in enumerate(detail["loc"], start=1):
+    path: Path = ()
+    for part in detail["loc"]:
         in_array = isinstance(given, list) and isinstance(part, int) and part < len(given)
         if in_array or (isinstance(given, dict) and part in given):
-            given = given[part]
-            path.append(part)
-        elif detail["type"] == "missing" and number == len(detail["loc"]):
-            path.append(part)
-    return tuple(path)
+            given, path = given[part], (*path, part)
+        elif isinstance(given, dict) and part in shape.names_in(path):
+            given, path = None, (*path, part)  # left out
+    return path
 
 
-def _fault(shape: Shape, path: tuple[str | int, ...], detail: ErrorDetails) -> _Fault:
+def _fault(shape: Shape, path: Path, detail: ErrorDetails) -> _Fault:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
         return _Fault(shape.type_at(path), "nothing")

@@ -1,12 +1,14 @@
 """The `ask_user` tool."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from goclaw.events import Question
-from goclaw.specs import SideEffect
+from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
 
 MOST_OPTIONS = 6
 """A list that can be read at a glance (goa-tool-system, `ask_user_question`)."""
@@ -29,22 +31,71 @@ class AskedQuestion(BaseModel):
     allow_free_text: Annotated[bool, Field(description="Whether an answer beside the options is taken")] = True
 
 
-@tool(side_effect=SideEffect.READ_ONLY, own_timeout=True, foreign=False)
+class Answered(Result):
+    """One question with its answer."""
+
+    question: str
+    answer: Annotated[str | None, Field(description="None: there was none")]
+
+
+class Answers(Result):
+    """What the user said, question by question."""
+
+    answers: tuple[Answered, ...]
+
+    def text(self) -> str:
+        return "\n\n".join(
+            f"{each.question}\n{NO_ANSWER if each.answer is None else each.answer}" for each in self.answers
+        )
+
+
+def _access(arguments: Any, ctx: ToolContext) -> Access:
+    return Access(orders=("the user's answers",))
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    own_timeout=True,
+    foreign=False,
+    title="Question to the user",
+    tags=("user",),
+    access=_access,
+    call_hint="Asking: {{ questions[0].question | truncate(120) }}",
+    result_hint=(
+        "{% if answers | count == 1 %}{{ answers[0].answer or 'no answer' }}"
+        "{% else %}{{ answers | count }} answers{% endif %}"
+    ),
+    examples=(
+        Example(
+            "Offer two choices",
+            {
+                "questions": [
+                    {
+                        "title": "Target branch",
+                        "summary": "Two release branches are active",
+                        "question": "Which branch should I target?",
+                        "options": ["main", "release-2.x"],
+                    }
+                ]
+            },
+            output="Which branch should I target?\nmain",
+        ),
+    ),
+)
 async def ask_user(
     ctx: ToolContext,
     questions: Annotated[
         list[AskedQuestion], Field(description="Asked one after the other", min_length=1, max_length=10)
     ],
-) -> str:
+) -> Answers:
     """Ask the user when what they want is unclear and a guess would cost them something. Waits for the answers.
 
     Never ask what a look into the workspace can tell, and never ask for passwords.
     """
-    lines = []
-    for asked in questions:
-        answer = await ctx.ask(_as_event(asked))
-        lines.append(f"{asked.question}\n{NO_ANSWER if answer is None else answer}")
-    return "\n\n".join(lines)
+    answers = []
+    for asked in questions:  # one after the other: a later one often rests on what was said before
+        answers.append(Answered(question=asked.question, answer=await ctx.ask(_as_event(asked))))
+    return Answers(answers=tuple(answers))
 
 
 def _as_event(asked: AskedQuestion) -> Question:

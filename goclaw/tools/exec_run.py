@@ -5,10 +5,10 @@ import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from goclaw.blobs import Blobs, Spill
 from goclaw.config.tools import ExecSettings
@@ -18,21 +18,21 @@ from goclaw.sandbox import layout
 from goclaw.sandbox.base import Command, Process
 from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.results import Result
 from goclaw.tools.exec_policy import policy_of
 
 LONGEST_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Result):
     """A command that ended by itself."""
 
-    output: str
-    """Whole lines, stdout and stderr merged; of a long one the tail, and where the whole is."""
-    code: int
+    output: Annotated[
+        str, Field(description="Whole lines, stdout and stderr merged; of a long one the tail, and where the whole is")
+    ]
+    code: Annotated[int, Field(description="Exit code")]
 
     def text(self) -> str:
-        """What the model reads."""
         return f"{self.output}exit code: {self.code}"
 
 
@@ -43,15 +43,17 @@ def command_risk(arguments: BaseModel, ctx: ToolContext) -> Risk:
     return Risk.CONTAINED if ctx.config.tools.exec.network == "none" else Risk.HIGH
 
 
-async def run_command(ctx: ToolContext, argv: Sequence[str], folder: Path, seconds: float) -> Ran:
-    """Run `argv` in `folder` of the workspace, contained.
+async def run_command(
+    ctx: ToolContext, argv: Sequence[str], folder: Path, seconds: float, env: Mapping[str, str] | None = None
+) -> Ran:
+    """Run `argv` in `folder` of the workspace, contained; `env` adds to its variables.
 
     Raises:
         ToolError: it took longer than `seconds`; the message has what it said until then.
         SandboxUnavailable: nothing contains it here.
     """
     settings = ctx.config.tools.exec
-    what = Command(tuple(argv), folder, environment(settings))
+    what = Command(tuple(argv), folder, {**environment(settings), **(env or {})})
     async with AsyncExitStack() as stack:
         capture = Capture(stack, ctx.blobs, ctx.actor.key, settings.output_limit)
         process = await stack.enter_async_context(ctx.sandbox.run(what, await policy_of(ctx)))
@@ -59,7 +61,7 @@ async def run_command(ctx: ToolContext, argv: Sequence[str], folder: Path, secon
     # Outside of the block: what was kept of the output must survive the error.
     if code is None:
         raise ToolError(f"command timed out after {seconds:g} s\n{capture.text()}".rstrip())
-    return Ran(capture.text(), code)
+    return Ran(output=capture.text(), code=code)
 
 
 def environment(settings: ExecSettings, own: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,22 +1,58 @@
 """The `memory_search` tool."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from goclaw.errors import ToolError
 from goclaw.memory.base import Hit
-from goclaw.specs import SideEffect
+from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
 
 
-@tool(side_effect=SideEffect.READ_ONLY)
+class Found(Result):
+    """What memory has on something."""
+
+    query: str
+    mode: Annotated[str, Field(description="How passages were looked for")]
+    hits: Annotated[tuple[Hit, ...], Field(description="The best passages, best first")]
+
+    def text(self) -> str:
+        if not self.hits:
+            return f"no memory matches {_shortened(self.query)!r} (mode: {self.mode})"
+        count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits)} hits"
+        return "\n\n".join((f"mode: {self.mode}, {count}", *map(_passage, self.hits)))
+
+
+def memory_access(arguments: Any, ctx: ToolContext) -> Access:
+    """What is written to a memory file in the same answer is found, or not, in the answer's order."""
+    return Access(reads=("MEMORY.md", "memory", *ctx.config.memory.paths))
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    title="Memory search",
+    tags=("memory", "read"),
+    access=memory_access,
+    call_hint="Looking into memory for {{ query | truncate(90) | quote }}",
+    result_hint="{{ hits | count }} passage(s)",
+    examples=(
+        Example(
+            "Look for what somebody likes",
+            {"query": "What does Anna drink?"},
+            output="MEMORY.md:1-1",
+            files={"MEMORY.md": "Anna likes to drink tea, and no coffee.\n"},
+        ),
+    ),
+)
 async def memory_search(
     ctx: ToolContext,
     query: Annotated[
         str, Field(min_length=1, description="What to look for: a question, or the words that the note would use")
     ],
-) -> str:
+) -> Found:
     """Search the memory files for what was noted earlier: facts, decisions, preferences, addresses.
 
     Returns the best passages with their file and lines. When they do not answer, try other words before giving up.
@@ -24,10 +60,7 @@ async def memory_search(
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
     hits = await ctx.memory.search(ctx.workspace, ctx.actor.key, query, ctx.config.memory.max_results)
-    if not hits:
-        return f"no memory matches {_shortened(query)!r} (mode: {ctx.memory.mode})"
-    count = "1 hit" if len(hits) == 1 else f"{len(hits)} hits"
-    return "\n\n".join((f"mode: {ctx.memory.mode}, {count}", *map(_passage, hits)))
+    return Found(query=query, mode=ctx.memory.mode, hits=tuple(hits))
 
 
 def _passage(hit: Hit) -> str:

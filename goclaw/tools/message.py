@@ -9,10 +9,12 @@ from unicodedata import category
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from goclaw.errors import ToolError
-from goclaw.events import LOCAL, Address, Delivery, Receipt
-from goclaw.specs import Risk, SideEffect
+from goclaw.events import LOCAL, Address, Delivery
+from goclaw.specs import Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
 
 Action = Literal["send", "react", "edit", "delete"]
 
@@ -93,9 +95,62 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     return Grounds(facts, pattern=(f"{what}: {chat}",), labels=(f"{what}: {chat}",))
 
 
+def _access(arguments: Any, ctx: ToolContext) -> Access:
+    """What goes to one chat gets there in the order of the calls."""
+    address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
+    reads = (arguments.media_path,) if arguments.media_path else ()
+    return Access(reads=reads, category="network", orders=(f"chat {address.channel}:{address.chat}",))
+
+
+class Done(Result):
+    """What became of a message."""
+
+    action: Action
+    channel: str
+    chat: str
+    message_id: Annotated[str, Field(description="Of the message that was sent, or that something was done to")] = ""
+    emoji: str = ""
+
+    def text(self) -> str:
+        match self.action:
+            case "send":
+                sent = f"sent to {self.channel}:{self.chat}"
+                return f"{sent}, message id {self.message_id}" if self.message_id else sent
+            case "react":
+                return f"reacted with {self.emoji} to message {self.message_id}"
+            case "edit":
+                return f"edited message {self.message_id}"
+            case "delete":
+                return f"deleted message {self.message_id}"
+
+
 # Idempotent, although it reaches out: a repeated call has the same delivery id, and what was delivered under an id is
 # not delivered again.
-@tool(side_effect=SideEffect.NETWORK, risk=_risk, idempotent=True, foreign=False)
+@tool(
+    side_effect=SideEffect.NETWORK,
+    risk=_risk,
+    idempotent=True,
+    foreign=False,
+    title="Message to a chat",
+    tags=("message",),
+    access=_access,
+    call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
+    result_hint="{% if action == 'send' %}sent to {{ channel }}:{{ chat }}{% else %}{{ action }}: done{% endif %}",
+    examples=(
+        Example("Write besides the answer", {"action": "send", "text": "The report is **ready**."}, output="sent to "),
+        Example(
+            "Send a file of the workspace",
+            {"action": "send", "media_path": "report.csv", "text": "As you wished"},
+            output="message id",
+            files={"report.csv": "a,b\n1,2\n"},
+        ),
+        Example(
+            "React to a message",
+            {"action": "react", "message_id": "789", "emoji": "👍"},
+            output="reacted with 👍 to message 789",
+        ),
+    ),
+)
 async def message(
     ctx: ToolContext,
     action: Annotated[Action, Field(description="What to do")],
@@ -128,7 +183,7 @@ async def message(
             validate_default=True,
         ),
     ] = "",
-) -> str:
+) -> Done:
     """Send a message to a chat by yourself, or react to, edit or delete a message there.
 
     Your answer to the user reaches this conversation anyway: use this for a message besides it, a file, a reaction, or
@@ -148,7 +203,13 @@ async def message(
             media_name=PurePosixPath(media_path).name,
         )
     )
-    return _outcome(action, address, receipt, message_id, emoji)
+    return Done(
+        action=action,
+        channel=address.channel,
+        chat=address.chat,
+        message_id=(receipt.message_id or "") if action == "send" else message_id,
+        emoji=emoji if action == "react" else "",
+    )
 
 
 async def _stored(ctx: ToolContext, path: str) -> str:
@@ -165,16 +226,3 @@ async def _stored(ctx: ToolContext, path: str) -> str:
         raise ToolError(f"file is empty: {path}")
     mime = mimetypes.guess_type(path)[0] or "application/octet-stream"
     return await ctx.blobs.put(content, mime)
-
-
-def _outcome(action: Action, address: Address, receipt: Receipt, message_id: str, emoji: str) -> str:
-    match action:
-        case "send":
-            sent = f"sent to {address.channel}:{address.chat}"
-            return f"{sent}, message id {receipt.message_id}" if receipt.message_id else sent
-        case "react":
-            return f"reacted with {emoji} to message {message_id}"
-        case "edit":
-            return f"edited message {message_id}"
-        case "delete":
-            return f"deleted message {message_id}"

@@ -1,0 +1,88 @@
+"""Every example that a tool shows is true: run as it stands, through the dispatcher, it says what it says it does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from goclaw.access import Access
+from goclaw.errors import SandboxUnavailable
+from goclaw.events import Actor, Question
+from goclaw.messages import ToolCall, ToolResult
+from goclaw.sandbox.select import open_sandbox
+from goclaw.specs import Example
+from goclaw.toolkit.base import Tool
+from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.templates import HINT_LENGTH, hint
+from goclaw.users import User, Users
+from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
+
+ANNA = Actor("telegram:5", "telegram")
+SHOWN = [(tool, example) for tool in BuiltIn().tools() for example in tool.spec.examples]
+
+
+@asynccontextmanager
+async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncIterator[Surroundings]:
+    """The workspace with the example's files, and a sandbox for those tools that run commands."""
+    async with surroundings(folder) as around:
+        for path, content in example.files.items():
+            around.write(path, content)
+        if "shell" not in tool.spec.tags:
+            yield around
+            return
+        async with open_sandbox(around.config.tools.exec) as around.sandbox:
+            try:
+                await around.sandbox.ready()
+            except SandboxUnavailable as error:
+                pytest.skip(f"no sandbox works here: {error}")
+            yield around
+
+
+async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
+    """The call, by somebody who may do everything and says yes to everything."""
+
+    async def agree(wanted: Wanted) -> Consent:
+        return Consent(wanted.digest)
+
+    async def choose(question: Question, step: str) -> str | None:
+        return question.options[0] if question.options else "yes"
+
+    access = Access(Users([User(ANNA.key)]), around.config)
+    scope = CallScope(
+        actor=ANNA,
+        session=ANNA.key,
+        address=ANNAS_CHAT,
+        deliver=around.deliver,
+        emit=lambda event: None,
+        approve=agree,
+        ask=choose,
+        keep_todos=around.keep_todos,
+        turn="telegram:77",
+    )
+    dispatcher = Dispatcher(Registry([BuiltIn()], access), access, around)
+    return await dispatcher.call(ToolCall("c1", tool.spec.name, dict(example.input)), scope)
+
+
+@pytest.mark.parametrize(
+    ("tool", "example"), SHOWN, ids=[f"{tool.spec.name}: {example.about}" for tool, example in SHOWN]
+)
+async def test_an_example_does_what_it_shows(tmp_path: Path, tool: Tool, example: Example) -> None:
+    async with workspace_of(tmp_path, tool, example) as around:
+        result = await run(around, tool, example)
+    assert not result.is_error, result.content
+    assert example.output in result.content
+    if tool.spec.result_hint:
+        assert 0 < len(result.hint) <= HINT_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("tool", "example"), SHOWN, ids=[f"{tool.spec.name}: {example.about}" for tool, example in SHOWN]
+)
+def test_an_example_has_a_hint_for_people(tool: Tool, example: Example) -> None:
+    arguments = dict(tool.arguments.model_validate(dict(example.input)))
+    assert example.about and example.output
+    assert not tool.spec.call_hint or 0 < len(hint(tool.spec.call_hint, arguments)) <= HINT_LENGTH
