@@ -121,7 +121,6 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     sources = await stack.enter_async_context(open_sources(config, clock))
     registry = Registry([sources], ground.access)
     ground.environment.furnish = partial(furnish, ground, Shelf(registry, sources))
-    hooks = await stack.enter_async_context(open_hooks(ground.environment, ground.alerts))
     journal = Journal(ground.database)
     forgetting = Forgetting(ground.database)
     rules = ApprovalRules(ground.database)
