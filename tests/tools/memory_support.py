@@ -91,7 +91,7 @@ class Surroundings:
     ) -> str:
         """Validate and run, as the dispatcher does."""
         arguments = validate(tool.arguments, given)
-        return str(await tool.run(self.context(actor, address), **dict(arguments)))
+        return tool.result.text(tool.result.checked(await tool.call(self.context(actor, address), arguments)))
 
     def risk(self, tool: Tool, given: dict[str, Any], *, address: Address = ANNAS_CHAT) -> Risk:
         """The risk of one call."""
