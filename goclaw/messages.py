@@ -92,6 +92,8 @@ class UserMessage:
     text: str
     images: tuple[Image, ...] = ()
     foreign: tuple[Foreign, ...] = ()
+    told: str = field(default="", compare=False)
+    """What hooks of the operator tell the model beside it; people are not shown it. Stored with the row's context."""
     role: Literal["user"] = "user"
 
 
@@ -102,6 +104,8 @@ class AssistantMessage:
     text: str
     calls: tuple[ToolCall, ...] = ()
     native: Native | None = None
+    withheld: bool = field(default=False, compare=False)
+    """A hook of the operator keeps the answer from the person."""
     role: Literal["assistant"] = "assistant"
 
 

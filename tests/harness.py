@@ -34,6 +34,7 @@ from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Acceptance, Actor, Inbound, TurnEvent, Unheard
 from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import Message
@@ -153,6 +154,7 @@ class World:
         self.room = Room()
         self.audited: list[Entry] = []
         self.sandbox: Sandbox = NoSandbox()
+        self.hooks = Hooks()
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
         self.is_alone: Callable[[Actor], bool] = lambda actor: True
         """Whether nobody else works in an actor's workspace."""
@@ -209,7 +211,7 @@ class World:
                     transcripts=Transcripts(database),
                     outbox=outbox,
                     channels={channel.name: channel},
-                    dispatcher=Dispatcher(Registry([self.tools], access), access, environment),
+                    dispatcher=Dispatcher(Registry([self.tools], access), access, environment, self.hooks),
                     environment=environment,
                     models=self.models,
                     prompt=Prompt(),
@@ -222,6 +224,7 @@ class World:
                     settings=Settings(database),
                     spending=Spending(database),
                     transcriber=self.transcriber,
+                    hooks=self.hooks,
                 )
             )
             engine = await stack.enter_async_context(

@@ -24,6 +24,7 @@ from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.events import Actor
 from goclaw.health.disk import DiskGauge
 from goclaw.health.readiness import Probe
+from goclaw.hooks.open import open_hooks
 from goclaw.llm.base import ModelPorts
 from goclaw.net import open_client
 from goclaw.plugins import load, third_party
@@ -121,6 +122,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
     sources = await stack.enter_async_context(open_sources(config, clock))
     registry = Registry([sources], ground.access)
     ground.environment.furnish = partial(furnish, ground, Shelf(registry, sources))
+    hooks = await stack.enter_async_context(open_hooks(ground.environment, ground.alerts))
     journal = Journal(ground.database)
     forgetting = Forgetting(ground.database)
     rules = ApprovalRules(ground.database)
@@ -133,7 +135,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             transcripts=Transcripts(ground.database),
             outbox=outbox,
             channels=channels,
-            dispatcher=Dispatcher(registry, ground.access, ground.environment),
+            dispatcher=Dispatcher(registry, ground.access, ground.environment, hooks),
             environment=ground.environment,
             models=models,
             prompt=Prompt(),
@@ -146,6 +148,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             settings=settings,
             spending=Spending(ground.database),
             transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
+            hooks=hooks,
         )
     )
     outage = _watched(ground, channels)

@@ -15,6 +15,7 @@ from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
 from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
+from goclaw.hooks.open import open_hooks
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.arguments import json_type
 from goclaw.toolkit.consent import Consent, Wanted
@@ -94,9 +95,10 @@ async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterato
         open_users(config.users_path, clock) as users,
         open_environment(config, users, clock) as environment,
         open_sources(config, clock) as sources,
+        open_hooks(environment) as hooks,
     ):
         access = Access(users, config)
-        yield Toolbox(Dispatcher(Registry([sources], access), access, environment), sources, approve=approve)
+        yield Toolbox(Dispatcher(Registry([sources], access), access, environment, hooks), sources, approve=approve)
 
 
 async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:

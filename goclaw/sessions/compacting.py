@@ -57,6 +57,8 @@ class CompactorPorts:
     """The session's latest checkpoint that still stands for a part of its context."""
     beginning: Callable[[Session, int], Awaitable[None]]
     """Told of a conversation, with the model's window, before a part of it leaves the context."""
+    instructed: Callable[[Session, str], Awaitable[str]]
+    """What the operator's hooks make of the instructions for a summary."""
 
 
 class Compactor:
@@ -196,6 +198,7 @@ class Compactor:
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
         await self._ports.beginning(session, context_window)
+        instructions = await self._ports.instructed(session, instructions)
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
         budget = int(context_window // 2 / window.scale)
         if too_long:

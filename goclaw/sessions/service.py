@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from goclaw.agent.loop import run_turn
@@ -18,7 +18,7 @@ from goclaw.config.schema import Config
 from goclaw.context.calibration import Calibration
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
-from goclaw.errors import ConfigError, GoclawError, LimitReached, StateError
+from goclaw.errors import ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.events import (
     LOCAL,
     Actor,
@@ -31,6 +31,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.hooks.base import Hooks
 from goclaw.llm.base import Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
 from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
@@ -43,6 +44,7 @@ from goclaw.sessions.costs import Costs
 from goclaw.sessions.debts import Debts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
+from goclaw.sessions.hooking import Hooking, instructed
 from goclaw.sessions.models import Models
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
@@ -99,6 +101,7 @@ class SessionPorts:
     settings: Settings
     spending: Spending
     transcriber: Transcriber | None = None
+    hooks: Hooks = field(default_factory=Hooks)
 
 
 class Sessions:
@@ -122,6 +125,7 @@ class Sessions:
             transcripts=ports.transcripts,
             checkpoint=checkpoints.latest,
             beginning=lambda session, context_window: self.aside.compacting(session, context_window),
+            instructed=partial(instructed, ports.hooks),
         )
         self.compactor = Compactor(compaction)
         forgetting = ForgettingPorts(
@@ -253,7 +257,9 @@ class Sessions:
         run = TurnRun(turn, session.window, self._turn_ports(turn, session, policy))
         try:
             text = await run_turn(run, policy)
-            return Outcome.ANSWERED, text or EMPTY_ANSWER
+            return (Outcome.STOPPED, "") if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
+        except MessageDenied as denied:
+            return Outcome.FAILED, str(denied)  # nothing was stored of it, so there is nothing to settle
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
         except asyncio.CancelledError:
@@ -322,6 +328,7 @@ class Sessions:
             publish=ports.bus.publish,
             now=ports.clock.now,
             received=self.received.message,
+            hooks=Hooking(ports.hooks, session.window),
             opening=opening,
             joining=lambda request: self.queue_modes.joining(session, turn, request),
             make_room=make_room,

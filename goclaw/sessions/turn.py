@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from goclaw.agent.policy import Planning
-from goclaw.agent.prompt import envelope
 from goclaw.codec import Codec
 from goclaw.context.sound import sound, sound_text
 from goclaw.context.window import Window, shown
 from goclaw.engine.base import Step, Turn
-from goclaw.errors import ModelError, ModelErrorKind, OutcomeUnknown
+from goclaw.errors import MessageDenied, ModelError, ModelErrorKind, OutcomeUnknown
 from goclaw.events import (
     Inbound,
     MessageStored,
@@ -28,7 +27,7 @@ from goclaw.events import (
 from goclaw.llm.base import CachePoints, ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
 from goclaw.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.redact import Masking, mask_known
-from goclaw.sessions.received import unopened
+from goclaw.sessions.hooking import Hooking, context_of
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
@@ -89,6 +88,8 @@ class TurnPorts:
     affordable: Callable[[], Awaitable[None]]
     """Asked before each request; raises LimitReached when what may be spent is spent."""
     scope: CallScope
+    hooks: Hooking
+    """The operator's hooks on messages."""
 
 
 class TurnRun:
@@ -100,6 +101,10 @@ class TurnRun:
         self._ports = ports
         self._session = turn.inbound.session
         self._heard = False
+        self.withheld = False
+        """A hook keeps the agent's answer from the person."""
+        self._denied: set[str] = set()
+        """Messages that a hook did not let into this turn: they get an answer of their own, in their turn."""
         self._asked: dict[str, ToolCall] = {}
         """Calls without a result yet, by step name."""
         self._slots: dict[str, Slot] = {}
@@ -131,23 +136,30 @@ class TurnRun:
             kept=kept,
         )
 
-    async def _join(self, inbound: Inbound) -> None:
-        """Take a message in that came while the turn ran."""
+    async def _join(self, inbound: Inbound) -> bool:
+        """Take a message in that came while the turn ran; False: a hook does not let it in."""
         name = joining(inbound.id)
-        await self._turn.join(
-            name,
-            inbound,
-            self._user_message,
-            _USER,
-            rows=lambda message: self._user_rows(name, message, inbound),
-            kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
-            at=self._ports.now(),
-        )
+        if inbound.id in self._denied:
+            return False
+        try:
+            await self._turn.join(
+                name,
+                inbound,
+                self._user_message,
+                _USER,
+                rows=lambda message: self._user_rows(name, message, inbound),
+                kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
+                at=self._ports.now(),
+            )
+        except MessageDenied:
+            self._denied.add(inbound.id)
+            return False
         log.info("a message joined the turn", extra={"joined": inbound.id})
+        return True
 
     def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[Bound]:
         session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
-        return [*rows_of(message, self._origin(step, inbound)), session]
+        return [*rows_of(message, self._origin(step, inbound, message)), session]
 
     async def answer(self, number: int) -> AssistantMessage:
         """Take in what joins the turn, make the context fit, then ask the model."""
@@ -158,13 +170,14 @@ class TurnRun:
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
             self._reminding = []
+            self.withheld = step.value.message.withheld
             if not step.replayed:
                 self._ports.counted(step.value)
                 _log_answer(step.value, self._ports.now() - began)
 
         step = await self._turn.step(
             name,
-            lambda: self._ask(number),
+            lambda: self._judged(number),
             _FINISHED,
             rows=lambda done: [*rows_of(done.message, self._origin(name)), self._ports.spent(self._turn.id, done)],
             kept=kept,
@@ -236,24 +249,29 @@ class TurnRun:
 
     async def _user_message(self, inbound: Inbound) -> UserMessage:
         self._go_on()
-        return await self._ports.received(inbound)
+        return await self._ports.hooks.heard(inbound, await self._ports.received(inbound))
 
     async def _words(self, inbound: Inbound) -> UserMessage:
         """The message of a turn that ended before its files came."""
-        return unopened(inbound)
+        return self._ports.hooks.unheard(inbound)
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         self._go_on()
         await self._ports.held()
         return await self._ports.dispatcher.call(call, scope)
 
+    async def _judged(self, number: int) -> Finished:
+        """The model's answer, as hooks let it pass."""
+        done = await self._ask(number)
+        return replace(done, message=await self._ports.hooks.said(self._turn.inbound, done.message))
+
     async def _ask(self, number: int) -> Finished:
         self._go_on()
         await self._ports.held()
         await self._ports.affordable()
         # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
-        while waiting := self._ports.joining(number):
-            await self._join(waiting[0])
+        while (waiting := self._ports.joining(number)) and await self._join(waiting[0]):
+            pass  # until none is left, or one has to wait
         opening = await self._ports.opening()
         reminder = self._ports.remind(self._reminding)
         tokens = await self._ports.make_room(False)
@@ -284,6 +302,8 @@ class TurnRun:
     def _show(self, event: ModelEvent) -> None:
         turn, session = self._turn.id, self._session
         match event:
+            case TextDelta() | ThinkingDelta() if self._ports.hooks.judges_answers:
+                pass  # what is to be judged whole is shown to nobody in pieces
             case TextDelta(text) if text:
                 self._ports.publish(TextStreamed(turn, session, text))
             case ThinkingDelta(text) if text:
@@ -298,12 +318,12 @@ class TurnRun:
         if step.replayed:
             return
         row, at = step.rows[0], self._ports.now()
-        sender, context = _speaker(inbound)
+        sender, context = _speaker(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
         self._ports.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
-    def _origin(self, step: str, inbound: Inbound | None = None) -> Origin:
-        return Origin(self._session, self._turn.id, step, self._ports.now(), *_speaker(inbound))
+    def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
+        return Origin(self._session, self._turn.id, step, self._ports.now(), *_speaker(inbound, message))
 
 
 def _masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
@@ -321,9 +341,11 @@ def _masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
             return event
 
 
-def _speaker(inbound: Inbound | None) -> tuple[str, str]:
+def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
     """Sender and context of a row: those of the person's message that it holds, if it holds one."""
-    return (inbound.actor.key, envelope(inbound)) if inbound else ("", "")
+    if inbound is None:
+        return "", ""
+    return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)
 
 
 def _log_answer(done: Finished, seconds: float) -> None:

@@ -1,0 +1,109 @@
+"""Where the operator's hooks take part in a conversation: its beginning, messages in and out, compactions.
+
+What they make of a message is a part of the step that stores it: taken up again after a crash, a turn has the stored
+message and asks nobody anew.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from goclaw.agent.prompt import CONTEXT_END, envelope
+from goclaw.context.fences import harmless
+from goclaw.context.window import Window
+from goclaw.errors import MessageDenied
+from goclaw.events import Actor, Inbound
+from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
+from goclaw.messages import AssistantMessage, Foreign, UserMessage
+from goclaw.sessions.received import unopened
+from goclaw.sessions.state import Session
+
+log = logging.getLogger(__name__)
+
+WITHHELD = "[A hook of the operator keeps this answer back.]"
+"""Stands in the transcript, and before the model, for an answer that nobody got."""
+UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
+NOBODY = Actor("", "daemon")
+"""For whom a context is compacted when no turn runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooking:
+    """The hooks, for one turn."""
+
+    hooks: Hooks
+    window: Window
+
+    @property
+    def judges_answers(self) -> bool:
+        """Whether an answer is to be seen by nobody before the hooks have seen it whole."""
+        return self.hooks.any_for("message_out")
+
+    async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:
+        """What becomes of a person's message, with all that came with it.
+
+        Raises:
+            MessageDenied: it is not taken.
+        """
+        answer = await self._fire("message_in", inbound, message.text)
+        if answer.deny:
+            raise MessageDenied(answer.deny)
+        begins = not self.window.entries and not self.window.summary
+        beginning = await self._fire("session_start", inbound) if begins else HookAnswer()
+        told = "\n".join(filter(None, (beginning.context, answer.context)))
+        if answer.text is not None and answer.text != message.text:
+            message = replace(message, text=answer.text, foreign=tuple(_realigned(message, answer.text)))
+        return replace(message, told=told)
+
+    def unheard(self, inbound: Inbound) -> UserMessage:
+        """The message of a turn that ended before it was heard."""
+        return UserMessage(UNSEEN) if self.hooks.any_for("message_in") else unopened(inbound)
+
+    async def said(self, inbound: Inbound, message: AssistantMessage) -> AssistantMessage:
+        """What becomes of an answer of the model; one that asks for tools is not the agent's last word."""
+        if message.calls:
+            return message
+        answer = await self._fire("message_out", inbound, message.text)
+        if answer.suppress and not answer.deny:
+            log.info("a hook keeps the answer back")
+            return AssistantMessage(WITHHELD, withheld=True)
+        text = f"This answer is held back: {answer.deny}" if answer.deny else answer.text
+        if text is None or text == message.text:
+            return message
+        return AssistantMessage(text)  # without its provider's own form, which holds the other words
+
+    async def _fire(self, point: Point, inbound: Inbound, text: str = "") -> HookAnswer:
+        if not self.hooks.any_for(point):
+            return HookAnswer()
+        return await self.hooks.fire(HookEvent(point, inbound.session, inbound.actor, text=text))
+
+
+async def instructed(hooks: Hooks, session: Session, instructions: str) -> str:
+    """The instructions for a compaction, with what hooks make of them and add to them."""
+    if not hooks.any_for("before_compaction"):
+        return instructions
+    event = HookEvent("before_compaction", session.key, session.actor or NOBODY, text=instructions)
+    answer = await hooks.fire(event)
+    return "\n".join(filter(None, (instructions if answer.text is None else answer.text, answer.context)))
+
+
+def context_of(inbound: Inbound, message: UserMessage | None) -> str:
+    """What the model is told before a person's message: see `envelope`, and what hooks add to it."""
+    context = envelope(inbound)
+    if message is None or not message.told:
+        return context
+    return f"{context.removesuffix(CONTEXT_END)}\n{harmless(message.told)}{CONTEXT_END}"
+
+
+def _realigned(message: UserMessage, text: str) -> Iterator[Foreign]:
+    """What of the new text others wrote. Where a piece was changed, it could be anything of it: then all of it."""
+    at, found = 0, []
+    for piece in message.foreign:
+        words = message.text[piece.start : piece.end]
+        start = text.find(words, at)
+        if start < 0:
+            yield Foreign(0, len(text), piece.origin)
+            return
+        at = start + len(words)
+        found.append(Foreign(start, at, piece.origin))
+    yield from found
