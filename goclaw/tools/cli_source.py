@@ -19,9 +19,10 @@ from goclaw.sandbox.rules import Rules
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.tools.exec_grounds import grounds_of_line
-from goclaw.tools.exec_run import LONGEST_COMMAND, command_risk, environment, run_command
+from goclaw.tools.exec_run import LONGEST_COMMAND, Ran, command_risk, environment, run_command
 from goclaw.tools.text import encoded
 
 
@@ -37,7 +38,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
                 description="Further arguments, in one text; quotation marks keep words together as in a shell.",
             ),
         ] = "",
-    ) -> str:
+    ) -> Ran:
         words = _words(settings, args)
         Rules(ctx.config.tools.exec.allowed, ctx.config.tools.exec.blocked).judge(settings.line(args))
         program = await asyncio.to_thread(
@@ -48,7 +49,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
             contained=ctx.sandbox.tier != "off",
         )
         seconds = settings.timeout or ctx.config.tools.exec.timeout
-        return (await run_command(ctx, (program, *words[1:]), ctx.workspace.root, seconds)).text()
+        return await run_command(ctx, (program, *words[1:]), ctx.workspace.root, seconds)
 
     async def grounds(arguments: Any, ctx: ToolContext) -> Grounds:
         _words(settings, arguments.args)
@@ -66,7 +67,9 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         tags=("cli", "shell", *settings.tags),
         own_timeout=True,
         grounds=grounds,
+        access=lambda arguments, ctx: Access(category="shell", alone=True),
         call_hint=f"{name} {{{{ args }}}}",
+        result_hint=f"{name}: exit code {{{{ code }}}}",
     )(run)
 
 
