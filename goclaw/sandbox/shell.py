@@ -16,7 +16,7 @@ from goclaw.sandbox.base import Found, Unclear, Words
 
 DEEPEST = 8
 """Wrappers within wrappers that are followed; more is nobody's honest command."""
-_STEERING = re.compile(
+STEERING = re.compile(
     r"LD_\w+|PATH|CDPATH|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|IFS|PS4|PROMPT_COMMAND|BASH_FUNC_.*|\w*PAGER|\w*EDITOR|GIT_\w+"
 )
 """Variables that make a harmless command run another one."""
@@ -133,7 +133,7 @@ def _is_quoted_document(node: Node) -> bool:
 def _check_assignment(node: Node) -> None:
     name = node.child_by_field_name("name")
     text = _text(name).partition("[")[0] if name else ""
-    if not text or _STEERING.fullmatch(text):
+    if not text or STEERING.fullmatch(text):
         raise Unclear(f"it sets {text or 'a variable'}, which steers other commands")
 
 
@@ -232,7 +232,7 @@ def _rest(words: Words, with_value: str, flags: str, skip: int) -> Words:
             if _takes_next(word, with_value.split(), flags.split()) and rest:
                 rest.pop(0)
         elif "=" in word and not left and re.match(r"\w+=", word):
-            if _STEERING.fullmatch(word.partition("=")[0]):
+            if STEERING.fullmatch(word.partition("=")[0]):
                 raise Unclear(f"it sets {word.partition('=')[0]}, which steers other commands")
             rest.pop(0)
         elif left:

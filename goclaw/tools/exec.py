@@ -11,11 +11,11 @@ from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
-from goclaw.tools.shell_arguments import Variables, WorkingFolder
 from goclaw.tools.background import start_task, started_text
 from goclaw.tools.exec_env import checked
 from goclaw.tools.exec_grounds import exec_grounds
 from goclaw.tools.exec_run import LONGEST_COMMAND, command_risk, run_command
+from goclaw.tools.shell_arguments import Variables, WorkingFolder
 from goclaw.tools.text import encoded
 
 _DENIED = (

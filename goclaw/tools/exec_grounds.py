@@ -7,6 +7,7 @@ approved. What the script runs in turn, and what a program finds by itself, is n
 import asyncio
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,12 @@ ROUNDABOUT = "**What this runs is only known when it runs:** a file that no word
 
 
 async def exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """The grounds of an `exec` call; raises as `grounds_of_line` does."""
-    return await grounds_of_line(arguments.command, arguments.working_dir or ".", ctx)
+    """The grounds of an `exec` call; raises as `grounds_of_line` does.
+
+    What is run with variables of its own is nobody's usual command, and so allowed for this once only.
+    """
+    grounds = await grounds_of_line(arguments.command, arguments.working_dir or ".", ctx)
+    return replace(grounds, pattern=(), labels=()) if arguments.env else grounds
 
 
 async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:

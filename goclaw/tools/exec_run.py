@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -52,12 +52,15 @@ async def run_command(
         ToolError: it took longer than `seconds`; the message has what it said until then.
         SandboxUnavailable: nothing contains it here.
     """
-    settings = ctx.config.tools.exec
-    what = Command(tuple(argv), folder, {**environment(settings), **(env or {})})
+    what = Command(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})})
+    return await take_output(ctx, ctx.sandbox.run(what, await policy_of(ctx)), seconds)
+
+
+async def take_output(ctx: ToolContext, running: AbstractAsyncContextManager[Process], seconds: float) -> Ran:
+    """What a command says until it ends; raises as `run_command` does."""
     async with AsyncExitStack() as stack:
-        capture = Capture(stack, ctx.blobs, ctx.actor.key, settings.output_limit)
-        process = await stack.enter_async_context(ctx.sandbox.run(what, await policy_of(ctx)))
-        code = await _run(process, capture, seconds)
+        capture = Capture(stack, ctx.blobs, ctx.actor.key, ctx.config.tools.exec.output_limit)
+        code = await _run(await stack.enter_async_context(running), capture, seconds)
     # Outside of the block: what was kept of the output must survive the error.
     if code is None:
         raise ToolError(f"command timed out after {seconds:g} s\n{capture.text()}".rstrip())
