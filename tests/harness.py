@@ -283,6 +283,7 @@ def gateway_of(
             files=no_files,
             journal=journal,
             limits=world.config.limits,
+            load_blob=sessions._ports.blobs.get,
             outbox=outbox,
             refused=outage.refused,
             transcripts=Transcripts(database),
