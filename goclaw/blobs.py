@@ -29,6 +29,7 @@ SPILL_BOUND = 64 << 20
 """Bytes of one output that are kept: enough for any log that a person reads, too little to fill a disk."""
 SPILL_PREFIX = "output:"
 
+_IMAGES = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"), (b"GIF8", "image/gif"))
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SPILL_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -62,6 +63,13 @@ class Spill:
             # Whoever made the output has done its work: what is kept of it is what there was room for.
             log.warning("a long output is not kept to its end: %s", error.strerror)
             self.truncated, self._bound = True, self.kept
+
+
+def image_type(data: bytes) -> str | None:
+    """The media type of a picture of a kind that models read, by its first bytes; None: it is no such picture."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((mime for mark, mime in _IMAGES if data.startswith(mark)), None)
 
 
 def is_kept(folder: Path, key: str) -> bool:

@@ -26,6 +26,11 @@ TOOLS = {
     "read": "goclaw.tools.read:read",
     "write": "goclaw.tools.write:write",
     "edit": "goclaw.tools.edit:edit",
+    "multi_edit": "goclaw.tools.multi_edit:multi_edit",
+    "notebook_edit": "goclaw.tools.notebook_edit:notebook_edit",
+    "glob": "goclaw.tools.glob:glob",
+    "list": "goclaw.tools.list:list_",
+    "search": "goclaw.tools.search:search",
     "exec": "goclaw.tools.exec:exec_",
     "bg_exec": "goclaw.tools.bg_exec:bg_exec",
     "task_output": "goclaw.tools.task_output:task_output",
@@ -72,6 +77,10 @@ COMMANDS = {
 
 GRAMMARS = {
     "bash": "goclaw.sandbox.plain:GRAMMAR",
+}
+
+NOTEBOOKS = {
+    "nbformat": "goclaw.tools.notebooks:NOTEBOOKS",
 }
 
 TRANSCRIBERS = {

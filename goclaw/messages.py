@@ -123,6 +123,8 @@ class ToolResult:
     """What came of it, in one line for people."""
     artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
     """What it keeps for people."""
+    images: tuple[Image, ...] = ()
+    """What a model that sees looks at, beside the content."""
     reminds: bool = field(default=False, compare=False)
     """The reminder that its tool declares belongs to it: the call ran, and gave what it should."""
     ends_turn: bool = field(default=False, compare=False)

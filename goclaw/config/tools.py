@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from goclaw.config.cli_tools import CliTools
+from goclaw.config.file_tools import EditSettings, ReadSettings, SearchSettings, WriteSettings
 from goclaw.config.section import Section
 from goclaw.config.shell_tools import SshSettings, TasksSettings
 from goclaw.config.values import Environment, Names, Ports, Selection
@@ -48,14 +49,6 @@ class NetworkSettings(Section):
     ports: Ports = Field((80, 443), description="Ports that commands reach through the proxy of `tools.exec.network`.")
 
 
-class ReadSettings(Section):
-    """The `read` tool."""
-
-    max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
-    max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
-    max_file_mb: int = Field(20, ge=1, description="Larger files are refused in words.")
-
-
 class ToolsSettings(Section):
     """Tools."""
 
@@ -72,6 +65,9 @@ class ToolsSettings(Section):
         default_factory=NetworkSettings, description="What tools reach of the network, besides what a sandbox says."
     )
     read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
+    write: WriteSettings = Field(default_factory=WriteSettings, description="The `write` tool.")
+    edit: EditSettings = Field(default_factory=EditSettings, description="The `edit` and `multi_edit` tools.")
+    search: SearchSettings = Field(default_factory=SearchSettings, description="The `search` and `glob` tools.")
     ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
     tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
 

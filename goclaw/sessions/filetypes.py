@@ -3,7 +3,6 @@
 import codecs
 from pathlib import PurePosixPath
 
-_IMAGES = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"), (b"GIF8", "image/gif"))
 _MARKS = (
     # The longer mark first: it begins with the shorter one.
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -15,13 +14,6 @@ _MARKS = (
 _CONTROLS = bytes(sorted(frozenset(range(0x20)) - frozenset(b"\t\n\r\f\x1b")))
 """What stands in no text: ESC does, in logs with colours."""
 _OF_TEXT = frozenset({".txt", ".csv", ".tsv", ".log", ".md", ".ini", ".cfg", ".srt", ".html", ".htm", ".xml", ".sql"})
-
-
-def image_type(data: bytes) -> str | None:
-    """The media type of a picture of a kind that models read; None: it is no such picture."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((mime for mark, mime in _IMAGES if data.startswith(mark)), None)
 
 
 def sound_type(data: bytes) -> str | None:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from goclaw.blobs import Blobs
+from goclaw.blobs import Blobs, image_type
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.config.schema import MediaSettings
@@ -18,7 +18,7 @@ from goclaw.events import Actor, Attachment, Inbound
 from goclaw.messages import Image, UserMessage, joined
 from goclaw.redact import mask, mask_known
 from goclaw.sessions.filenames import recording_name, safe_name
-from goclaw.sessions.filetypes import image_type, sound_type, text_of
+from goclaw.sessions.filetypes import sound_type, text_of
 from goclaw.transcribers.base import Recording, Transcriber
 from goclaw.workspace import Workspace
 

@@ -125,6 +125,7 @@ class Dispatcher:
             foreign=watch.began_to_act and watch.foreign,
             hint=watch.hint,
             artifacts=artifacts,
+            images=watch.pictures,
             reminds=watch.reminds,
             ends_turn=watch.refused and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
         )
@@ -207,6 +208,7 @@ class Dispatcher:
             value = await self._within_its_time(tool, arguments, context, scope, watch)
         watch.hint = mask(_text(hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})))
         watch.reminds = bool(tool.spec.reminder)
+        watch.pictures = value.pictures() if isinstance(value, Result) else ()
         return await self._bounded(mask(_text(tool.result.text(value))), scope)
 
     def _known(self, scope: CallScope, watch: Watch) -> Tool:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
+from goclaw.messages import Image
+
 BOUNDS = ("returned", "total", "truncated", "refinement")
 
 
@@ -26,6 +28,10 @@ class Result(BaseModel):
     def text(self) -> str:
         """What the model reads: unless a tool says it in words of its own, JSON."""
         return self.model_dump_json(exclude_none=True)
+
+    def pictures(self) -> tuple[Image, ...]:
+        """What a model that sees looks at, beside the text."""
+        return ()
 
 
 class BoundedResult(Result):

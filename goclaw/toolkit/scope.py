@@ -10,7 +10,7 @@ from goclaw.access import Chosen
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
-from goclaw.messages import ToolCall
+from goclaw.messages import Image, ToolCall
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import NO_REMINDERS, Tool, no_modes
 from goclaw.toolkit.consent import Approve
@@ -97,6 +97,8 @@ class Watch:
     """What came of it, for people."""
     reminds: bool = False
     """The tool declares a reminder, and gave a result."""
+    pictures: tuple[Image, ...] = ()
+    """What the model looks at of the result."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
 

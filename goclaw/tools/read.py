@@ -1,95 +1,189 @@
-"""The `read` tool: a file of the workspace, or a kept output, with line numbers."""
+"""The `read` tool: a file of the workspace, or a kept output: text with line numbers, a picture, a notebook's cells."""
 
-import mimetypes
-import sys
-from collections.abc import Iterator
+import asyncio
+import io
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Literal
 
 from pydantic import Field
 
-from goclaw.blobs import SPILL_PREFIX
-from goclaw.errors import ToolError
-from goclaw.redact import mask_end
-from goclaw.specs import SideEffect
+from goclaw import catalog
+from goclaw.blobs import SPILL_PREFIX, image_type
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.messages import Image
+from goclaw.plugins import load
+from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import BoundedResult
+from goclaw.toolkit.scheduling import Access
+from goclaw.tools.arguments import FilePath
+from goclaw.tools.cells import NotebookPart
+from goclaw.tools.lines import Lines, Window, lines_of
+from goclaw.tools.suggesting import is_missing
 from goclaw.workspace import Opened
 
-_LONGEST_LINE = 64 << 10
-"""Bytes of one line that are looked at: a minified file must not fill the memory."""
-_SAMPLE = 8192
-"""Bytes in which a NUL means "binary", as git does it."""
+LARGEST_PICTURE = 5 << 20
+"""Bytes of a picture that models take (goclaw-facts, "Telegram": images up to 5 MB; Anthropic's own limit)."""
+NOTEBOOK = ".ipynb"
+_SAMPLE = 16
+"""Bytes in which every kind of picture has its mark."""
+
+
+class ReadResult(BoundedResult):
+    """What is in a file, or a part of it."""
+
+    path: str
+    kind: Literal["text", "picture", "notebook"] = "text"
+    first: Annotated[int, Field(ge=0, description="0-based number of the first line here.")] = 0
+    content: Annotated[str, Field(description="Lines with their 1-based numbers, or a sentence in their place.")]
+    note: Annotated[str, Field(description="What is unusual about it.")] = ""
+    picture: Image | None = None
+
+    def text(self) -> str:
+        """The lines; below them how to go on."""
+        parts = [self.note, self.content]
+        if self.truncated:
+            shown = f"{self.first + 1}-{self.first + self.returned}"
+            parts.append(f"[lines {shown} of {self.total}; {self.refinement}]")
+        return "\n".join(filter(None, parts))
+
+    def pictures(self) -> tuple[Image, ...]:
+        """What a model looks at."""
+        return (self.picture,) if self.picture else ()
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Which lines are wanted, and how many bytes they may fill."""
-
-    offset: int
-    limit: int
-    max_bytes: int
+class _Picture:
+    data: bytes
+    mime: str
 
 
-@tool(side_effect=SideEffect.READ_ONLY)
+@dataclass(frozen=True, slots=True)
+class _Notebook:
+    data: bytes
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    tags=("files",),
+    annotations=Annotations("Read a file", read_only=True, destructive=None, idempotent=True, open_world=False),
+    bounded=True,
+    access=lambda arguments, ctx: Access(reads=(arguments.path,)),
+    call_hint="Reading {{ path }}",
+    result_hint="Read {{ path }}{% if kind == 'text' %}, {{ returned }}{% if total %} of {{ total }}{% endif %} lines"
+    "{% endif %}",
+    examples=(
+        Example("A whole file", {"path": "a.txt"}, "     1\tone\n     2\ttwo", {"a.txt": "one\ntwo\n"}),
+        Example(
+            "A few lines of it",
+            {"path": "a.txt", "start_line": 2, "end_line": 2},
+            "     2\ttwo",
+            {"a.txt": "one\ntwo\n"},
+        ),
+    ),
+)
 async def read(
     ctx: ToolContext,
-    path: Annotated[str, Field(description="File path, absolute or relative to the workspace, or `output:<id>`.")],
-    offset: Annotated[int, Field(ge=0, description="Start line, 0-indexed.")] = 0,
+    path: FilePath,
+    offset: Annotated[int | None, Field(ge=0, description="Start line, 0-indexed.")] = None,
     limit: Annotated[int | None, Field(ge=1, description="Max lines to read.")] = None,
-) -> str:
-    """Read a text file. Returns its lines with line numbers; long files come in parts, each telling how to go on."""
+    start_line: Annotated[int | None, Field(ge=1, description="First line, 1-indexed; in place of offset.")] = None,
+    end_line: Annotated[int | None, Field(ge=1, description="Last line, 1-indexed; in place of limit.")] = None,
+    max_lines: Annotated[int | None, Field(ge=1, description="At most so many lines (default: 500).")] = None,
+    max_bytes: Annotated[int | None, Field(ge=1, description="At most so many bytes (default: 50000).")] = None,
+) -> ReadResult:
+    """Read a file. Returns its lines with line numbers; long files come in parts, each telling how to go on.
+
+    Pictures are shown to you, of a Jupyter notebook (.ipynb) you see the cells. `output:<id>` reads a kept output. The
+    path of a file that does not exist is taken for the nearest name there is, if only one is near.
+    """
     settings = ctx.config.tools.read
-    window = Window(offset, limit or settings.max_lines, settings.max_bytes)
+    window = _window(offset, limit, start_line, end_line, max_lines)
+    window = Window(
+        window.offset, window.limit or settings.max_lines, min(max_bytes or settings.max_bytes, settings.max_bytes)
+    )
     if path.startswith(SPILL_PREFIX):
-        return await ctx.blobs.use_spill(path, ctx.actor.key, partial(_numbered, path, window))
-    return await ctx.workspace.use(path, partial(_of_file, path, window, settings.max_file_mb << 20))
+        return _told(path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window)
+    try:
+        return await _read(ctx, path, window)
+    except ToolError as error:
+        if not is_missing(error):
+            raise
+        near, is_sure = await ctx.workspace.nearest(path)
+        if not near:
+            raise
+        if not is_sure:
+            raise ToolError(f"{error} (did you mean {near}?)") from error
+    found = await _read(ctx, near, window)
+    return found.model_copy(update={"note": f"[{path} does not exist; this is {near}, the nearest name]"})
 
 
-def _of_file(path: str, window: Window, largest: int, opened: Opened) -> str:
+def _window(
+    offset: int | None, limit: int | None, start_line: int | None, end_line: int | None, max_lines: int | None
+) -> Window:
+    """Which lines are wanted; a limit of 0: nothing was said."""
+    by_offset = offset is not None or limit is not None
+    if by_offset and (start_line is not None or end_line is not None):
+        raise InvalidInput("give offset and limit (0-indexed), or start_line and end_line (1-indexed), not both")
+    first = start_line - 1 if start_line is not None else offset or 0
+    if end_line is not None and end_line <= first:
+        raise InvalidInput(f'field "end_line": expected at least start_line, {first + 1}, got {end_line}')
+    wanted = [limit, end_line - first if end_line is not None else None, max_lines]
+    return Window(first, min((each for each in wanted if each is not None), default=0), 0)
+
+
+async def _read(ctx: ToolContext, path: str, window: Window) -> ReadResult:
+    largest = ctx.config.tools.read.max_file_mb << 20
+    found = await ctx.workspace.use(path, partial(_of_file, path, window, largest))
+    match found:
+        case Lines():
+            return _told(path, found, window)
+        case _Picture():
+            picture = Image(await ctx.blobs.put(found.data, found.mime), found.mime)
+            said = f"{path} is a picture ({found.mime}, {len(found.data):,} bytes)"
+            return ReadResult(path=path, kind="picture", returned=0, content=said, picture=picture)
+        case _Notebook():
+            return await asyncio.to_thread(_of_notebook, path, found.data, window)
+
+
+def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines | _Picture | _Notebook:
     if opened.stat.size > largest:
         raise ToolError(
             f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} "
             "(tools.read.max_file_mb); search or cut it with exec"
         )
-    return _numbered(path, window, opened.file, opened.stat.size)
+    sample = opened.file.read(_SAMPLE)
+    opened.file.seek(0)
+    if mime := image_type(sample):
+        if opened.stat.size > LARGEST_PICTURE:
+            raise ToolError(f"picture too large: {path} has {opened.stat.size:,} bytes, at most {LARGEST_PICTURE:,}")
+        return _Picture(opened.file.read(LARGEST_PICTURE), mime)
+    if path.lower().endswith(NOTEBOOK) and opened.stat.size:
+        return _Notebook(opened.file.read(opened.stat.size))
+    return lines_of(path, window, opened.file, opened.stat.size)
 
 
-def _numbered(path: str, window: Window, file: BinaryIO, most: int | None = None) -> str:
-    """The lines of the window, out of the first `most` bytes: a file that grows meanwhile has no end."""
-    sample = file.read(_SAMPLE)
-    file.seek(0)
-    if not sample:
-        return f"{path} is empty"
-    if b"\0" in sample:
-        kind = mimetypes.guess_type(path)[0] or "unknown type"
-        raise ToolError(f"not a text file: {path} is binary ({kind})")
-    shown: list[str] = []
-    used = total = 0
-    for total, line in enumerate(_lines(file, min(_LONGEST_LINE, window.max_bytes), most), 1):
-        if total > window.offset and used < window.max_bytes and len(shown) < window.limit:
-            shown.append(line)
-            used += len(line.encode())
-    if not shown:
-        return f"{path} has {total} lines: there is nothing from offset {window.offset} on"
-    text = "\n".join(f"{number:6}\t{line}" for number, line in enumerate(shown, window.offset + 1))
-    following = window.offset + len(shown)
-    if following == total:
-        return text
-    return f"{text}\n[lines {window.offset + 1}-{following} of {total}; to go on, read with offset={following}]"
+def _of_notebook(path: str, data: bytes, window: Window) -> ReadResult:
+    """Its cells as text; what is no notebook is shown as it is, and said to be none."""
+    try:
+        cells: BinaryIO = io.BytesIO(load(catalog.NOTEBOOKS["nbformat"], NotebookPart).shown(data).encode())
+        note = ""
+    except ToolError as error:
+        cells, note = io.BytesIO(data), f"[{path}: {error}; this is its text]"
+    told = _told(path, lines_of(path, window, cells), window)
+    return told.model_copy(update={"kind": "text" if note else "notebook", "note": note})
 
 
-def _lines(file: BinaryIO, longest: int, most: int | None) -> Iterator[str]:
-    """The lines without their ends; one with more than `longest` bytes is cut and says so."""
-    first, left = True, most if most is not None else sys.maxsize
-    while left > 0 and (raw := file.readline(longest)):
-        cut, left = 0, left - len(raw)
-        while left > 0 and not raw.endswith(b"\n") and (more := file.readline(_LONGEST_LINE)):
-            cut, left = cut + len(more), left - len(more)
-            if more.endswith(b"\n"):
-                break
-        text = raw.decode("utf-8-sig" if first else "utf-8", errors="replace").rstrip("\r\n")
-        first = False
-        if cut:
-            text = mask_end(text)
-        yield f"{text} [line cut: {cut:,} more bytes]" if cut else text
+def _told(path: str, lines: Lines, window: Window) -> ReadResult:
+    following = window.offset + len(lines.shown)
+    more = bool(lines.shown) and following < lines.total
+    return ReadResult(
+        path=path,
+        first=window.offset,
+        content=lines.text(path, window),
+        returned=len(lines.shown),
+        total=lines.total,
+        truncated=more,
+        refinement=f"to go on, read with offset={following}" if more else "",
+    )

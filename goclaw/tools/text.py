@@ -1,6 +1,14 @@
-"""Text from a model as bytes for the system."""
+"""Text on its way between models and files: as bytes for the system, and as a file whose form is kept."""
 
-from goclaw.errors import InvalidInput
+import codecs
+from dataclasses import dataclass
+
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.workspace import Opened, Version
+
+LARGEST = 20 << 20
+"""Bytes of a file that can be edited: it is held in memory several times."""
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def encoded(text: str, field: str) -> bytes:
@@ -14,3 +22,84 @@ def encoded(text: str, field: str) -> bytes:
     except UnicodeEncodeError as error:
         found = ord(text[error.start])
         raise InvalidInput(f'field "{field}": expected Unicode text, got half a character (U+{found:04X})') from None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text file as it was read.
+
+    What is neither UTF-8 nor UTF-16 with its mark (Latin-1, say) is kept byte by byte: each byte that means nothing in
+    UTF-8 is half a surrogate pair in `body`, which no model can write.
+    """
+
+    body: str
+    """Without the byte order mark, line ends as they are."""
+    mark: bytes
+    """The byte order mark, or nothing."""
+    version: Version
+    encoding: str = "utf-8"
+    is_whole: bool = True
+    """All of it is text in that encoding."""
+
+    @property
+    def is_crlf(self) -> bool:
+        """Whether every line ends in CR LF, as Windows writes them."""
+        ends = self.body.count("\n")
+        return ends > 0 and self.body.count("\r\n") == ends
+
+    def with_line_ends(self, part: str) -> str:
+        """`part` with the line ends of the file: models write LF."""
+        return part.replace("\r\n", "\n").replace("\n", "\r\n") if self.is_crlf else part
+
+    def content(self, body: str) -> bytes:
+        """The bytes of the file with another body."""
+        return self.mark + body.encode(self.encoding, "strict" if self.is_whole else "surrogateescape")
+
+    def check_fits(self, path: str, part: str) -> None:
+        """Whether `part` can stand in this file.
+
+        Raises:
+            ToolError: the file is in an encoding that nobody knows, and `part` is not plain ASCII.
+        """
+        if not self.is_whole and not part.isascii():
+            raise ToolError(f"{path} is not UTF-8: only ASCII can be put into it; convert it first, or use ASCII")
+
+
+def text_of(path: str, opened: Opened, tool: str = "edit") -> Text:
+    """What is in an opened file.
+
+    Raises:
+        ToolError: it is too large, or no text.
+    """
+    if opened.stat.size > LARGEST:
+        raise ToolError(f"file too large: {path} has {opened.stat.size:,} bytes, {tool} takes at most {LARGEST:,}")
+    data = opened.file.read(LARGEST)
+    version = opened.stat.version
+    mark = next((mark for mark in (codecs.BOM_UTF8, *_WIDE) if data.startswith(mark)), b"")
+    if mark in _WIDE:
+        try:
+            return Text(data[len(mark) :].decode(_WIDE[mark]), mark, version, _WIDE[mark])
+        except UnicodeDecodeError:
+            raise ToolError(f"not a text file: {path} is not UTF-16, as its first bytes say") from None
+    if b"\0" in data:
+        raise ToolError(f"not a text file: {path} is binary")
+    try:
+        return Text(data[len(mark) :].decode(), mark, version)
+    except UnicodeDecodeError:
+        return Text(data[len(mark) :].decode(errors="surrogateescape"), mark, version, is_whole=False)
+
+
+def shown(text: str) -> str:
+    """`text` as a model may read it: bytes that are no text are U+FFFD."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def as_utf8(data: bytes) -> bytes:
+    """UTF-16 with its mark as UTF-8; anything else as it is."""
+    encoding = _WIDE.get(data[:2])
+    return data[2:].decode(encoding, errors="replace").encode() if encoding else data
+
+
+def is_wide(sample: bytes) -> bool:
+    """Whether a file that begins so is UTF-16 with its mark."""
+    return sample[:2] in _WIDE

@@ -1,20 +1,80 @@
 """The `write` tool: a whole file in one step."""
 
-from typing import Annotated
+import asyncio
+import posixpath
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from goclaw.specs import SideEffect
+from goclaw.errors import ToolError
+from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
+from goclaw.tools.arguments import FilePath
+from goclaw.tools.review import Proposed, grounds_of, now_in, review_risk
 from goclaw.tools.text import encoded
+from goclaw.workspace.nearest import CLOSE
+
+Content = Annotated[str, Field(description="The whole new content.")]
 
 
-@tool(side_effect=SideEffect.MUTATING)
+class WriteResult(Result):
+    """What became of the file."""
+
+    path: str
+    size: Annotated[int, Field(ge=0, description="Bytes written.")]
+    created: Annotated[bool, Field(description="False: a file was replaced.")]
+
+    def text(self) -> str:
+        """In one line."""
+        return f"wrote {self.size} bytes to {self.path} ({'created' if self.created else 'replaced'})"
+
+
+async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
+    encoded(arguments.content, "content")
+    return await grounds_of(ctx, [Proposed(arguments.path, await now_in(ctx, arguments.path), arguments.content)])
+
+
+@tool(
+    side_effect=SideEffect.MUTATING,
+    risk=review_risk,
+    grounds=_grounds,
+    tags=("files",),
+    annotations=Annotations("Write a file", read_only=False, destructive=True, idempotent=True, open_world=False),
+    access=lambda arguments, ctx: Access(writes=(arguments.path,)),
+    call_hint="Writing {{ path }}",
+    result_hint="{{ 'Created' if created else 'Replaced' }} {{ path }}, {{ size }} bytes",
+    examples=(
+        Example(
+            "A new file in a folder that is not there yet",
+            {"path": "src/hello.py", "content": "print('hello')\n"},
+            "wrote 15 bytes to src/hello.py (created)",
+        ),
+    ),
+)
 async def write(
     ctx: ToolContext,
-    path: Annotated[str, Field(description="File path, absolute or relative to the workspace.")],
-    content: Annotated[str, Field(description="The whole new content.")],
-) -> str:
+    path: FilePath,
+    content: Content,
+    create_dirs: Annotated[bool, Field(description="Make parent folders that are missing.")] = True,
+) -> WriteResult:
     """Write content to a file. Replaces a file that exists; makes parent folders that are missing."""
-    written = await ctx.workspace.write_bytes(path, encoded(content, "content"))
-    return f"wrote {written.size} bytes to {path} ({'created' if written.created else 'replaced'})"
+    data = encoded(content, "content")
+    try:
+        written = await ctx.workspace.write_bytes(path, data, create_dirs=create_dirs)
+    except ToolError as error:
+        if create_dirs or "create_dirs" not in str(error):
+            raise
+        folder = posixpath.dirname(path)
+        meant = await _nearest_folder(ctx, folder)
+        raise ToolError(f"{error}; did you mean {meant}?") if meant else error from None
+    return WriteResult(path=path, size=written.size, created=written.created)
+
+
+async def _nearest_folder(ctx: ToolContext, folder: str) -> str:
+    """The folder whose name is nearest to a misspelt one."""
+    folders = [path.rstrip("/") for path in await ctx.workspace.paths() if path.endswith("/")]
+    return next(iter(await asyncio.to_thread(get_close_matches, folder, folders, 1, CLOSE)), "")

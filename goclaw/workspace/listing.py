@@ -12,7 +12,7 @@ from goclaw.workspace.reach import Reach
 
 MOST_PATHS = 10_000
 _DEEPEST = 24
-_NEVER = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
+NEVER = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 """What programs keep for themselves, whether or not a `.gitignore` says so."""
 
 
@@ -52,15 +52,21 @@ def _inside(
     entries = sight.names_in(folder.path.removesuffix("/"), most)
     ignored = folder.ignored
     if not whatever and any(name == ".gitignore" for name, _, _ in entries):
-        ignored = Ignored(folder.names, _text(sight.reach, f"{folder.path}.gitignore"), ignored)
+        ignored = rules_in(sight.reach, folder.names, ignored)
     for name, is_folder, found in entries:
         if not name.isprintable() or not (is_folder or found):
             continue
         names = (*folder.names, name)
-        if not whatever and (name in _NEVER or (ignored and ignored.hides(names, is_folder=is_folder))):
+        if not whatever and (name in NEVER or (ignored and ignored.hides(names, is_folder=is_folder))):
             continue
         path = f"{folder.path}{name}/" if is_folder else f"{folder.path}{name}"
         yield path, _Folder(path, names, ignored) if is_folder else None
+
+
+def rules_in(reach: Reach, folder: tuple[str, ...], above: Ignored | None) -> Ignored | None:
+    """What is ignored in a folder: by its own `.gitignore`, where it has one, and by those above."""
+    text = _text(reach, "/".join((*folder, ".gitignore")))
+    return Ignored(folder, text, above) if text else above
 
 
 def _text(reach: Reach, path: str) -> str:

@@ -5,20 +5,23 @@ import copy
 import errno
 import hashlib
 import os
+import posixpath
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
 
 from goclaw.errors import ToolError
-from goclaw.workspace.atomic import create, replace
+from goclaw.workspace import atomic
 from goclaw.workspace.beneath import open_beneath
+from goclaw.workspace.finding import Found, Tree, Wanted, find, names_of
 from goclaw.workspace.globs import Entry, Sight, matches
 from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
+from goclaw.workspace.nearest import nearest
 from goclaw.workspace.paths import clean, without_mark
 from goclaw.workspace.reach import Place, Reach, open_ground
 from goclaw.workspace.words import in_words
@@ -154,12 +157,15 @@ class Workspace:
         """Whether a symbolic link is on the way to what `path` names, or is it."""
         return await asyncio.to_thread(self._has_link, path)
 
-    async def write_bytes(self, path: str, data: bytes, *, unless_changed: Version | None = None) -> Written:
-        """Put `data` in the file's place in one step; missing parent folders are made, its mode is kept.
+    async def write_bytes(
+        self, path: str, data: bytes, *, unless_changed: Version | None = None, create_dirs: bool = True
+    ) -> Written:
+        """Put `data` in the file's place in one step; its mode is kept.
 
-        With `unless_changed` the file must still be in that version: otherwise a `ToolError` says that it changed.
+        Parent folders that are missing are made with `create_dirs`, else a `ToolError` says so. With `unless_changed`
+        the file must still be in that version: otherwise a `ToolError` says that it changed.
         """
-        return await asyncio.to_thread(self._write, path, data, unless_changed)
+        return await asyncio.to_thread(self._write, path, data, unless_changed, create_dirs=create_dirs)
 
     async def keep_bytes(self, path: str, data: bytes) -> str:
         """Put `data` into a new file `path`, or `name-2.ending` … beside what is there; returns its relative path.
@@ -182,6 +188,22 @@ class Workspace:
     async def paths_in(self, folder: str, limit: int = MOST_PATHS) -> list[str]:
         """What lies in one folder, ignored or not; nothing when there is no such folder."""
         return await asyncio.to_thread(self._paths_in, folder, limit)
+
+    async def entries(self, folder: str, limit: int) -> tuple[str, list[tuple[str, int | None]]]:
+        """The folder's relative path and what is in it: names, and the sizes of files (None: a folder)."""
+        return await asyncio.to_thread(self._entries, folder, limit)
+
+    async def find(self, wanted: Wanted, *, most: int = _MOST_ENTRIES, seconds: float = 10.0) -> Found:
+        """Regular files below a folder; see `finding`."""
+        return await asyncio.to_thread(self._find, wanted, most, seconds)
+
+    async def visible(self, paths: Sequence[str], wanted: Wanted) -> list[str]:
+        """Those of these relative paths that are regular files, may be seen, and are `wanted`; at a bounded rate."""
+        return await asyncio.to_thread(self._visible, paths, wanted)
+
+    async def nearest(self, path: str) -> tuple[str, bool]:
+        """The file whose path is most like a misspelt one, if any, and whether no other can be meant."""
+        return await asyncio.to_thread(nearest, self._names(path)[0], await self.paths())
 
     async def fingerprints(self, paths: Iterable[str]) -> dict[str, str]:
         """The state of each path: the hash of a regular file's bytes, or in words why there is none."""
@@ -297,11 +319,47 @@ class Workspace:
             found.update((entry.path, entry) for entry in islice(matches(sight, pattern), limit))
         return list(found.values())[:limit]
 
+    def _entries(self, folder: str, limit: int) -> tuple[str, list[tuple[str, int | None]]]:
+        with self._file(folder, os.O_PATH) as (_, described):
+            if not described.is_folder:
+                raise ToolError(f"not a directory: {folder}")
+        names = Sight(self._reach).names_in("" if described.path == "." else described.path, limit)
+        return described.path, [(name, None if found is None else found.st_size) for name, _, found in names]
+
+    def _find(self, wanted: Wanted, most: int, seconds: float) -> Found:
+        return find(self._reach, replace(wanted, folder=self._folder(wanted.folder)), most=most, seconds=seconds)
+
+    def _folder(self, path: str) -> str:
+        found = self._stat(path)
+        if not found.is_folder:
+            raise ToolError(f"not a directory: {path}")
+        return found.path
+
+    def _visible(self, paths: Sequence[str], wanted: Wanted) -> list[str]:
+        tree, start = Tree(self._reach, ignored=wanted.ignored), names_of(wanted.folder)
+        return [path for path in paths if self._is_wanted(tree, path, start, wanted)]
+
+    def _is_wanted(self, tree: Tree, path: str, start: tuple[str, ...], wanted: Wanted) -> bool:
+        names = names_of(path)
+        below = names[len(start) :]
+        if names[: len(start)] != start or not wanted.takes(below) or (len(below) > 1 and not wanted.recursive):
+            return False
+        if not all(wanted.enters(below[:end]) for end in range(1, len(below))):
+            return False
+        if tree.hides_path(names, len(start)):
+            return False
+        try:
+            return not self._stat(path).is_folder
+        except ToolError:
+            return False
+
     def _paths_in(self, folder: str, limit: int) -> list[str]:
         return listing_of(self._reach, clean(folder, self._roots)[0], limit)
 
-    def _write(self, path: str, data: bytes, unless_changed: Version | None) -> Written:
+    def _write(self, path: str, data: bytes, unless_changed: Version | None, *, create_dirs: bool = True) -> Written:
         name = self._name(path, new=0)
+        if not create_dirs and not self._is_there(posixpath.dirname(name) or "."):
+            raise ToolError(f"file not found: {path} (its folder is not there, and create_dirs is false)")
         with in_words(path), self._reach.making(name) as place, self._old(place, path) as old:
 
             def ready() -> None:
@@ -309,7 +367,7 @@ class Workspace:
 
             _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
             with self._reach.ground.renaming:
-                replace(place.folder, place.name, data, old, ready)
+                atomic.replace(place.folder, place.name, data, old, ready)
             return Written(place.path, len(data), created=old is None)
 
     @contextmanager
@@ -333,7 +391,7 @@ class Workspace:
             stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
             for number in range(1, _MOST_OF_ONE_NAME + 1):
                 place = first if number == 1 else self._reach.beside(first, f"{stem}-{number}{suffix}")
-                if create(place.folder, place.name, data) or self._holds(place, data):
+                if atomic.create(place.folder, place.name, data) or self._holds(place, data):
                     return place.path
             raise ToolError(f"there are {_MOST_OF_ONE_NAME} files of that name already: {path}")
 

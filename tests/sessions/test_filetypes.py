@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.sessions.filetypes import image_type, sound_type, text_of
+from goclaw.blobs import image_type
+from goclaw.sessions.filetypes import sound_type, text_of
 
 
 @pytest.mark.parametrize(

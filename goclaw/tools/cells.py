@@ -1,0 +1,54 @@
+"""What the tools ask of notebooks. The library behind it is loaded when somebody has a notebook, not before."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CellKind(StrEnum):
+    """What a cell holds."""
+
+    CODE = "code"
+    MARKDOWN = "markdown"
+    RAW = "raw"
+
+
+class CellAction(StrEnum):
+    """What becomes of a cell."""
+
+    REPLACE = "replace"
+    INSERT = "insert"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    """One change of a notebook."""
+
+    action: CellAction
+    cell: str | int | None = None
+    """An id, or a place (0-based; -1 is the last). To insert: the cell behind which; None: at the beginning."""
+    source: str = ""
+    kind: CellKind | None = None
+    """None: as it is; of a new cell, code."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellChanged:
+    """What became of a notebook."""
+
+    content: bytes
+    cell_id: str
+    """Of the cell that was changed, made or taken away; empty: notebooks of that version have no ids."""
+    place: int
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookPart:
+    """A line of the catalogue: reads and changes notebooks. Both raise ToolError; neither is for the event loop."""
+
+    shown: Callable[[bytes], str]
+    """The cells as text."""
+    changed: Callable[[bytes, CellChange], CellChanged]
+    """The notebook with one change made, as bytes in the form that it had."""

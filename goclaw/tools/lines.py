@@ -1,0 +1,80 @@
+"""The lines of a file, or of a window of them, with their numbers. Bounded, whatever the file is like."""
+
+import io
+import mimetypes
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from goclaw.errors import ToolError
+from goclaw.redact import mask_end
+from goclaw.tools.text import as_utf8, is_wide
+
+_LONGEST_LINE = 64 << 10
+"""Bytes of one line that are looked at: a minified file must not fill the memory."""
+_SAMPLE = 8192
+"""Bytes in which a NUL means "binary", as git does it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which lines are wanted, and how many bytes they may fill."""
+
+    offset: int
+    limit: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines in a window, and how many there are in all."""
+
+    shown: Sequence[str]
+    total: int
+
+    def text(self, path: str, window: Window) -> str:
+        """The lines with their numbers, or why there are none."""
+        if not self.total:
+            return f"{path} is empty"
+        if not self.shown:
+            return f"{path} has {self.total} lines: there is nothing from offset {window.offset} on"
+        return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(self.shown, window.offset + 1))
+
+
+def lines_of(path: str, window: Window, file: BinaryIO, most: int | None = None) -> Lines:
+    """The lines of the window, out of the first `most` bytes: a file that grows meanwhile has no end.
+
+    Raises:
+        ToolError: it is no text.
+    """
+    sample = file.read(_SAMPLE)
+    file.seek(0)
+    if is_wide(sample):
+        file, most = io.BytesIO(as_utf8(file.read(-1 if most is None else most))), None
+    elif b"\0" in sample:
+        kind = mimetypes.guess_type(path)[0] or "unknown type"
+        raise ToolError(f"not a text file: {path} is binary ({kind})")
+    shown: list[str] = []
+    used = total = 0
+    for total, line in enumerate(_lines(file, min(_LONGEST_LINE, window.max_bytes), most), 1):
+        if total > window.offset and used < window.max_bytes and len(shown) < window.limit:
+            shown.append(line)
+            used += len(line.encode())
+    return Lines(shown, total)
+
+
+def _lines(file: BinaryIO, longest: int, most: int | None) -> Iterator[str]:
+    """The lines without their ends; one with more than `longest` bytes is cut and says so."""
+    first, left = True, most if most is not None else sys.maxsize
+    while left > 0 and (raw := file.readline(longest)):
+        cut, left = 0, left - len(raw)
+        while left > 0 and not raw.endswith(b"\n") and (more := file.readline(_LONGEST_LINE)):
+            cut, left = cut + len(more), left - len(more)
+            if more.endswith(b"\n"):
+                break
+        text = raw.decode("utf-8-sig" if first else "utf-8", errors="replace").rstrip("\r\n")
+        first = False
+        if cut:
+            text = mask_end(text)
+        yield f"{text} [line cut: {cut:,} more bytes]" if cut else text

@@ -1,0 +1,220 @@
+"""Where the text stands that a model wants to replace: exactly, or so closely that only one place can be meant.
+
+Three tiers, each tried where the one before found nothing (Goa tool system, "edit"). Nothing is changed here.
+
+1. exact: character by character.
+2. trailing white space: lines may end in other white space than the file's.
+3. fuzzy: whole lines that are the same but for indentation, runs of white space and typographic signs. Of three lines
+   and more, those between the first and the last may also differ a little: each is at least `LINE_LIKENESS` alike, all
+   of them together `LIKENESS`, and they hold the same numbers. What replaces them is indented as the file is.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from itertools import islice
+
+LIKENESS, LINE_LIKENESS = 0.92, 0.8
+"""Shares of characters in common (difflib's ratio)."""
+SHORTEST = 8
+"""Characters besides white space that a text for the third tier has: of fewer, too much is alike."""
+MOST_PLACES = 10
+"""Matches that are looked for beyond the first: a text that repeats itself has millions, each as long as the text."""
+_MOST_COMPARED = 2_000
+"""Places that are compared letter by letter; a text that may stand in more of them has no certain place."""
+_SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
+_NUMBER = re.compile(r"\d+")
+
+
+class Tier(StrEnum):
+    """How closely a place fits."""
+
+    EXACT = "exact"
+    TRAILING = "trailing white space"
+    FUZZY = "fuzzy"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The places that a text may have, all of one tier."""
+
+    tier: Tier
+    spans: Sequence[Span]
+    """At most `MOST_PLACES` + 1 of them, unless all were wanted."""
+    likeness: float = 1.0
+
+
+def find(body: str, old: str, *, fuzzy: bool, every: bool = False) -> Match | None:
+    """The places of `old` in `body` at the closest tier that has any; None: none has.
+
+    `every`: all places that do not overlap. Otherwise overlapping ones count, too: in `aaa` the text `aa` has no
+    certain place.
+    """
+    exact = _exact(body, old, every=every)
+    spans = list(exact if every else islice(exact, MOST_PLACES + 1))
+    if spans:
+        return Match(Tier.EXACT, spans)
+    if not fuzzy or not old.strip():
+        return None
+    lines = _Lines(body)
+    spans = list(islice(_trailing(lines, old), None if every else MOST_PLACES + 1))
+    if spans:
+        return Match(Tier.TRAILING, _apart(spans) if every else spans)
+    if len("".join(old.split())) < SHORTEST:
+        return None
+    return _fuzzy(lines, old)
+
+
+def _exact(body: str, old: str, *, every: bool) -> Iterator[Span]:
+    place = body.find(old)
+    while place >= 0:
+        yield Span(place, place + len(old))
+        place = body.find(old, place + (len(old) if every else 1))
+
+
+class _Lines:
+    """The lines of a text, without their ends, and where they begin."""
+
+    def __init__(self, body: str) -> None:
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        """Behind the line's own end."""
+        start = 0
+        # Line by line: one call for twenty megabytes would hold up every other thread.
+        while start <= len(body):
+            found = body.find("\n", start)
+            end = len(body) if found < 0 else found
+            self.texts.append(body[start:end].removesuffix("\r"))
+            self.starts.append(start)
+            self.ends.append(end if found < 0 else end + 1)
+            start = end + 1
+
+
+def _trailing(lines: _Lines, old: str) -> Iterator[Span]:
+    wanted = old.replace("\r\n", "\n").split("\n")
+    to_the_end = wanted[-1] != wanted[-1].rstrip()
+    wanted = [line.rstrip() for line in wanted]
+    if len(wanted) == 1 and not to_the_end:
+        return  # nothing in it ends a line
+    for first in range(len(lines.texts) - len(wanted) + 1):
+        begin = lines.texts[first].rstrip()
+        if not begin.endswith(wanted[0]):
+            continue
+        last = first + len(wanted) - 1
+        if any(lines.texts[first + n].rstrip() != wanted[n] for n in range(1, len(wanted) - 1)):
+            continue
+        text = lines.texts[last]
+        start = lines.starts[first] + len(begin) - len(wanted[0])
+        if to_the_end and (first == last or text.rstrip() == wanted[-1]):
+            yield Span(start, lines.starts[last] + len(text))
+        elif not to_the_end and text.startswith(wanted[-1]):
+            yield Span(start, lines.starts[last] + len(wanted[-1]))
+
+
+def _apart(spans: Sequence[Span]) -> list[Span]:
+    kept: list[Span] = []
+    for span in spans:
+        if not kept or span.start >= kept[-1].end:
+            kept.append(span)
+    return kept
+
+
+def _fuzzy(lines: _Lines, old: str) -> Match | None:
+    wanted = old.replace("\r\n", "\n").split("\n")
+    ends_a_line = wanted[-1] == ""
+    folded = [_folded(line) for line in (wanted[:-1] if ends_a_line else wanted)]
+    found: list[tuple[Span, float]] = []
+    compared = 0
+    for first in range(len(lines.texts) - len(folded) + 1):
+        last = first + len(folded) - 1
+        if _folded(lines.texts[first]) != folded[0] or _folded(lines.texts[last]) != folded[-1]:
+            continue
+        compared += 1
+        if compared > _MOST_COMPARED or len(found) > MOST_PLACES:
+            break
+        likeness = _likeness(folded, [_folded(text) for text in lines.texts[first : last + 1]])
+        if likeness >= LIKENESS:
+            end = lines.ends[last] if ends_a_line else lines.starts[last] + len(lines.texts[last])
+            found.append((Span(lines.starts[first], end), likeness))
+    if not found:
+        return None
+    return Match(Tier.FUZZY, [span for span, _ in found], min(likeness for _, likeness in found))
+
+
+def _folded(line: str) -> str:
+    return " ".join(line.translate(_SIGNS).split())
+
+
+def _likeness(wanted: Sequence[str], there: Sequence[str]) -> float:
+    """How much of two rows of lines is the same, 0 to 1."""
+    alike = whole = 0.0
+    for one, other in zip(wanted, there, strict=True):
+        weight = len(one) + len(other)
+        share = 1.0 if one == other else _ratio(one, other)
+        if share < LINE_LIKENESS:
+            return 0.0
+        alike, whole = alike + weight * share, whole + weight
+    return alike / whole if whole else 0.0
+
+
+def _ratio(one: str, other: str) -> float:
+    """The likeness of two lines; numbers are never nearly the same."""
+    if _NUMBER.findall(one) != _NUMBER.findall(other) or not one or not other:
+        return 0.0
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() >= LINE_LIKENESS and len(one) < 2_000 else 0.0
+
+
+def reindented(new: str, old: str, there: str) -> str:
+    """`new` with its lines indented as `there` is, where `old` stands for `there`, line by line."""
+    pairs: dict[str, str] = {}
+    for one, other in zip(old.split("\n"), there.split("\n"), strict=False):
+        if one.strip() and other.strip():
+            pairs.setdefault(_indent(one), _indent(other))
+    return "\n".join(_moved(line, pairs) for line in new.split("\n")) if pairs else new
+
+
+def _moved(line: str, pairs: dict[str, str]) -> str:
+    indent = _indent(line)
+    if not line.strip():
+        return line
+    rest = line[len(indent) :]
+    if indent in pairs:
+        return pairs[indent] + rest
+    nearest = max((known for known in pairs if indent.startswith(known)), key=len, default=None)
+    if nearest is not None:
+        return pairs[nearest] + _in_units(indent[len(nearest) :], pairs) + rest
+    deeper = min((known for known in pairs if known.startswith(indent)), key=len, default=None)
+    if deeper is None:
+        return line  # another kind of white space than any that is known
+    outer = _in_units(deeper[len(indent) :], pairs)
+    return pairs[deeper].removesuffix(outer) + rest
+
+
+def _in_units(indent: str, pairs: dict[str, str]) -> str:
+    """White space that nothing stands for, in the file's own steps: tabs where spaces became tabs, and so on."""
+    for known, theirs in pairs.items():
+        if not known or not theirs or set(known) == set(theirs):
+            continue
+        spaces, tabs = (known, theirs) if "\t" in theirs else (theirs, known)
+        step = max(1, len(spaces) // max(1, tabs.count("\t")))
+        if "\t" in theirs and set(indent) == {" "}:
+            return "\t" * (len(indent) // step) + " " * (len(indent) % step)
+        if "\t" in known and set(indent) == {"\t"}:
+            return " " * (step * len(indent))
+    return indent
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]

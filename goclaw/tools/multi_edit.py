@@ -1,0 +1,176 @@
+"""The `multi_edit` tool: several replacements in one file or more, all of them or none."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.specs import Annotations, Example, SideEffect
+from goclaw.supervise import goes_on
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
+from goclaw.tools.editing import text_in
+from goclaw.tools.replacing import Replaced, Replacement, check, replaced
+from goclaw.tools.review import Proposed, grounds_of, review_risk
+from goclaw.tools.text import LARGEST, Text
+
+_MOST = 100
+"""Edits in one call."""
+_ALIASES = AliasChoices("path", "file_path")
+
+
+class Edit(BaseModel):
+    """One replacement."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    old_string: Annotated[str, Field(description="Text to find, as the edits before left it; only once in the file.")]
+    new_string: Annotated[str, Field(description="Replacement text.")]
+    path: Annotated[
+        str | None, Field(validation_alias=_ALIASES, description="The file, where it is another than the call's.")
+    ] = None
+    replace_all: Annotated[bool, Field(description="Replace every place where it stands.")] = False
+
+
+class MultiEditResult(Result):
+    """What became of the files."""
+
+    paths: list[str]
+    edits: Annotated[int, Field(ge=1)]
+    preview: Annotated[str, Field(description="For each edit the lines that changed, and some around.")]
+
+    def text(self) -> str:
+        """The preview, under a line that says that all was done."""
+        return f"made {self.edits} edits in {', '.join(self.paths)}\n{self.preview}"
+
+
+@dataclass(slots=True)
+class _File:
+    """A file on its way from one content to the next."""
+
+    path: str
+    text: Text
+    body: str
+
+
+def _paths(arguments: Any) -> tuple[str, ...]:
+    named = [edit.path or arguments.path for edit in arguments.edits]
+    return tuple(dict.fromkeys(path for path in named if path))
+
+
+async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
+    files, _ = await _plan(ctx, arguments.path, arguments.edits)
+    return await grounds_of(ctx, [Proposed(file.path, file.text.body, file.body) for file in files])
+
+
+@tool(
+    side_effect=SideEffect.MUTATING,
+    idempotent=False,
+    foreign=True,
+    risk=review_risk,
+    grounds=_grounds,
+    tags=("files",),
+    annotations=Annotations("Edit files", read_only=False, destructive=True, idempotent=False, open_world=False),
+    access=lambda arguments, ctx: Access(writes=_paths(arguments)),
+    call_hint="Making {{ edits | count }} edits{{ ' in ' ~ path if path else '' }}",
+    result_hint="Made {{ edits }} edits in {{ paths | join(', ') }}",
+    examples=(
+        Example(
+            "Two edits of one file",
+            {
+                "path": "a.py",
+                "edits": [
+                    {"old_string": "one = 1", "new_string": "one = 10"},
+                    {"old_string": "two = 2", "new_string": "two = 20"},
+                ],
+            },
+            "made 2 edits in a.py",
+            {"a.py": "one = 1\ntwo = 2\n"},
+        ),
+    ),
+)
+async def multi_edit(
+    ctx: ToolContext,
+    edits: Annotated[list[Edit], Field(min_length=1, max_length=_MOST, description="The replacements, in order.")],
+    path: Annotated[
+        str | None, Field(validation_alias=_ALIASES, description="The file of all edits that name none.")
+    ] = None,
+) -> MultiEditResult:
+    """Make several edits, in one file or in several. All are made, or none is: one that has no place changes nothing.
+
+    Each edit sees what those before it made.
+    """
+    files, done = await _plan(ctx, path, edits)
+    # To its end even when the turn is stopped: half of it would be neither all nor none.
+    await goes_on(asyncio.create_task(_write(ctx, files), name="multi_edit"))
+    return MultiEditResult(
+        paths=[file.path for file in files],
+        edits=len(edits),
+        preview="\n".join(f"{name}{made.how}\n{made.preview}" for name, made in done),
+    )
+
+
+async def _plan(
+    ctx: ToolContext, path: str | None, edits: Sequence[Edit]
+) -> tuple[list[_File], list[tuple[str, Replaced]]]:
+    """Every file with all edits made, in memory, and what each edit did.
+
+    Raises:
+        ToolError: one of them cannot be made; the message says which.
+    """
+    files: dict[str, _File] = {}
+    done: list[tuple[str, Replaced]] = []
+    fuzzy = ctx.config.tools.edit.allow_fuzz_on_edits
+    for number, edit in enumerate(edits, 1):
+        name = edit.path or path
+        if not name:
+            raise InvalidInput(f'field "edits.{number - 1}.path": expected string, got nothing (nor does the call)')
+        try:
+            wanted = Replacement(edit.old_string, edit.new_string, edit.replace_all)
+            check(wanted)
+            file = await _file(ctx, name, files)
+            made = await asyncio.to_thread(replaced, name, file.text, file.body, wanted, fuzzy=fuzzy)
+        except ToolError as error:
+            raise ToolError(f"nothing was changed: edit {number} of {len(edits)}: {error}") from error
+        file.body = made.body
+        done.append((name, made))
+    return list(files.values()), done
+
+
+async def _file(ctx: ToolContext, name: str, files: dict[str, _File]) -> _File:
+    real = await asyncio.to_thread(ctx.workspace.real, name)  # two names of one file are one
+    if real not in files:
+        files[real] = _File(name, text := await text_in(ctx, name), text.body)
+        if sum(len(file.body) for file in files.values()) > LARGEST:
+            raise ToolError(f"the files together are too large: multi_edit takes at most {LARGEST:,} characters")
+    return files[real]
+
+
+async def _write(ctx: ToolContext, files: Sequence[_File]) -> None:
+    """All files; when one of them cannot be written, those before it get back what they had."""
+    written: list[_File] = []
+    try:
+        for file in files:
+            content = file.text.content(file.body)
+            await ctx.workspace.write_bytes(file.path, content, unless_changed=file.text.version)
+            written.append(file)
+    except ToolError as error:
+        lost = [file.path for file in written if not await _put_back(ctx, file)]
+        rest = f"; {', '.join(lost)} could not be put back as they were" if lost else "; nothing was changed"
+        raise ToolError(f"{error}{rest}") from error
+
+
+async def _put_back(ctx: ToolContext, file: _File) -> bool:
+    """Whether the file has its old content again; what somebody else wrote meanwhile stays."""
+    try:
+        if (await ctx.workspace.read_bytes(file.path, 2 * LARGEST)) == file.text.content(file.body):
+            await ctx.workspace.write_bytes(file.path, file.text.content(file.text.body))
+            return True
+    except ToolError:
+        pass
+    return False

@@ -1,0 +1,156 @@
+"""Replacing texts in a text file: what becomes of it, and what of that is shown. Nothing is written here."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from goclaw.errors import ToolError
+from goclaw.tools.matching import MOST_PLACES, Match, Span, Tier, find, reindented
+from goclaw.tools.text import Text, encoded, shown
+
+_CONTEXT = 2
+"""Lines shown before and after the change."""
+_SHOWN_LINES, _SHOWN_WIDTH = 20, 200
+_SHOWN_PLACES = 3
+"""Of many places that change, so many are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a model wants to have replaced."""
+
+    old: str
+    new: str
+    every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What came of it."""
+
+    body: str
+    match: Match
+    preview: str
+
+    @property
+    def how(self) -> str:
+        """Where the text was found, if not just once and exactly; in words that follow the file's name."""
+        places = f"{len(self.match.spans)} places" if len(self.match.spans) > 1 else ""
+        tiers = {
+            Tier.EXACT: "",
+            Tier.TRAILING: "matched but for white space at the ends of lines",
+            # Never rounded up to what it is not.
+            Tier.FUZZY: f"fuzzy match, {int(self.match.likeness * 100)} % alike, indented as the file is",
+        }
+        said = ", ".join(filter(None, (places, tiers[self.match.tier])))
+        return f" ({said})" if said else ""
+
+
+def check(wanted: Replacement) -> None:
+    """Whether this can be a replacement at all.
+
+    Raises:
+        ToolError: it says nothing, or it is no Unicode text.
+    """
+    if not wanted.old:
+        raise ToolError("old_string cannot be empty")
+    if wanted.old == wanted.new:
+        raise ToolError("old_string and new_string are the same: nothing to change")
+    encoded(wanted.old, "old_string")
+    encoded(wanted.new, "new_string")
+
+
+def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bool) -> Replaced:
+    """`body`, which the file `text` has or will have, with the replacement made.
+
+    Raises:
+        ToolError: there is no place for it, or more than one.
+    """
+    text.check_fits(path, wanted.new)
+    match = find(body, text.with_line_ends(wanted.old), fuzzy=fuzzy, every=wanted.every)
+    if match is None:
+        raise ToolError(f"old_string not found in {path}{_nearly(body, wanted.old)}")
+    if len(match.spans) > 1 and (match.tier is Tier.FUZZY or not wanted.every):
+        raise ToolError(_not_unique(path, body, match))
+    pieces, at = [], 0
+    shift, previews = 0, []
+    news = [_new(text, body[span.start : span.end], wanted, match.tier) for span in match.spans]
+    for span, new in zip(match.spans, news, strict=True):
+        pieces += [body[at : span.start], new]
+        at = span.end
+    after = "".join([*pieces, body[at:]])
+    for span, new in list(zip(match.spans, news, strict=True))[:_SHOWN_PLACES]:
+        previews.append("\n".join(_preview(body, after, span, shift, len(new))))
+        shift += len(new) - (span.end - span.start)
+    if len(match.spans) > _SHOWN_PLACES:
+        previews.append(f"     …\t({len(match.spans) - _SHOWN_PLACES} more places)")
+    return Replaced(after, match, shown("\n".join(previews)))
+
+
+def _new(text: Text, there: str, wanted: Replacement, tier: Tier) -> str:
+    """What is put in the place of `there`."""
+    new = wanted.new
+    if tier is Tier.FUZZY:
+        old, plain = (part.replace("\r\n", "\n") for part in (wanted.old, there))
+        new = reindented(new.replace("\r\n", "\n"), old, plain)
+    ends = there.count("\n")
+    if tier is not Tier.EXACT and ends and there.count("\r\n") == ends:
+        return new.replace("\r\n", "\n").replace("\n", "\r\n")
+    return text.with_line_ends(new)
+
+
+def _not_unique(path: str, body: str, match: Match) -> str:
+    places = match.spans[:MOST_PLACES]
+    lines = ", ".join(str(_line_of(body, span.start)) for span in places)
+    many = len(match.spans) > MOST_PLACES
+    count, more = (f"more than {MOST_PLACES}", ", …") if many else (str(len(match.spans)), "")
+    how = "" if match.tier is Tier.EXACT else f" by {match.tier} match; give it exactly, with more lines around"
+    return f"old_string is not unique: {count} matches in {path} (lines {lines}{more}){how}"
+
+
+def _nearly(body: str, old: str) -> str:
+    place = body.find(old.strip()) if old.strip() else -1
+    return f" (line {_line_of(body, place)} has it with other whitespace around)" if place >= 0 else ""
+
+
+def _line_of(body: str, place: int) -> int:
+    return body.count("\n", 0, place) + 1
+
+
+def _preview(before: str, after: str, span: Span, shift: int, added: int) -> Iterator[str]:
+    """The lines that changed, with `-` and `+` and their numbers, and some lines around."""
+    start = _line_start(before, span.start)
+    context = start
+    for _ in range(_CONTEXT):
+        context = _line_start(before, context - 1) if context else 0
+    first, moved = _line_of(before, start), start + shift
+    end = _line_end(after, span.start + shift + added)
+    new = after[moved:end].split("\n")
+    first_new = _line_of(after, moved)
+    if context < start:
+        earlier = before[context : start - 1].split("\n")
+        yield from _lines(" ", earlier, first - len(earlier))
+    yield from _lines("-", before[start : _line_end(before, span.end)].split("\n"), first)
+    yield from _lines("+", new, first_new)
+    later: list[str] = []
+    while len(later) < _CONTEXT and end < len(after):
+        following = _line_end(after, end + 1)
+        later.append(after[end + 1 : following])
+        end = following
+    yield from _lines(" ", later, first_new + len(new))
+
+
+def _line_start(body: str, place: int) -> int:
+    return body.rfind("\n", 0, max(place, 0)) + 1
+
+
+def _line_end(body: str, place: int) -> int:
+    found = body.find("\n", place)
+    return len(body) if found < 0 else found
+
+
+def _lines(sign: str, lines: Sequence[str], first: int) -> Iterator[str]:
+    for number, text in enumerate(lines[:_SHOWN_LINES], first):
+        line = text.rstrip("\r")
+        yield f"{sign}{number:5}\t{line[:_SHOWN_WIDTH]}{'…' if len(line) > _SHOWN_WIDTH else ''}"
+    if len(lines) > _SHOWN_LINES:
+        yield f"{sign}    …\t({len(lines) - _SHOWN_LINES} more lines)"

@@ -1,0 +1,65 @@
+"""Changes of files before a person who reviews them: with `tools.write.review`, each waits for a yes with its diff."""
+
+import asyncio
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from goclaw.errors import ToolError
+from goclaw.redact import mask
+from goclaw.specs import Risk
+from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.consent import Grounds
+from goclaw.tools.text import shown, text_of
+
+_MOST_LINES, _LONGEST_LINE = 60, 200
+"""What is shown of a diff: somebody reads it on a telephone."""
+_COMPARED = 200_000
+"""Characters of either side that are compared line by line: difflib takes its time."""
+_FENCE = "```"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What a call would make of one file."""
+
+    path: str
+    before: str
+    """Empty where nothing is yet."""
+    after: str
+
+
+def review_risk(arguments: Any, ctx: ToolContext) -> Risk:
+    """A change that somebody wants to review asks, as everything of high risk does."""
+    return Risk.HIGH if ctx.config.tools.write.review else Risk.MEDIUM
+
+
+async def grounds_of(ctx: ToolContext, proposed: Sequence[Proposed]) -> Grounds:
+    """What is put before a person: the diff of each file, and the state that each has until the call runs."""
+    states = await ctx.workspace.fingerprints(each.path for each in proposed)
+    lines = await asyncio.to_thread(lambda: [line for each in proposed for line in _shown_diff(each)])
+    real = await asyncio.to_thread(lambda: [ctx.workspace.real(each.path) for each in proposed])
+    labels = tuple(f"every change of `{each.path}`" for each in proposed)
+    return Grounds(facts=states, lines=tuple(lines), pattern=tuple(real), labels=labels)
+
+
+async def now_in(ctx: ToolContext, path: str) -> str:
+    """The text that a file has; a word in its place for what is no text, nothing where no file is."""
+    try:
+        return (await ctx.workspace.use(path, lambda opened: text_of(path, opened))).body
+    except ToolError as error:
+        return "" if isinstance(error.__cause__, FileNotFoundError) else f"({error})\n"
+
+
+def _shown_diff(proposed: Proposed) -> list[str]:
+    before, after = shown(proposed.before), shown(proposed.after)
+    if max(len(before), len(after)) > _COMPARED:
+        return [f"`{proposed.path}`: {len(before):,} characters become {len(after):,}"]
+    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "then", lineterm="", n=2)
+    lines = list(islice(changed, 2, _MOST_LINES + 3))
+    more = ["…"] if len(lines) > _MOST_LINES else []
+    # Nothing in the diff may end the fence that it stands in.
+    text = mask("\n".join([*(line[:_LONGEST_LINE] for line in lines[:_MOST_LINES]), *more])).replace(_FENCE, "'''")
+    return [f"`{proposed.path}`:\n{_FENCE}diff\n{text or '(no line changes)'}\n{_FENCE}"]

@@ -1,0 +1,273 @@
+"""The `search` tool: a regular expression in the files of the workspace.
+
+`engines` says where it stands. What is shown is read through the workspace, so that nothing is shown that `read` would
+not read.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.specs import Annotations, Example, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import BoundedResult
+from goclaw.toolkit.scheduling import Access
+from goclaw.tools.arguments import Folder, Ignored
+from goclaw.tools.engines import Hits, Query, Spot, search_folder, search_text, searchable
+from goclaw.tools.expression import Expression, expression, literal
+from goclaw.tools.glob import globs
+from goclaw.tools.search_order import place_of, tiers
+from goclaw.workspace import Opened, Wanted
+
+_MOST_OF_A_FILE = 10
+"""Matching lines of one file that are shown, where there are other files."""
+_WIDTH = 200
+"""Characters of a line."""
+_AT_ONCE = 50
+"""Files that are judged together."""
+_MOST_TERMS = 10
+
+
+class FoundLine(BaseModel):
+    """One line."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    number: int
+    text: str
+    matches: bool
+    """False: it is there because one beside it matches."""
+
+
+class FoundFile(BaseModel):
+    """A file with matching lines."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    path: str
+    matches: Annotated[int, Field(description="Matching lines in it, counted to 1,000.")]
+    lines: list[FoundLine]
+
+
+class SearchResult(BoundedResult):
+    """Matching lines, by files."""
+
+    pattern: str
+    files: list[FoundFile]
+    note: str = ""
+
+    def text(self) -> str:
+        """Each file under its name; matching lines with `:`, those around with `-`."""
+        parts = [self.note] if self.note else []
+        parts += ["\n".join(_shown_file(file)) for file in self.files]
+        if not self.files:
+            parts.append(f"nothing matches {self.pattern}")
+        if self.truncated:
+            of = f" of {self.total} matching lines" if self.total is not None else " matching lines, there are more"
+            parts.append(f"[{self.returned}{of}; {self.refinement}]")
+        return "\n".join(parts)
+
+
+def _shown_file(file: FoundFile) -> Iterator[str]:
+    path = file.path if file.path.isprintable() else repr(file.path)
+    yield f"{path} ({file.matches} matching {'line' if file.matches == 1 else 'lines'})"
+    before = 0
+    for line in file.lines:
+        if before and line.number > before + 1:
+            yield "     --"
+        yield f"{line.number:6}{':' if line.matches else '-'} {line.text}"
+        before = line.number
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    tags=("files",),
+    annotations=Annotations("Search files", read_only=True, destructive=None, idempotent=True, open_world=False),
+    bounded=True,
+    access=lambda arguments, ctx: Access(reads=(arguments.path,)),
+    call_hint="Searching for {{ pattern }}",
+    result_hint="{{ returned }} lines in {{ files | count }} files match {{ pattern }}",
+    examples=(
+        Example(
+            "Where functions are defined",
+            {"pattern": "def \\w+\\(", "glob": "*.py", "context_lines": 0},
+            "a.py (1 matching line)\n     2: def go():",
+            {"a.py": "import os\ndef go():\n    pass\n", "a.md": "def go():\n"},
+        ),
+    ),
+)
+async def search(
+    ctx: ToolContext,
+    pattern: Annotated[str, Field(min_length=1, description="Regular expression, matched line by line.")],
+    path: Folder = ".",
+    glob: Annotated[str | None, Field(description="Only files whose path fits, like *.go or **/*.test.js.")] = None,
+    recursive: Annotated[bool, Field(description="Also in folders below.")] = True,
+    case_sensitive: Annotated[bool, Field(description="A and a are not the same.")] = False,
+    max_results: Annotated[int, Field(ge=1, le=1_000, description="Max matching lines to show.")] = 30,
+    context_lines: Annotated[int, Field(ge=0, le=20, description="Lines shown around each.")] = 1,
+    exclude: Annotated[list[str], Field(max_length=50, description="Folders to leave out, as names or globs.")] = [],  # noqa: B006 -- read only
+    include_ignored: Ignored = False,
+) -> SearchResult:
+    """Search the text of files for a regular expression. Source code comes first, then the files with most matches.
+
+    Syntax: literals . ^ $ | ( ) [ ] \\d \\w \\s \\b * + ? {n,m}; no look-around, no back references. What git ignores
+    is left out. A pattern with | that matches nothing is searched term by term.
+    """
+    excluded = [each for text in exclude for each in globs(text.rstrip("/"), "exclude")]
+    only = globs(glob, "glob") if glob is not None else ()
+    try:
+        found: Expression | None = expression(pattern)
+    except InvalidInput:
+        if "|" not in pattern:
+            raise
+        found = None  # one of its terms may be one
+    settings = ctx.config.tools.search
+    query = Query(
+        found or literal(pattern),
+        Wanted(path, only, excluded, include_ignored, recursive),
+        case_sensitive,
+        settings.threads,
+        settings.max_file_mb << 20,
+        settings.timeout,
+    )
+    finder = _Finder(ctx, pattern, max_results, context_lines)
+    result = await finder.search(query) if found else None
+    if result is None or (not result.files and not result.truncated and "|" in pattern):
+        return await finder.by_terms(query)
+    return result
+
+
+class _Finder:
+    """One call: how much it shows, and of what."""
+
+    def __init__(self, ctx: ToolContext, pattern: str, most: int, context: int) -> None:
+        self._ctx = ctx
+        self._pattern = pattern
+        self._most = most
+        self._context = context
+
+    async def search(self, query: Query) -> SearchResult:
+        """What matches the expression of the query."""
+        stat = await self._ctx.workspace.stat(query.wanted.folder)
+        query = replace(query, wanted=replace(query.wanted, folder=stat.path))
+        hits = await (search_folder(query, self._ctx.workspace) if stat.is_folder else self._in_file(query, stat.path))
+        state = self._ctx.config.state_dir.expanduser()
+        places = await asyncio.to_thread(tiers, state)
+        order = sorted(hits.spots, key=lambda path: (place_of(path, places), -len(hits.spots[path]), path))
+        files, looked_at = await self._shown(order, hits, query.wanted if stat.is_folder else None)
+        returned = sum(line.matches for file in files for line in file.lines)
+        total = sum(file.matches for file in files)
+        everything = hits.complete and looked_at == len(order)
+        more = not everything or returned < total
+        return SearchResult(
+            pattern=self._pattern,
+            files=files,
+            returned=returned,
+            total=total if everything else None,
+            truncated=more,
+            refinement=_refinement(complete=hits.complete) if more else "",
+        )
+
+    async def by_terms(self, query: Query) -> SearchResult:
+        """Each term between the `|` by itself; what is no expression is searched as it is."""
+        terms = list(dict.fromkeys(filter(None, map(str.strip, self._pattern.split("|")))))[:_MOST_TERMS]
+        files: dict[str, FoundFile] = {}
+        said, refinement = [], ""
+        for term in terms:
+            left = self._most - sum(line.matches for file in files.values() for line in file.lines)
+            if left <= 0:
+                refinement = refinement or _refinement(complete=True)
+                break
+            part = await _Finder(self._ctx, term, left, self._context).search(replace(query, expression=_of_term(term)))
+            said.append(f"{term} ({part.returned})")
+            refinement = refinement or part.refinement
+            for file in part.files:
+                files[file.path] = _together(files[file.path], file) if file.path in files else file
+        returned = sum(line.matches for file in files.values() for line in file.lines)
+        return SearchResult(
+            pattern=self._pattern,
+            files=list(files.values()),
+            returned=returned,
+            truncated=bool(refinement),
+            refinement=refinement,
+            note=f"[nothing matches the whole pattern; searched its terms one by one: {', '.join(said)}]",
+        )
+
+    async def _in_file(self, query: Query, path: str) -> Hits:
+        data = await self._ctx.workspace.use(path, lambda opened: searchable(opened, query.largest))
+        return await search_text(query, data, path) if data else Hits({}, complete=True)
+
+    async def _shown(self, order: Sequence[str], hits: Hits, wanted: Wanted | None) -> tuple[list[FoundFile], int]:
+        """Files in this order until enough lines are shown, and how many were looked at."""
+        files: list[FoundFile] = []
+        left, looked_at = self._most, 0
+        most_of_each = self._most if len(order) == 1 else _MOST_OF_A_FILE
+        while looked_at < len(order) and left > 0:
+            some = order[looked_at : looked_at + _AT_ONCE]
+            visible = set(some) if wanted is None else set(await self._ctx.workspace.visible(some, wanted))
+            for path in some:
+                if left <= 0:
+                    break
+                looked_at += 1
+                if path not in visible:
+                    continue
+                spots = hits.spots[path]
+                reader = partial(_lines, spots[: min(left, most_of_each)], self._context)
+                try:
+                    lines = await self._ctx.workspace.use(path, reader)
+                except ToolError:
+                    continue  # gone meanwhile
+                if lines:
+                    files.append(FoundFile(path=path, matches=len(spots), lines=lines))
+                    left -= sum(line.matches for line in lines)
+        return files, looked_at
+
+
+def _of_term(term: str) -> Expression:
+    try:
+        return expression(term)
+    except InvalidInput:
+        return literal(term)
+
+
+def _together(one: FoundFile, other: FoundFile) -> FoundFile:
+    """The lines of both; one that matches either way matches."""
+    lines = {line.number: line for line in sorted([*one.lines, *other.lines], key=lambda line: line.matches)}
+    shown = [lines[number] for number in sorted(lines)]
+    return FoundFile(path=one.path, matches=max(one.matches, sum(line.matches for line in shown)), lines=shown)
+
+
+def _refinement(*, complete: bool) -> str:
+    if complete:
+        return "narrow it with path or glob, or give a larger max_results"
+    return "the time or the room for all files was not enough: narrow it with path or glob"
+
+
+def _lines(spots: Sequence[Spot], context: int, opened: Opened) -> list[FoundLine]:
+    """The lines of a file at these places, and those around; nothing when the file is no text any more."""
+    data = searchable(opened, opened.stat.size)
+    columns = dict(spots)
+    wanted = {number for line in columns for number in range(line - context, line + context + 1)}
+    last = max(wanted, default=0)
+    found = []
+    for number, line in enumerate(data.split(b"\n", last)[:last], 1):
+        if number in wanted:
+            text = _part(line.decode(errors="replace"), line, columns.get(number, 1))
+            found.append(FoundLine(number=number, text=text, matches=number in columns))
+    if found and not data.split(b"\n", last)[found[-1].number - 1] and not found[-1].matches:
+        found.pop()  # behind the last line there is none
+    return found
+
+
+def _part(text: str, line: bytes, column: int) -> str:
+    """A line, or of a long one what stands around the match."""
+    if len(text) <= _WIDTH:
+        return text
+    at = len(line[: column - 1].decode(errors="replace"))
+    start = max(0, min(at - _WIDTH // 4, len(text) - _WIDTH))
+    return f"{'…' if start else ''}{text[start : start + _WIDTH]}{'…' if start + _WIDTH < len(text) else ''}"

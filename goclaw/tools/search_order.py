@@ -1,0 +1,46 @@
+"""In which order `search` shows files: by what their endings say they are, the one with most matches first."""
+
+import json
+import logging
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+NAME = "search_priority.json"
+"""The built-in list beside this file, and in the state folder the operator's own: kinds in order, each with endings."""
+_LARGEST = 1 << 20
+
+
+def tiers(state: Path) -> Mapping[str, int]:
+    """The place of each ending's kind, the first to be shown first; blocks.
+
+    What the operator's file says of an ending counts before the built-in list. A file that makes no sense counts for
+    nothing, and the log says so.
+    """
+    built_in = _places(json.loads(files("goclaw.tools").joinpath(NAME).read_text("utf-8")))
+    own = state / NAME
+    try:
+        with own.open("rb") as file:
+            return {**built_in, **_places(json.loads(file.read(_LARGEST)))}
+    except FileNotFoundError:
+        return built_in
+    except (OSError, ValueError) as error:
+        log.warning("%s is not used: %s", own, error)
+        return built_in
+
+
+def _places(kinds: Any) -> dict[str, int]:
+    if not isinstance(kinds, dict) or not all(
+        isinstance(endings, list) and all(isinstance(ending, str) for ending in endings) for endings in kinds.values()
+    ):
+        raise ValueError('expected {"kind": ["ending", …], …}, the kind to be shown first first')
+    return {ending.lstrip(".").lower(): place for place, endings in enumerate(kinds.values()) for ending in endings}
+
+
+def place_of(path: str, places: Mapping[str, int]) -> int:
+    """The place of a file; one of no known kind comes last but for the last kind."""
+    ending = PurePosixPath(path).suffix.lstrip(".").lower()
+    return places.get(ending, max(places.values(), default=0) - 1)
