@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
 
+KEPT_BACK = "a hook of the operator keeps this result back"
+
 MOST_OF_A_VALUE = 1_000
 """Characters of an argument that are looked at for the audit log, which keeps fewer."""
 
@@ -249,12 +251,15 @@ class Dispatcher:
 
     async def _after(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> str:
         """Tell the hooks what came of it; they may keep the result from the model."""
-        point: Point = "post_tool_failure" if failed else "post_tool"
+        point: Point = "post_tool_failure" if failed or watch.refused else "post_tool"
         if watch.tool is None or not self._hooks.any_for(point):
             return content
         answer = await self._hooks.fire(_event(point, watch.tool, scope, watch.call, content))
         self._remind(answer, scope)
-        return "[a hook of the operator keeps this result back]" if answer.suppress else content
+        if not answer.suppress:
+            return content
+        watch.pictures = ()
+        return error_text(KEPT_BACK) if failed else f"[{KEPT_BACK}]"
 
     def _remind(self, answer: HookAnswer, scope: CallScope) -> None:
         if answer.context:
