@@ -1,4 +1,4 @@
-"""Roles that fix arguments, denials that end a turn, modes, what need not ask and what always does: when a call runs."""
+"""Roles that fix arguments, denials that end a turn, modes, what need not ask and what always does: as a call runs."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
