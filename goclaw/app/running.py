@@ -47,10 +47,6 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     HTTP listener closed: for a command that opens the state for a moment.
     """
     ground = app.ground
-    commands = {*catalog.COMMANDS, *third_party("commands")}
-    known = {spec.name: spec.tags for spec in app.registry.specs()}
-    for warning in warnings(ground.config, ground.users.all(), known, commands):
-        log.warning("%s", warning)
     ground.environment.tasks.tell = partial(tell_of_end, app)
     await app.sessions.restore()
     app.sessions.questions.restore(await app.journal.parked())
@@ -72,6 +68,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     for name, channel in app.channels.items():
         work = keep_running(name, partial(channel.run, gateway), ground.clock)
         await stack.enter_async_context(background(work, f"channel {name}"))
+    await stack.enter_async_context(background(_tools(app), "loading tools"))
     await stack.enter_async_context(background(app.models.resolve(), "looking for models"))
     debts = keep_running("owed summaries", app.sessions.debts.run, ground.clock)
     await stack.enter_async_context(background(debts, "owed summaries"))
@@ -93,6 +90,15 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         await stack.enter_async_context(open_http(ground.config, ground.routes, app.probe.look))
         if door:
             stack.push_async_callback(door.end)
+
+
+async def _tools(app: App) -> None:
+    """Load the tools beside what goes on: nobody who begins to poll or to write waits for them."""
+    await app.registry.ready()
+    commands = {*catalog.COMMANDS, *third_party("commands")}
+    known = {spec.name: spec.tags for spec in app.registry.specs()}
+    for warning in warnings(app.ground.config, app.ground.users.all(), known, commands):
+        log.warning("%s", warning)
 
 
 async def _door(stack: AsyncExitStack, app: App, gateway: Gateway) -> Door:

@@ -97,6 +97,7 @@ async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterato
         open_sources(config, clock) as sources,
         open_hooks(environment) as hooks,
     ):
+        await sources.ready()
         access = Access(users, config)
         yield Toolbox(Dispatcher(Registry([sources], access), access, environment, hooks), sources, approve=approve)
 

@@ -256,6 +256,7 @@ class Sessions:
         policy = RunPolicy(self.turn_rules)
         run = TurnRun(turn, session.window, self._turn_ports(turn, session, policy))
         try:
+            await self._ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)
             return (Outcome.STOPPED, "") if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
         except MessageDenied as denied:

@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, Protocol, get_type_hints
+from typing import Any, Concatenate, Protocol, get_type_hints, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -186,6 +186,15 @@ class ToolSource(Protocol):
     """A live list of tools: built in, from the configuration, plugins, MCP, agents, registries."""
 
     def tools(self) -> Sequence[Tool]: ...
+
+
+@runtime_checkable
+class LateSource(ToolSource, Protocol):
+    """A source whose tools take their time to come."""
+
+    async def ready(self) -> None:
+        """Have them there; asked earlier, `tools` gets them itself and holds up the event loop meanwhile."""
+        ...
 
 
 ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[Any]]

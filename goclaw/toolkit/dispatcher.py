@@ -33,8 +33,7 @@ from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.consent import Consent, Denied
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
-from goclaw.toolkit.results import Result
-from goclaw.toolkit.results import WrongResult
+from goclaw.toolkit.results import Result, WrongResult
 from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
 from goclaw.toolkit.scope import CallScope, Watch
 from goclaw.toolkit.templates import hint
@@ -193,6 +192,7 @@ class Dispatcher:
     async def _run(self, scope: CallScope, watch: Watch) -> str:
         """Everything up to the text that the model reads."""
         tool = self._known(scope, watch)
+        watch.call = await scope.complete(tool.spec, watch.call, scope.step)
         # What hooks fill in is missing yet: such a call is validated when they were asked.
         given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
         tool, arguments = await self._before(tool, given, scope, watch)

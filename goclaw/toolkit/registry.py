@@ -1,5 +1,6 @@
 """Which tools there are, and which of them an actor may see."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -8,7 +9,7 @@ from goclaw.access import Access
 from goclaw.events import Actor
 from goclaw.plugins import load
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.base import Tool, ToolSource
+from goclaw.toolkit.base import LateSource, Tool, ToolSource
 
 
 class BuiltIn:
@@ -21,6 +22,11 @@ class BuiltIn:
     def tools(self) -> Sequence[Tool]:
         return self._tools
 
+    async def ready(self) -> None:
+        """Load them in a thread: the modules and templates of all tools take longer than the event loop may be held."""
+        if "_tools" not in vars(self):
+            await asyncio.to_thread(self.tools)
+
 
 class Registry:
     """All tools of all sources. Live: a source may change what it lists at any time."""
@@ -29,6 +35,12 @@ class Registry:
         self._sources = sources
         self._access = access
         access.learn(self.spec)
+
+    async def ready(self) -> None:
+        """Wait for the tools that are loaded late; asked for earlier, they would hold up the event loop."""
+        for source in self._sources:
+            if isinstance(source, LateSource):
+                await source.ready()
 
     def spec(self, name: str) -> ToolSpec | None:
         """What is known of a tool, whoever may use it."""

@@ -18,7 +18,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.plugins import Plugin, load, plugins
 from goclaw.redact import mask, printable
-from goclaw.toolkit.base import Tool, ToolSource
+from goclaw.toolkit.base import LateSource, Tool, ToolSource
 from goclaw.toolkit.registry import BuiltIn
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,7 @@ class Sources:
         self._named = list(named)
         self._faults: dict[str, str] = {}
         self._taken: dict[str, str] = {}
+        self._ready = False
 
     @property
     def faults(self) -> Mapping[str, str]:
@@ -84,6 +85,15 @@ class Sources:
     def add(self, named: Named) -> None:
         """One source more, behind the others."""
         self._named.append(named)
+
+    async def ready(self) -> None:
+        """Load what is loaded late. Whatever cannot be had is reported then, and not when somebody asks."""
+        if not self._ready:
+            for named in self._named:
+                if isinstance(named.source, LateSource) and not named.foreign:
+                    await named.source.ready()
+            self._ready = True
+            self._all()
 
     def tools(self) -> Sequence[Tool]:
         return tuple(tool for tool, _ in self._all().values())
@@ -132,7 +142,7 @@ class Sources:
 
 @asynccontextmanager
 async def open_sources(config: Config, clock: Clock) -> AsyncIterator[Sources]:
-    """Every tool that there is, while the block runs."""
+    """Every tool that there is, while the block runs; `Sources.ready` loads those of the catalogue."""
     sources = Sources([Named(BUILT_IN, BuiltIn())])
     ports = SourcePorts(config, clock, sources.report)
     async with AsyncExitStack() as stack:
@@ -143,7 +153,6 @@ async def open_sources(config: Config, clock: Clock) -> AsyncIterator[Sources]:
             await _add_tool(sources, plugin)
         for plugin in plugins("tool_sources"):
             await _open_foreign(stack, sources, plugin, ports)
-        sources.tools()  # what cannot be had is reported now, and not when somebody asks
         yield sources
 
 

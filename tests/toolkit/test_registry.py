@@ -1,5 +1,8 @@
 """Which tools an actor sees: asked at every use, from live lists."""
 
+import asyncio
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from goclaw.config.schema import Config
 from goclaw.events import Actor
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.toolkit.sources import BUILT_IN, Named, Sources
 from goclaw.users import User, Users
 from tests.parts import Tools, Trail, acting
 
@@ -78,3 +82,30 @@ async def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path) -> Non
 
 def test_every_line_of_the_catalogue_is_a_tool_of_that_name() -> None:
     assert [tool.spec.name for tool in BuiltIn().tools()] == list(catalog.TOOLS)
+
+
+async def test_tools_are_loaded_beside_the_event_loop() -> None:
+    gate, loaded = threading.Event(), list[str]()
+
+    class Slow(BuiltIn):
+        """Takes its time, until the event loop lets it go on."""
+
+        def tools(self) -> Sequence[Tool]:
+            assert gate.wait(5), "the event loop is held up"
+            loaded.append(threading.current_thread().name)
+            return ()
+
+    known = Registry([Sources([Named(BUILT_IN, Slow())]), Tools([])], Access(Users(), Config()))
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(known.ready())
+        await asyncio.sleep(0)
+        gate.set()
+    assert loaded[0] != threading.main_thread().name
+
+
+async def test_what_is_loaded_is_not_loaded_again() -> None:
+    built_in = BuiltIn()
+    await built_in.ready()
+    first = built_in.tools()
+    await built_in.ready()
+    assert built_in.tools() is first
