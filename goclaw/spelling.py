@@ -76,6 +76,9 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
     yield "policy.always_ask", policy.always_ask
     yield "policy.deny_ends_turn", policy.deny_ends_turn
     yield "pairing.allowed_tools", config.pairing.allowed_tools or ()
+    for name, agent in {"main": config.agents.main, **config.agents.kinds}.items():
+        place = "agents.main.tools" if name == "main" else f"agents.kinds.{name}.tools"
+        yield place, agent.tools or ()
     for index, hook in enumerate(config.hooks):
         yield f"hooks[{index}].match", hook.match
 

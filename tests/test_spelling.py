@@ -49,6 +49,7 @@ def test_unknown_names_tags_and_sets_are_told_wherever_tools_are_chosen() -> Non
             "tools": {"disabled": ["tag:filesytem"], "sets": {"notes": ["read", "set:memroy"], "mine": ["-wirte"]}},
             "policy": {"auto_allow": ["raed"], "always_ask": ["-tag:wirte", "read"], "deny_ends_turn": ["set:note"]},
             "roles": {"guest": {"tools": ["set:notes", "-tag:filesystem"], "inputs": {"raed": {}}}},
+            "agents": {"main": {"tools": ["-wirte"]}, "kinds": {"scout": {"tools": ["tag:filesytem"]}}},
             "pairing": {"allowed_tools": ["set:mime"]},
         }
     )
@@ -61,6 +62,8 @@ def test_unknown_names_tags_and_sets_are_told_wherever_tools_are_chosen() -> Non
         "policy.always_ask: unknown tag `wirte`; did you mean `write`?",
         "policy.deny_ends_turn: unknown set `note`; did you mean `notes`?",
         "pairing.allowed_tools: unknown set `mime`; did you mean `mine`?",
+        "agents.main.tools: unknown tool `wirte`; did you mean `write`?",
+        "agents.kinds.scout.tools: unknown tag `filesytem`; did you mean `filesystem`?",
         "roles.guest.inputs: unknown tool `raed`; did you mean `read`?",
     ]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from goclaw.config.section import Section
-from goclaw.config.values import Duration, ModelName, Names
+from goclaw.config.values import Duration, ModelName, Selection
 
 MissingFields = Literal["", "finalize", "await_clarification", "resume"]
 """What becomes of a tool call that lacks required arguments."""
@@ -116,8 +116,10 @@ class AgentSettings(Section):
     model: ModelName | None = Field(
         None, description="`provider:name` that answers first, `models.agent` behind it; not set: `models.agent`."
     )
-    tools: Names | None = Field(
-        None, description="Names of tools, `tag:x` or `set:y`, that it may use; not set: every one."
+    tools: Selection | None = Field(
+        None,
+        description="What it may use of what the person may: names, `tag:x`, `set:y`; with `-` before it, what is left "
+        "out. Not set: every tool.",
     )
     policy: RunPolicySettings = Field(default_factory=RunPolicySettings, description="How it may work.")
 

@@ -58,7 +58,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
     own_timeout=True,
     foreign=False,
     title="Question to the user",
-    tags=("user",),
+    tags=("conversation",),
     access=_access,
     call_hint="Asking: {{ questions[0].question | truncate(120) }}",
     result_hint=(

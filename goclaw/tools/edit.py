@@ -46,7 +46,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     foreign=True,
     risk=review_risk,
     grounds=_grounds,
-    tags=("files",),
+    tags=("filesystem", "write"),
     annotations=Annotations("Edit a file", read_only=False, destructive=True, idempotent=False, open_world=False),
     access=lambda arguments, ctx: Access(writes=(arguments.path,)),
     call_hint="Editing {{ path }}",

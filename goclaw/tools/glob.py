@@ -57,7 +57,7 @@ def globs(text: str, field: str) -> list[Pattern]:
 
 @tool(
     side_effect=SideEffect.READ_ONLY,
-    tags=("files",),
+    tags=("filesystem", "read"),
     annotations=Annotations("Find files", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: Access(reads=(arguments.path,)),

@@ -47,7 +47,7 @@ class ListResult(BoundedResult):
 @tool(
     side_effect=SideEffect.READ_ONLY,
     name="list",
-    tags=("files",),
+    tags=("filesystem", "read"),
     annotations=Annotations("List a folder", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: Access(reads=(arguments.path,)),

@@ -132,7 +132,7 @@ class Done(Result):
     idempotent=True,
     foreign=False,
     title="Message to a chat",
-    tags=("message",),
+    tags=("conversation",),
     access=_access,
     call_hint="{{ action }}{% if media_path %} {{ media_path }}{% endif %}{% if chat_id %} in {{ chat_id }}{% endif %}",
     result_hint="{% if action == 'send' %}sent to {{ channel }}:{{ chat }}{% else %}{{ action }}: done{% endif %}",

@@ -74,7 +74,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     foreign=True,
     risk=review_risk,
     grounds=_grounds,
-    tags=("files",),
+    tags=("filesystem", "write"),
     annotations=Annotations("Edit files", read_only=False, destructive=True, idempotent=False, open_world=False),
     access=lambda arguments, ctx: Access(writes=_paths(arguments)),
     call_hint="Making {{ edits | count }} edits{{ ' in ' ~ path if path else '' }}",

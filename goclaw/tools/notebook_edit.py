@@ -62,7 +62,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     idempotent=False,
     risk=review_risk,
     grounds=_grounds,
-    tags=("files",),
+    tags=("filesystem", "notebook", "write"),
     annotations=Annotations("Edit a notebook", read_only=False, destructive=True, idempotent=False, open_world=False),
     access=lambda arguments, ctx: Access(writes=(arguments.path,)),
     call_hint="{{ action | first | upper }}{{ action[1:] }} a cell of {{ path }}",

@@ -66,7 +66,7 @@ class _Notebook:
 
 @tool(
     side_effect=SideEffect.READ_ONLY,
-    tags=("files",),
+    tags=("filesystem", "read"),
     annotations=Annotations("Read a file", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: Access(reads=(arguments.path,)),

@@ -86,7 +86,7 @@ def _shown_file(file: FoundFile) -> Iterator[str]:
 
 @tool(
     side_effect=SideEffect.READ_ONLY,
-    tags=("files",),
+    tags=("filesystem", "read"),
     annotations=Annotations("Search files", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
     access=lambda arguments, ctx: Access(reads=(arguments.path,)),

@@ -40,7 +40,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
 @tool(
     side_effect=SideEffect.NONE,
     title="To-do list",
-    tags=("plan",),
+    tags=("conversation",),
     access=_access,
     call_hint="Noting what is to be done: {{ todos | count }}",
     result_hint="{{ done }} of {{ total }} done",

@@ -42,7 +42,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     side_effect=SideEffect.MUTATING,
     risk=review_risk,
     grounds=_grounds,
-    tags=("files",),
+    tags=("filesystem", "write"),
     annotations=Annotations("Write a file", read_only=False, destructive=True, idempotent=True, open_world=False),
     access=lambda arguments, ctx: Access(writes=(arguments.path,)),
     call_hint="Writing {{ path }}",
