@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from goclaw.agent.policy import RunPolicy
+from goclaw.agent.policy import MISSING, RunPolicy
 from goclaw.agent.rules import rules_of
+from goclaw.config.agents import MissingFields, RunPolicySettings, TimingSettings
 from goclaw.config.policies import LimitSettings
-from goclaw.errors import LimitReached
+from goclaw.errors import LimitReached, ModelError
 from goclaw.messages import ToolCall, ToolResult
 
 GOOD, BAD = ToolResult("1", "read", "text"), ToolResult("1", "read", '{"error": "no"}', is_error=True)
@@ -71,3 +72,47 @@ async def test_somebody_elses_time_out_is_not_taken_for_the_limit() -> None:
     with pytest.raises(TimeoutError):
         async with policy(turn_seconds=60).time_budget():
             raise TimeoutError("a tool's own")
+
+
+async def test_the_time_of_an_answer_is_a_limit_and_what_is_asked_again_counts_into_it() -> None:
+    planning = RunPolicy(rules_of(LimitSettings(), RunPolicySettings(timing=TimingSettings(plan=0.05)))).planning()
+    async with planning.request():
+        pass
+    with pytest.raises(ModelError, match=r"longer than 0\.05 s to answer \(agents\.main\.policy\.timing\.plan\)"):
+        async with planning.request():
+            await asyncio.Event().wait()
+    with pytest.raises(ModelError, match="longer than"):
+        async with planning.request():
+            await asyncio.Event().wait()
+
+
+async def test_an_answer_may_take_its_time_where_nobody_limits_it_and_a_time_out_of_its_own_stays_one() -> None:
+    with pytest.raises(TimeoutError):
+        async with policy().planning().request():
+            raise TimeoutError("its own")
+
+
+def lacking(mode: MissingFields) -> RunPolicy:
+    limits = LimitSettings(failed_calls=2)
+    return RunPolicy(rules_of(limits, RunPolicySettings(on_missing_fields=mode)))
+
+
+LACKS = ToolResult("1", "write", f'{{"error": "{MISSING}path, content"}}', is_error=True)
+
+
+def test_a_call_that_lacks_arguments_ends_the_turn_where_the_policy_says_so() -> None:
+    said = r"write was called without what it needs: path, content \(agents\.main\.policy\.on_missing_fields\)"
+    with pytest.raises(LimitReached, match=said):
+        lacking("finalize").after([LACKS])
+
+
+def test_a_call_that_lacks_arguments_is_neither_a_failure_nor_a_success_where_the_turn_goes_on() -> None:
+    going_on = lacking("resume")
+    going_on.after([BAD, LACKS, LACKS, LACKS])
+    with pytest.raises(LimitReached, match="2 tool calls in a row that failed"):
+        going_on.after([LACKS, BAD])
+
+
+def test_a_call_that_lacks_arguments_is_a_failure_like_others_where_the_policy_says_nothing() -> None:
+    with pytest.raises(LimitReached, match="2 tool calls in a row that failed"):
+        lacking("").after([LACKS, LACKS])

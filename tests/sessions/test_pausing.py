@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ HERE = "memory:here"
 ASKING = Answer(calls=(ToolCall("c1", "slow", {}),))
 
 
-def world_of(folder: Path, trail: Trail, *answers: Answer, **config: object) -> World:
+def world_of(folder: Path, trail: Trail, *answers: Answer, **config: Any) -> World:
     script = answers or (ASKING, Answer("done"))
     return World(folder, script, tools=[acting("slow", trail.leave_slowly)], **config)
 
