@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding, Verdict
+from goclaw.doctor.hooks import check_hooks
 from goclaw.doctor.listener import check_listener
 from goclaw.doctor.security import check_security
 from goclaw.doctor.state import check_database, check_disk, check_state
@@ -34,6 +35,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "database": _database,
         "disk": _disk,
         "exec": _exec,
+        "hooks": check_hooks,
         "tools": check_tools,
         "model": _model,
         "telegram": _telegram,

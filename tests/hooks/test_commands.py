@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from goclaw.hooks.base import HookAnswer
 from goclaw.redact import remember
 from goclaw.sandbox.base import Sandbox
+from tests import house
 from tests.hooks.support import ANNA, event, opened, script
 
 pytestmark = pytest.mark.sandbox
@@ -44,6 +46,14 @@ async def test_the_event_comes_on_standard_input_and_the_workspace_is_the_folder
         "text": "",
     }
     assert (tmp_path / "workspace/where").read_text().strip() == str(tmp_path / "workspace")
+
+
+async def test_the_page_shows_the_event_as_it_comes(tmp_path: Path, sandbox: Sandbox) -> None:
+    page = await asyncio.to_thread((house.ROOT / "docs/hooks.md").read_text)
+    (shown,) = re.findall(r'```\n(\{"point".*?)```', page, re.DOTALL)
+    await answer_of(tmp_path, sandbox, "cat > told.json")
+    told = json.loads((tmp_path / "workspace/told.json").read_text())
+    assert list(told) == list(json.loads(shown)) and list(told["actor"]) == list(json.loads(shown)["actor"])
 
 
 @pytest.mark.parametrize(
