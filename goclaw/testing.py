@@ -3,5 +3,6 @@
 from goclaw.channels.memory import MemoryChannel
 from goclaw.clock import SteppedClock
 from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.toolkit.bench import Bench, open_bench
 
-__all__ = ["Answer", "MemoryChannel", "ScriptedModel", "SteppedClock"]
+__all__ = ["Answer", "Bench", "MemoryChannel", "ScriptedModel", "SteppedClock", "open_bench"]

@@ -8,8 +8,8 @@ from tests import house
 from tests.docs.pages import NOT_RUN, SHELL, Block, pages
 from tests.docs.reader import Reader
 
-LANGUAGES = (*SHELL, "chat", "json", "yaml", "")
-"""What a fence may name: commands, messages to the bot, files that are checked, and pictures."""
+LANGUAGES = (*SHELL, "chat", "json", "yaml", "python", "toml", "")
+"""What a fence may name: commands, messages to the bot, files that are checked or tried out, and pictures."""
 SESSIONS = [
     pytest.param(blocks, id=page.name)
     for page in pages()

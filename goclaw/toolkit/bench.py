@@ -1,0 +1,121 @@
+"""A bench to try tools on: the real dispatcher, a real workspace in a folder, and one person, who says yes to all.
+
+For tests of tools; `goclaw.testing` has it for those of others. No daemon and no model take part.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goclaw.access import Access
+from goclaw.audit import Entry
+from goclaw.blobs import Blobs, open_blobs
+from goclaw.clock import RealClock
+from goclaw.config.schema import Config
+from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
+from goclaw.memory.base import MemoryPort
+from goclaw.memory.service import open_memory
+from goclaw.messages import ToolCall, ToolResult
+from goclaw.sandbox.base import Sandbox
+from goclaw.sandbox.select import open_sandbox
+from goclaw.tasks.base import Tasks
+from goclaw.tasks.room import open_tasks
+from goclaw.toolkit.base import Tool
+from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.sources import Fixed
+from goclaw.users import Users
+from goclaw.workspace import Workspace
+
+SOMEBODY = Actor("tui:somebody", "cli", owner=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Environment:
+    """Implements `toolkit.base.ToolEnvironment`."""
+
+    config: Config
+    clock: RealClock
+    sandbox: Sandbox
+    blobs: Blobs
+    memory: MemoryPort
+    tasks: Tasks
+    audit: Callable[[Entry], None]
+    opened: Workspace
+
+    async def workspace(self, actor: Actor) -> Workspace:
+        return self.opened
+
+
+@dataclass
+class Bench:
+    """What `open_bench` makes."""
+
+    folder: Path
+    """The workspace."""
+    dispatcher: Dispatcher
+    audited: list[Entry]
+    answers: list[str] = field(default_factory=list)
+    """What the person answers to a tool's questions, in order; then nothing more."""
+    wanted: list[Wanted] = field(default_factory=list)
+    """What the person was asked to agree to, and did."""
+    asked: list[Question] = field(default_factory=list)
+    delivered: list[Delivery] = field(default_factory=list)
+    todos: list[Todo] = field(default_factory=list)
+    events: list[TurnEvent] = field(default_factory=list)
+    """What was shown of the calls while they ran."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+        """One call as a model makes it, through every step of the dispatcher; an error is a result, too."""
+        scope = CallScope(
+            actor=SOMEBODY,
+            session=SOMEBODY.key,
+            address=Address(LOCAL, SOMEBODY.key),
+            deliver=self._deliver,
+            emit=self.events.append,
+            approve=self._agree,
+            ask=self._answer,
+            keep_todos=self._keep,
+            turn="bench",
+        )
+        return await self.dispatcher.call(ToolCall(f"call-{len(self.audited) + 1}", name, dict(arguments or {})), scope)
+
+    async def _deliver(self, delivery: Delivery) -> Receipt:
+        self.delivered.append(delivery)
+        return Receipt(str(len(self.delivered)))
+
+    async def _agree(self, wanted: Wanted) -> Consent:
+        self.wanted.append(wanted)
+        return Consent(wanted.digest)
+
+    async def _answer(self, question: Question, step: str) -> str | None:
+        self.asked.append(question)
+        return self.answers.pop(0) if self.answers else None
+
+    async def _keep(self, todos: Sequence[Todo]) -> None:
+        self.todos = list(todos)
+
+
+@asynccontextmanager
+async def open_bench(folder: Path, *tools: Tool, **settings: Any) -> AsyncIterator[Bench]:
+    """A bench with these tools, while the block runs; everything is kept below `folder`, an empty one.
+
+    Keyword arguments are keys of the configuration: `tools={"exec": {"network": "none"}}`.
+    """
+    config = Config.model_validate({"state_dir": folder / "state", "workspace": folder / "workspace", **settings})
+    config.workspace_path.mkdir(parents=True)
+    clock, audited = RealClock(), list[Entry]()
+    async with (
+        open_blobs(config.state_dir / "blobs", clock) as blobs,
+        open_memory(config.state_dir / "memory.db", config.memory) as memory,
+        open_tasks(blobs, clock, config.tools.tasks) as tasks,
+        open_sandbox(config.tools.exec, clock) as sandbox,
+        Workspace(config.workspace_path, [config.state_dir]) as workspace,
+    ):
+        environment = _Environment(config, clock, sandbox, blobs, memory, tasks, audited.append, workspace)
+        access = Access(Users(), config)
+        yield Bench(workspace.root, Dispatcher(Registry([Fixed(tools)], access), access, environment), audited)
