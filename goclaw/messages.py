@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 NO_LONGER_KEPT = "[picture no longer kept]"
 """Stands in a transcript, and before a model, for a picture whose bytes are gone (`media.ttl`)."""
+NOT_SEEN = "[this model does not see pictures: say so, or find out in another way]"
+"""Stands before a model that is blind for a picture that a tool gave it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,11 +91,18 @@ def _without_middle(message: ToolResult, room: int) -> ToolResult:
 
 def _thinned(entry: Entry) -> Entry:
     message = entry.message
-    if not isinstance(message, ToolResult) or len(message.content) <= 2 * HEAD:
+    if not isinstance(message, ToolResult):
         return entry
-    left_out = len(message.content) - HEAD
-    note = f"\n[thinned: {left_out:,} more characters were here. Call {message.name} again if you need them.]"
-    return replace(entry, message=replace(message, content=message.content[:HEAD] + note))
+    content = message.content
+    if len(content) > 2 * HEAD:
+        left_out = len(content) - HEAD
+        note = f"\n[thinned: {left_out:,} more characters were here. Call {message.name} again if you need them.]"
+        content = content[:HEAD] + note
+    elif message.images:
+        content += f"\n[thinned: a picture was here. Call {message.name} again if you need it.]"
+    else:
+        return entry
+    return replace(entry, message=replace(message, content=content, images=()))
 
 
 def _without_tools(entry: Entry) -> Entry | None:

@@ -21,7 +21,7 @@ from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import connecting, flagged, reading
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
-from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
+from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 
 BASE_URL = "https://api.anthropic.com"
@@ -51,7 +51,7 @@ class AnthropicModel(KnownModel):
         self._name = spec.partition(":")[2]
         self._base_url = base_url.rstrip("/").removesuffix("/v1")
         self._key = key
-        self._messages = EncodedMessages(encode, ports.load_image)
+        self._messages = EncodedMessages(encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
@@ -141,21 +141,23 @@ def encode(message: Message, pictures: Pictures) -> Blocks:
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": clean(message.call_id)}
         if message.content:
             block["content"] = message.content
+        if message.images:
+            said = [{"type": "text", "text": message.content}] if message.content.strip() else []
+            block["content"] = [*said, *_pictures(message.images, pictures)]
         if message.is_error:
             block["is_error"] = True
         return (orjson.dumps(block),)
-    blocks = [
-        orjson.dumps(
-            {
-                "type": "image",
-                "source": {"type": "base64", "media_type": image.mime, "data": pictures[image.blob]},
-            }
-        )
-        for image in message.images
-    ]
+    blocks = list(map(orjson.dumps, _pictures(message.images, pictures)))
     # Blocks of nothing but space are rejected.
     text = message.text if message.text.strip() else "" if blocks else "(empty message)"
     return (*blocks, orjson.dumps({"type": "text", "text": text})) if text else tuple(blocks)
+
+
+def _pictures(images: Sequence[Image], pictures: Pictures) -> list[dict[str, Any]]:
+    return [
+        {"type": "image", "source": {"type": "base64", "media_type": image.mime, "data": pictures[image.blob]}}
+        for image in images
+    ]
 
 
 def plain(message: AssistantMessage) -> Blocks:

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ import orjson
 
 from goclaw.errors import ToolError
 from goclaw.llm.base import Request
-from goclaw.messages import NO_LONGER_KEPT, AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.messages import NO_LONGER_KEPT, NOT_SEEN, AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 
 Blocks = tuple[bytes, ...]
@@ -46,7 +46,11 @@ class _Kept(weakref.ref[Message]):
 class EncodedMessages:
     """The encoded forms of the messages of all conversations that one model has."""
 
-    def __init__(self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]]) -> None:
+    def __init__(
+        self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]], sees: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`sees`: whether the model can be shown what tools give it to look at."""
+        self._sees = sees
         self._encode = encode
         self._load_image = load_image
         self._kept: dict[int, _Kept] = {}
@@ -85,12 +89,16 @@ class EncodedMessages:
 
     async def _with_pictures(self, message: Message) -> tuple[Message, Pictures]:
         """The message with its pictures; one that is not kept any more, or damaged, is a line in its text."""
-        if not isinstance(message, UserMessage) or not message.images:
+        if isinstance(message, AssistantMessage) or not message.images:
             return message, {}
+        if isinstance(message, ToolResult) and not self._sees():
+            return unseen(message), {}
         found: dict[str, str] = {}
         for image in message.images:
             with suppress(ToolError):
                 found[image.blob] = await self._picture(image)
+        if isinstance(message, ToolResult):
+            return result_without_lost(message, found.keys()), found
         return without_lost(message, found.keys()), found
 
     async def _picture(self, image: Image) -> str:
@@ -101,11 +109,29 @@ class EncodedMessages:
 
 def without_lost(message: UserMessage, found: Container[str]) -> UserMessage:
     """The message without the pictures that were not found; it says that there were some."""
-    kept = tuple(image for image in message.images if image.blob in found)
-    if len(kept) == len(message.images):
-        return message
-    lost = [NO_LONGER_KEPT] * (len(message.images) - len(kept))
-    return replace(message, text="\n".join([message.text, *lost]).strip(), images=kept)
+    kept, lost = _parted(message.images, found)
+    return replace(message, text="\n".join([message.text, *lost]).strip(), images=kept) if lost else message
+
+
+def result_without_lost(message: ToolResult, found: Container[str]) -> ToolResult:
+    """The same for a result of a tool."""
+    kept, lost = _parted(message.images, found)
+    return replace(message, content="\n".join([message.content, *lost]).strip(), images=kept) if lost else message
+
+
+def _parted(images: Sequence[Image], found: Container[str]) -> tuple[tuple[Image, ...], list[str]]:
+    kept = tuple(image for image in images if image.blob in found)
+    return kept, [NO_LONGER_KEPT] * (len(images) - len(kept))
+
+
+def unseen(message: ToolResult) -> ToolResult:
+    """The result for a model that does not see."""
+    return replace(message, content=f"{message.content}\n{NOT_SEEN}".strip(), images=()) if message.images else message
+
+
+def caption(message: ToolResult) -> str:
+    """What stands beside the pictures of a result where a protocol takes them from a person only."""
+    return f"[what {message.name} returned, call {message.call_id}]"
 
 
 class EncodedTools:
@@ -183,10 +209,25 @@ async def with_conversation(
     """A whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
     request = reminded(request)
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
-    texts = [text for blocks in await messages.blocks(results_first(request.messages)) for text in blocks]
+    spoken = results_first(request.messages)
+    texts = list(results_together(spoken, await messages.blocks(spoken)))
     if request.system.strip():
         texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
     return splice(head, **parts, messages=array(texts))
+
+
+def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> Iterator[bytes]:
+    """The forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
+    waiting: list[bytes] = []
+    for message, blocks in zip(messages, encoded, strict=True):
+        if isinstance(message, ToolResult):
+            yield blocks[0]
+            waiting += blocks[1:]
+        else:
+            yield from waiting
+            waiting = []
+            yield from blocks
+    yield from waiting
 
 
 def array(items: Sequence[bytes]) -> bytes:

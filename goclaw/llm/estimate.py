@@ -71,7 +71,7 @@ def estimate_message(message: Message) -> int:
     if isinstance(message, AssistantMessage):
         calls = (PER_MESSAGE + estimate_text(call.name) + _tokens(orjson.dumps(call.input)) for call in message.calls)
         return PER_MESSAGE + estimate_text(message.text) + sum(calls)
-    return PER_MESSAGE + estimate_text(message.content)
+    return PER_MESSAGE + estimate_text(message.content) + PER_IMAGE * len(message.images)
 
 
 def estimate_tools(tools: Iterable[ToolSpec]) -> int:

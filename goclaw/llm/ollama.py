@@ -19,7 +19,7 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import sees, usual_output
-from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, with_conversation
+from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, caption, with_conversation
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import classify, fail, flagged
 from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
@@ -51,7 +51,7 @@ class OllamaModel:
         self._largest = options.context_window or settings.max_context
         self._bucket = 0
         self._capabilities: frozenset[str] | None = None
-        self._messages = EncodedMessages(encode, ports.load_image)
+        self._messages = EncodedMessages(encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
     @property
@@ -183,9 +183,13 @@ class OllamaModel:
 
 
 def encode(message: Message, pictures: Pictures) -> Blocks:
-    """One message of ours is one of theirs."""
+    """One message of ours is one of theirs; a result with pictures is followed by another one."""
     if isinstance(message, ToolResult):
-        return (orjson.dumps({"role": "tool", "content": message.content, "tool_name": message.name}),)
+        result = orjson.dumps({"role": "tool", "content": message.content, "tool_name": message.name})
+        if not message.images:
+            return (result,)
+        looked_at = [pictures[image.blob] for image in message.images]
+        return (result, orjson.dumps({"role": "user", "content": caption(message), "images": looked_at}))
     if not isinstance(message, AssistantMessage):
         told: dict[str, Any] = {"role": "user", "content": message.text}
         if message.images:

@@ -20,10 +20,12 @@ from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.compat import SERVERS, Server
 from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import (
+    RESULTS_SEEN,
     Blocks,
     EncodedMessages,
     EncodedTools,
     Pictures,
+    caption,
     clean,
     reminded,
     results_answered,
@@ -34,7 +36,7 @@ from goclaw.llm.failures import flagged, reading
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult
+from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult
 from goclaw.specs import ToolSpec
 
 DONE = b"[DONE]"
@@ -56,7 +58,7 @@ class OpenAIChatModel(KnownModel):
         self._server = server
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._key = key
-        self._messages = EncodedMessages(self._encode, ports.load_image)
+        self._messages = EncodedMessages(self._encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
@@ -93,25 +95,38 @@ class OpenAIChatModel(KnownModel):
                 head["reasoning_effort"] = self._options.thinking
             elif self._server.effort == "object":
                 head["reasoning"] = {"effort": self._options.thinking}
-        if self._server.strict_order or OF_MISTRAL.search(self._name):
+        if self._is_strict:
             request = reminded(request)
             request = replace(request, messages=results_answered(request.messages))
         return await with_conversation(head, request, self._messages, self._tools)
 
+    @property
+    def _is_strict(self) -> bool:
+        return self._server.strict_order or OF_MISTRAL.search(self._name) is not None
+
     def _encode(self, message: Message, pictures: Pictures) -> Blocks:
-        """One message of ours is one of theirs."""
+        """One message of ours is one of theirs; a result with pictures is followed by another one."""
         if isinstance(message, AssistantMessage):
             return (orjson.dumps(self._assistant(message)),)
         if isinstance(message, ToolResult):
             call_id = self._call_id(message.call_id)
-            return (orjson.dumps({"role": "tool", "tool_call_id": call_id, "content": message.content}),)
+            told = orjson.dumps({"role": "tool", "tool_call_id": call_id, "content": message.content})
+            if not message.images:
+                return (told,)
+            # Results are text here; pictures come from a person, whom some templates do not let speak after a result.
+            seen = self._user(caption(message), message.images, pictures)
+            between = [orjson.dumps(self._assistant(RESULTS_SEEN))] if self._is_strict else []
+            return (told, *between, seen)
         if not message.images:
             return (orjson.dumps({"role": "user", "content": message.text}),)
-        content: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
-        for image in message.images:
+        return (self._user(message.text, message.images, pictures),)
+
+    def _user(self, text: str, images: Sequence[Image], pictures: Pictures) -> bytes:
+        content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        for image in images:
             url = f"data:{image.mime};base64,{pictures[image.blob]}"
             content.append({"type": "image_url", "image_url": {"url": url}})
-        return (orjson.dumps({"role": "user", "content": content}),)
+        return orjson.dumps({"role": "user", "content": content})
 
     def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
         native = self._replayable(message)

@@ -33,7 +33,7 @@ from goclaw.config.schema import ProviderSettings
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.arguments import read_arguments
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.encoded import results_first, without_lost
+from goclaw.llm.encoded import caption, result_without_lost, results_first, without_lost
 from goclaw.llm.failures import fail
 from goclaw.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
 
@@ -111,17 +111,31 @@ class Bridge:
 
     async def _history(self, request: Request) -> list[ModelMessage]:
         history: list[ModelMessage] = []
+        seen: list[UserPromptPart] = []
         for message in results_first(request.messages):
             if isinstance(message, AssistantMessage):
+                for pictured in seen:
+                    self._say(pictured, history, request)
+                seen = []
                 history.append(self._response(message))
                 continue
             part: UserPromptPart | ToolReturnPart
             if isinstance(message, ToolResult):
                 outcome: Any = "failed" if message.is_error else "success"
+                pictures = await self._pictures(message)
+                message = result_without_lost(message, pictures.keys())
                 part = ToolReturnPart(message.name, message.content, message.call_id, outcome=outcome)
+                if message.images:
+                    shown = [pictures[image.blob] for image in message.images]
+                    seen.append(UserPromptPart([caption(message), *shown]))
             else:
+                for pictured in seen:  # behind all results of the answer: they belong together
+                    self._say(pictured, history, request)
+                seen = []
                 part = UserPromptPart(await self._content(message))
             self._say(part, history, request)
+        for pictured in seen:
+            self._say(pictured, history, request)
         if request.reminder:
             self._say(UserPromptPart(request.reminder), history, request)
         return history
@@ -135,15 +149,19 @@ class Bridge:
 
     async def _content(self, message: UserMessage) -> Any:
         """Text alone as a string, with pictures as a list."""
-        found: dict[str, bytes] = {}
-        for image in message.images:
-            with suppress(ToolError):
-                found[image.blob] = await self._load_image(image.blob)
+        found = await self._pictures(message)
         message = without_lost(message, found.keys())
         if not message.images:
             return message.text
-        pictures = [BinaryContent(found[image.blob], media_type=image.mime) for image in message.images]
+        pictures = [found[image.blob] for image in message.images]
         return [message.text, *pictures] if message.text else pictures
+
+    async def _pictures(self, message: UserMessage | ToolResult) -> dict[str, BinaryContent]:
+        found: dict[str, BinaryContent] = {}
+        for image in message.images:
+            with suppress(ToolError):
+                found[image.blob] = BinaryContent(await self._load_image(image.blob), media_type=image.mime)
+        return found
 
     def _response(self, message: AssistantMessage) -> ModelResponse:
         native = message.native

@@ -46,7 +46,7 @@ messages = Table(
     Column("call_id", String, doc="Pairs a tool_use with its tool_result."),
     Column("input", Text, doc="Arguments of a tool_use."),
     Column("is_error", Boolean, nullable=False, server_default="0"),
-    Column("images", Text, doc="Pictures of a user message: [[blob, mime], …]."),
+    Column("images", Text, doc="Pictures of a user message or of a result: [[blob, mime], …]."),
     Column("material", Text, doc="Of a user's text what others wrote: [[start, end, origin], …]; of a result `true`."),
     Column("hint", Text, doc="What came of a call, in one line for people."),
     Column("artifacts", Text, doc="What a call kept for people: [[blob, mime, kind, name, size], …]."),

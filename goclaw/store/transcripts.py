@@ -241,10 +241,12 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
             ]
             return [answer, *calls]
         case ToolResult():
+            images = [[image.blob, image.mime] for image in message.images]
             return [
                 _row(
                     origin,
                     "tool_result",
+                    images=_json(images) if images else None,
                     text=message.content,
                     name=message.name,
                     call_id=message.call_id,
@@ -298,7 +300,7 @@ def _stored(row: sqlite3.Row, message: Message, *, first: int) -> StoredMessage:
 def _message(row: sqlite3.Row) -> Message:
     match row["role"]:
         case "user":
-            images = tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
+            images = _images(row)
             pieces = tuple(Foreign(*piece) for piece in orjson.loads(row["material"] or "[]"))
             return UserMessage(row["text"], images, pieces)
         case "assistant":
@@ -315,7 +317,12 @@ def _message(row: sqlite3.Row) -> Message:
                 foreign=bool(row["material"]),
                 hint=row["hint"] or "",
                 artifacts=artifacts_of(row["artifacts"]),
+                images=_images(row),
             )
+
+
+def _images(row: sqlite3.Row) -> tuple[Image, ...]:
+    return tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
 
 
 def _of_artifact(artifact: Artifact) -> list[str | int]:
