@@ -79,6 +79,10 @@ class FakeGateway:
         self.known_sessions: list[SessionInfo] = []
         self.closed: set[str] = set()
         """Sessions that the person may not read."""
+        self.artifacts: dict[str, str] = {}
+        """What calls kept for people, by key."""
+        self.wanted: list[str] = []
+        """Keys of those that were asked for."""
         self.workspace: list[str] = []
         """Paths that `@` finds."""
         self.decided: list[tuple[str, str]] = []
@@ -132,6 +136,11 @@ class FakeGateway:
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
         return ()
+
+    async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
+        self.wanted.append(blob)
+        text = self.artifacts.get(blob, "it is not kept any more")
+        return text[:2_000], len(text) > 2_000
 
     async def outline(self, session: str, last: int) -> Outline:
         return Outline(session, len(self.rows), shown_from=1)

@@ -9,7 +9,7 @@ import pytest
 from textual.events import Paste
 
 from goclaw.events import Notice, Outcome, StreamRestarted, ThinkingStreamed, ToolFinished, ToolStarted, TurnFinished
-from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.app import Terminal
 from goclaw.tui.recall import FILE
 from goclaw.tui.widgets.entries import Answer
@@ -235,6 +235,44 @@ async def test_a_tool_card_shows_a_hint_and_opens_to_input_result_and_time(daemo
         text = await screen.press("ctrl+o")
         assert "path: notes.txt" in text and "three" in text
         assert "three" not in await screen.press("ctrl+o")
+
+
+async def test_a_tool_says_what_it_does_and_what_came_of_it_also_in_a_terminal_that_is_opened_later(
+    daemon: FakeGateway, stage: Stage
+) -> None:
+    async with stage.terminal((120, 40)) as screen:
+        daemon.begin("t1", "count")
+        daemon.answer("t1", "", ToolCall("c1", "chart", {"of": "boats"}))
+        daemon.bus.publish(ToolStarted("t1", SESSION, "c1", "chart", {"of": "boats"}, "Counting \x1b[31mboats"))
+        await screen.until("● chart  Counting boats")
+        daemon.bus.publish(ToolFinished("t1", SESSION, "c1", "chart", "1\n2\n3", False, 0.25, "3 boats"))
+        text = await screen.until("✓ chart  Counting boats  0.2 s")
+        assert "  3 boats" in text and "more lines" not in text
+        daemon.tell("t1", ToolResult("c1", "chart", "1\n2\n3", hint="3 boats"))
+    async with stage.terminal((120, 40)) as screen:
+        text = await screen.until("✓ chart  boats")
+        assert "  3 boats" in text and "more lines" not in text
+
+
+async def test_an_artifact_is_fetched_when_its_card_is_opened_and_only_once(daemon: FakeGateway, stage: Stage) -> None:
+    kept = (Artifact("chart", "c" * 64, "application/json", "chart.json", 1_234),)
+    gone = (Artifact("chart", "d" * 64, "application/json", "old.json", 5),)
+    daemon.artifacts["c" * 64] = '{\n  "planted": "\x1b[31mred"\n}'
+    daemon.store("t1", UserMessage("count"))
+    daemon.store("t1", AssistantMessage("", (ToolCall("c1", "chart", {}), ToolCall("c2", "chart", {}))))
+    daemon.store("t1", ToolResult("c1", "chart", "done", artifacts=kept))
+    daemon.store("t1", ToolResult("c2", "chart", "done", artifacts=gone))
+    async with stage.terminal((120, 60)) as screen:
+        text = await screen.until("▸ chart.json · 1.2 kB")
+        assert "planted" not in text and daemon.wanted == []
+        await screen.press("ctrl+o")
+        text = await screen.until('"planted": "red"')
+        text = await screen.until("it is not kept any more")
+        assert "\x1b" not in text and "─ old.json · 5 B" in text
+        assert "planted" not in await screen.press("ctrl+o")
+        await screen.press("ctrl+o")
+        await screen.until('"planted": "red"')
+        assert sorted(daemon.wanted) == ["c" * 64, "d" * 64]
 
 
 @pytest.mark.promise("P-terminal-safe-text")

@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.clock import Clock, SteppedClock
 from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
-from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.widgets.conversation import LOOK_SECONDS
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
 from tests.tui.contrast import contrasts
@@ -110,6 +110,27 @@ TODOS = [
     Todo("Send it"),
     Todo("Tell Anna"),
 ]
+
+
+CHARTED = ToolCall("c9", "chart", {"of": "boats", "since": 2019})
+CHART = (Artifact("chart", "c" * 64, "application/json", "chart.json", 12_345),)
+
+
+async def tool_hints(screen: Screen, daemon: FakeGateway) -> str:
+    daemon.artifacts["c" * 64] = '{\n  "kind": "bars",\n  "values": [\n    3,\n    5\n  ]\n}'
+    daemon.begin("t2", "How many boats are there?")
+    daemon.answer("t2", "", CHARTED, ToolCall("c10", "chart", {"of": "ships"}))
+    daemon.bus.publish(ToolStarted("t2", SESSION, "c9", "chart", CHARTED.input, "Counting boats since 2019"))
+    daemon.bus.publish(ToolStarted("t2", SESSION, "c10", "chart", {"of": "ships"}, "Counting ships"))
+    await screen.until("Counting boats")
+    daemon.tell("t2", ToolResult("c9", "chart", "3\n5", hint="8 boats in 2 years", artifacts=CHART))
+    return await screen.until("8 boats in 2 years")
+
+
+async def artifact_open(screen: Screen, daemon: FakeGateway) -> str:
+    await tool_hints(screen, daemon)
+    await screen.press("ctrl+o")
+    return await screen.until('"kind": "bars"')
 
 
 async def approval_asked(screen: Screen, daemon: FakeGateway) -> str:
@@ -261,6 +282,8 @@ SCREENS: list[Act] = [
     several_lines,
     told,
     tool_failed,
+    tool_hints,
+    artifact_open,
     approval_asked,
     approval_decided,
     approval_while_typing,

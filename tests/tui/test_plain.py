@@ -29,7 +29,7 @@ from goclaw.events import (
     TurnEvent,
     TurnFinished,
 )
-from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.messages import Artifact, AssistantMessage, UserMessage
 from goclaw.tui import link as link_module
 from goclaw.tui import outstanding
 from goclaw.tui.app import Place
@@ -57,6 +57,15 @@ def test_a_streamed_answer_is_shown_once_and_ends_its_line() -> None:
 
 def test_an_answer_that_was_not_streamed_is_shown_at_the_end() -> None:
     assert shown(TurnFinished("t", "s", Outcome.LIMITED, "I stopped.")) == "I stopped.\n"
+
+
+def test_what_a_tool_says_itself_stands_in_place_of_its_input_and_result() -> None:
+    kept = (Artifact("chart", "c" * 64, "application/json", "chart.json", 1_234_567),)
+    text = shown(
+        ToolStarted("t", "s", "1", "chart", {"of": "boats"}, "Counting boats"),
+        ToolFinished("t", "s", "1", "chart", "1\n2\n3", False, 0.25, "3 boats", kept),
+    )
+    assert text.splitlines() == ["⚙ chart Counting boats", "  3 boats", "  ▸ chart.json · 1.2 MB", "  (0.2 s)"]
 
 
 def test_an_answer_after_a_tool_is_shown_although_text_came_before_it() -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from goclaw.channels.telegram.calls import Target
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
-from goclaw.channels.telegram.views import LONGEST_LINE, tool_line, with_line
+from goclaw.channels.telegram.views import LONGEST_LINE, View, tool_line, with_line
 from goclaw.redact import MASK
 
 
@@ -29,6 +30,23 @@ def test_a_call_is_one_line_for_people(name: str, arguments: dict[str, Any], lin
 def test_a_long_call_is_shortened_after_its_secrets_are_masked() -> None:
     line = tool_line("exec", {"command": "x" * 60 + " sk-" + "secret" * 1000})
     assert len(line) <= LONGEST_LINE and "secretsecret" not in line
+
+
+def test_a_tool_says_in_its_own_words_what_it_does_and_what_came_of_it_until_something_else_goes_on() -> None:
+    view = View("t", "s", Target(5), 0.0)
+    view.tool_started("1", "chart", {"of": "boats"}, "Counting boats with sk-" + "secret" * 20)
+    view.tool_started("2", "read", {"path": "a.txt"})
+    assert view.line() == "⚙ read: a.txt"
+    view.tool_finished("2")
+    assert view.line() == f"⚙ Counting boats with {MASK}"
+    view.tool_finished("1", "8 boats\nin all " + "x" * 200)
+    assert view.line().startswith("✓ 8 boats in all") and len(view.line()) == LONGEST_LINE
+    view.add("So there are")
+    assert view.line() == ""
+    view.tool_finished("3", "late")
+    view.tool_started("4", "read", {})
+    view.tool_finished("4")
+    assert view.line() == "", "what came of the one before is old by now"
 
 
 def test_a_line_stands_below_the_text_where_there_is_room() -> None:
