@@ -101,7 +101,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     access=lambda arguments, ctx: Access(category="shell", orders=(f"ssh {arguments.host}",)),
     call_hint="On {{ host }}: {{ command | truncate(100) }}",
     result_hint="{{ host }}: exit code {{ exit_code }}",
-    examples=(Example("How a service stands", {"host": "web1", "command": "systemctl status app"}),),
+    examples=(Example("How full its disk is", {"host": "web1", "command": "df -h /"}, "exit code: 0"),),
 )
 async def ssh_exec(
     ctx: ToolContext,

@@ -40,7 +40,9 @@ class TaskInput(Result):
     access=lambda arguments, ctx: Access(orders=(arguments.task_id,)),
     call_hint="Writing to {{ task_id }}: {{ text | truncate(60) }}",
     result_hint="{{ task }} took {{ size }} bytes",
-    examples=(Example("A line for an interpreter", {"task_id": "task-0a1b2c3d", "text": "print(1 + 1)\n"}),),
+    examples=(
+        Example("Answer what it asks", {"task_id": "task-0a1b2c3d", "text": "yes\n"}, "task-0a1b2c3d took 4 bytes"),
+    ),
 )
 async def task_input(
     ctx: ToolContext,

@@ -34,7 +34,9 @@ class TaskOutput(TaskResult):
     access=lambda arguments, ctx: Access(),
     call_hint="{% if block %}Waiting for{% else %}Looking at{% endif %} {{ task_id }}",
     result_hint="{{ task }}: {{ state }}",
-    examples=(Example("What a task said so far", {"task_id": "task-0a1b2c3d", "block": False}),),
+    examples=(
+        Example("What a task said so far", {"task_id": "task-0a1b2c3d", "block": False}, "task-0a1b2c3d running"),
+    ),
 )
 async def task_output(
     ctx: ToolContext,

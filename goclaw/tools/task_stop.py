@@ -22,7 +22,7 @@ class StoppedTask(TaskResult):
     access=lambda arguments, ctx: Access(orders=(arguments.task_id,)),
     call_hint="Stopping {{ task_id }}",
     result_hint="{{ task }}: {{ state }}",
-    examples=(Example("End a task", {"task_id": "task-0a1b2c3d"}),),
+    examples=(Example("End a task", {"task_id": "task-0a1b2c3d"}, "task-0a1b2c3d stopped"),),
 )
 async def task_stop(ctx: ToolContext, task_id: TaskId) -> StoppedTask:
     """End a background task with all its processes. One that has ended already stays as it is."""

@@ -20,6 +20,7 @@ from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.templates import HINT_LENGTH, hint
 from goclaw.users import User, Users
 from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
+from tests.tools.shell_support import ssh_server, waiting_task, with_tasks
 
 ANNA = Actor("telegram:5", "telegram")
 SHOWN = [(tool, example) for tool in BuiltIn().tools() for example in tool.spec.examples]
@@ -34,11 +35,18 @@ async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncItera
         if "shell" not in tool.spec.tags:
             yield around
             return
-        async with open_sandbox(around.config.tools.exec) as around.sandbox:
+        if tool.spec.name == "ssh_exec":
+            async with ssh_server(folder / "ssh") as server:
+                server.configure(around)
+                yield around
+            return
+        async with open_sandbox(around.config.tools.exec) as around.sandbox, with_tasks(around) as room:
             try:
                 await around.sandbox.ready()
             except SandboxUnavailable as error:
                 pytest.skip(f"no sandbox works here: {error}")
+            if "task_id" in example.input:
+                await waiting_task(around, room, example.input["task_id"])
             yield around
 
 
