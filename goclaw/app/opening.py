@@ -26,6 +26,7 @@ from goclaw.health.disk import DiskGauge
 from goclaw.health.readiness import Probe
 from goclaw.hooks.open import open_hooks
 from goclaw.llm.base import ModelPorts
+from goclaw.llm.open import check_caching
 from goclaw.net import open_client
 from goclaw.plugins import load, third_party
 from goclaw.sessions.approvals import ApprovalPorts
@@ -74,6 +75,7 @@ async def open_app(
         ConfigError: something in the configuration or users.json cannot be used.
         StateError: the state folder cannot be used, or another daemon has it.
     """
+    check_caching(config)
     async with AsyncExitStack() as stack:
         ground = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
         channels = await _open_channels(stack, ground) if with_channels else {}

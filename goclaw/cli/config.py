@@ -13,6 +13,7 @@ from goclaw.config.document import effective, example, markdown
 from goclaw.config.files import shown_path
 from goclaw.config.schema import Config
 from goclaw.doctor.security import weak_spots
+from goclaw.llm.open import check_caching
 from goclaw.users import Users
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
 def check(context: typer.Context) -> None:
     """Say whether it can be used, what is weak, and what is shared with whom."""
     loaded = load(context)
+    check_caching(loaded.config)
     path = loaded.config.users_path
     users = Users.read(path).all()
     for warning in spelling(loaded.config, users):

@@ -4,12 +4,14 @@
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import get_args
 
 from goclaw import catalog, plugins
+from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config, ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
-from goclaw.llm.base import ChatModel, ModelPorts, Provider, Usage
+from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.compat import SERVERS
 from goclaw.llm.data import facts, prepare
@@ -17,6 +19,7 @@ from goclaw.llm.ollama_probe import OllamaServer, ollama_url, probe
 
 __all__ = [
     "DEMO",
+    "check_caching",
     "cost",
     "find_provider",
     "has_key",
@@ -63,6 +66,36 @@ def find_provider(name: str) -> Provider:
     return plugins.load(catalog.PROVIDERS["pydantic-ai"], Provider)
 
 
+def check_caching(config: Config) -> None:
+    """Before anything is opened. A provider without a cache that wants marks ignores them.
+
+    Raises:
+        ConfigError: an agent wants one where the provider of a configured model has such a cache but cannot place it.
+    """
+    agents = {"agents.main": config.agents.main}
+    agents |= {f"agents.kinds.{name}": agent for name, agent in config.agents.kinds.items()}
+    problems = [
+        problem
+        for place, agent in agents.items()
+        for spec in dict.fromkeys(filter(None, (agent.model, *config.models.agent)))
+        for problem in unplaceable(spec, place, agent)
+    ]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def unplaceable(spec: str, place: str, agent: AgentSettings) -> Iterator[str]:
+    """What is wrong with the marks that an agent wants, if the model `spec` answers for it."""
+    provider = spec.partition(":")[0]
+    possible = find_provider(provider).cache_points
+    for point in get_args(CachePoint):
+        if getattr(agent.policy.cache, point) and possible and point not in possible:
+            yield (
+                f"{place}.policy.cache.{point}: {provider} has a prompt cache, but no mark can be placed there "
+                f"({spec}); leave the key out"
+            )
+
+
 def open_chain(
     specs: Sequence[str], config: Config, ports: ModelPorts, notice: Callable[[str], None] = lambda line: None
 ) -> ModelChain:
@@ -87,10 +120,13 @@ def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
 async def pick_default(
     config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ
 ) -> tuple[tuple[str, ...], str]:
-    """The chain for `models.agent`, and a sentence for people that says which it is, why, and how to change it.
+    """The chain of the main agent, and a sentence for people that says which it is, why, and how to change it.
 
     A configured chain is taken as it is; else a key, else an Ollama with a model that can call tools, else the demo.
     """
+    if own := config.agents.main.model:
+        others = [spec for spec in config.models.agent if spec != own]
+        return (own, *others), f"Model: {own}, as configured in `agents.main.model`."
     if config.models.agent:
         return config.models.agent, f"Model: {config.models.agent[0]}, as configured in `models.agent`."
     if has_key(config, "anthropic", "ANTHROPIC_API_KEY", env):

@@ -26,7 +26,7 @@ def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> 
 
 def _model(models: Models, config: Config) -> tuple[str, bool]:
     """Which model answers, and whether that is none of use. A demo that the configuration wants is."""
-    if models.is_demo and not config.models.agent:
+    if models.is_demo and not (config.models.agent or config.agents.main.model):
         return NO_MODEL, True
     return models.sentence.partition("\n")[0], models.failed
 

@@ -15,7 +15,16 @@ from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.found import look_around
-from goclaw.llm.open import DEMO, ollama_finder, open_chain, open_model, pick_default, pick_summary, prepare
+from goclaw.llm.open import (
+    DEMO,
+    ollama_finder,
+    open_chain,
+    open_model,
+    pick_default,
+    pick_summary,
+    prepare,
+    unplaceable,
+)
 from goclaw.store.settings import Settings
 from goclaw.supervise import result_of
 
@@ -92,6 +101,8 @@ class Models:
             ConfigError: it cannot be opened; the message says what helps. Nothing has changed.
         """
         if spec:
+            if problems := list(unplaceable(spec, "agents.main", self._config.agents.main)):
+                raise ConfigError(*problems)
             await self._check_pulled(spec)
             await self._chain(spec)
             self._refused.pop(spec, None)
@@ -110,7 +121,8 @@ class Models:
         """Models that could answer, what answers now first; and providers with a key of which no model is obvious."""
         found = await look_around(self._config, ollama_finder(self._config, self._ports))
         main = [model.spec for model in self._agent.result().models] if self.main else []
-        why = "in `models.agent`" if self._config.models.agent else "found by itself"
+        configured = self._config.models.agent or self._config.agents.main.model
+        why = "in the configuration" if configured else "found by itself"
         # An old server does not tell what a model is good for.
         pulled = (
             [model for model in found.ollama.models if not model.capabilities or "completion" in model.capabilities]

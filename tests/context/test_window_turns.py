@@ -12,7 +12,7 @@ from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, Use
 
 
 def turn(name: str, answers: Sequence[int], joins: bool) -> list[tuple[str, Message]]:
-    """A person's message, answers with so many calls each and their results, maybe one that joined, and the last word."""
+    """A person's message, answers with so many calls and their results, maybe one that joined, and the last word."""
     said: list[Message] = [UserMessage(f"question {name}")]
     for number, calls in enumerate(answers):
         ids = [f"{name}-{number}-{call}" for call in range(calls)]
@@ -41,7 +41,7 @@ def test_the_last_turns_are_shown_whole_and_need_no_repair(
     window.summary = "what was before" if summarised else ""
     window.keep_turns(count)
     kept = [str(number) for number in range(len(turns))][-count:]
-    assert [entry for entry in window.entries] == [entry for entry in whole.entries if entry.turn in kept]
+    assert window.entries == [entry for entry in whole.entries if entry.turn in kept]
     assert len(window.turns()) == len(kept)
     assert window.summary == ("what was before" if summarised else "")
     assert not repair(window.messages())[1]

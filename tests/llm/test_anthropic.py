@@ -130,6 +130,15 @@ async def test_without_caching_nothing_is_marked(fake: FakeProvider, ports: Mode
     assert b"cache_control" not in fake.asked[0].raw
 
 
+@pytest.mark.parametrize("points", [CachePoints(after_tools=False), CachePoints(after_system=False)])
+async def test_only_the_wanted_prefixes_are_marked(points: CachePoints, fake: FakeProvider, ports: ModelPorts) -> None:
+    await ask(ANTHROPIC.open(fake.url, ports), Request("s", [UserMessage("hi")], TOOLS, cache=points))
+    body = fake.asked[0].body
+    assert ("cache_control" in body["system"][0]) is points.after_system
+    assert ("cache_control" in body["tools"][-1]) is points.after_tools
+    assert body["messages"][-1]["content"][-1]["cache_control"] == MARK
+
+
 async def test_results_of_one_answer_share_one_turn_and_come_first(fake: FakeProvider, ports: ModelPorts) -> None:
     calls = AssistantMessage("", (ToolCall("a", "read", {}), ToolCall("b", "read", {})))
     meanwhile, after = UserMessage("faster!"), UserMessage("look", (Image("aa", "image/png"),))

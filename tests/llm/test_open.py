@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,15 @@ from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderS
 from goclaw.errors import ConfigError
 from goclaw.llm.data import ANTHROPIC_WINDOW, DEFAULT_WINDOW, LOCAL_WINDOW
 from goclaw.llm.ollama_probe import OllamaModel, OllamaServer
-from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, open_chain, open_model, pick_default, pick_summary
+from goclaw.llm.open import (
+    BEST_ANTHROPIC,
+    BEST_OPENAI,
+    check_caching,
+    open_chain,
+    open_model,
+    pick_default,
+    pick_summary,
+)
 from tests.llm.asking import ask, model_ports, saying
 from tests.llm.fake_provider import fake_provider, lines
 from tests.llm.wires import OLLAMA
@@ -134,3 +143,46 @@ async def test_a_window_is_what_is_configured_else_known_else_asked_for_else_gue
         if provider == "ollama":
             await ask(model, saying("hi"))
         assert model.context_window == window
+
+
+async def test_the_agents_own_model_answers_first_with_the_chain_behind_it() -> None:
+    config = Config.model_validate({"agents": {"main": {"model": "demo"}}, "models": {"agent": ["ollama:a", "demo"]}})
+    specs, sentence = await pick_default(config, finder(away=True), {})
+    assert specs == ("demo", "ollama:a")
+    assert sentence == "Model: demo, as configured in `agents.main.model`."
+
+
+def half_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A provider whose cache takes a mark after the system prompt only."""
+    source = (
+        "from goclaw.llm.base import Provider\nfrom goclaw.llm.scripted import ScriptedModel\n"
+        'PROVIDER = Provider("half", lambda spec, *_: ScriptedModel(spec=spec), frozenset({"after_system"}))\n'
+    )
+    (tmp_path / "half_cached.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(catalog.PROVIDERS, "half", "half_cached:PROVIDER")
+
+
+def cached(**agent: Any) -> Config:
+    policy = {"cache": {"after_system": True, "after_tools": True}}
+    return Config.model_validate({"agents": {"kinds": {"reader": {"policy": policy, **agent}}}})
+
+
+def test_a_mark_that_a_provider_cannot_place_is_refused_with_agent_provider_and_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    half_cached(monkeypatch, tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        check_caching(cached(model="half:nova"))
+    (problem,) = refused.value.problems
+    assert problem.startswith("agents.kinds.reader.policy.cache.after_tools: half has a prompt cache, but no mark can")
+
+
+@pytest.mark.parametrize("model", ["anthropic:claude-opus-5-5", "ollama:qwen3", "openai-chat:gpt-6", "demo"])
+def test_a_provider_that_can_place_marks_does_and_one_without_such_a_cache_ignores_them(model: str) -> None:
+    check_caching(cached(model=model))
+
+
+def test_what_nobody_asked_for_needs_no_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    half_cached(monkeypatch, tmp_path)
+    check_caching(Config.model_validate({"agents": {"main": {"model": "half:nova"}}}))

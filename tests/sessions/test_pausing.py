@@ -180,7 +180,7 @@ async def test_only_who_may_stop_a_turn_may_pause_it(tmp_path: Path) -> None:
 
 async def test_a_kill_at_any_write_loses_neither_the_turn_nor_what_was_ordered(tmp_path: Path) -> None:
     ordered = 0
-    for number in range(1, 16):
+    for number in range(2, 12):
         trail = Trail()
         trail.gate.set()
         folder = tmp_path / str(number)
