@@ -1,17 +1,20 @@
 """`/tools` and `/tools NAME`: what the agent can do for the sender, and everything about one of its tools."""
 
+import json
+
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.config.keys import closest
 from goclaw.errors import UnknownTool
+from goclaw.redact import mask
 from goclaw.toolkit.describing import details
-from goclaw.toolkit.showing import fault_lines, overview
+from goclaw.toolkit.showing import Shown, fault_lines, overview
 
 
 async def _tools(context: CommandContext) -> Reply:
     shelf, name = context.ports.tools, context.arguments
     if name:
         found = shelf.find(name, context.actor) or shelf.find(name.lower(), context.actor)
-        return Reply(details(found.tool, found.origin) if found else _unknown(context))
+        return Reply(_all_about(found, context) if found else _unknown(context))
     listed = shelf.of(context.actor)
     blocks = [overview(listed), "/tools NAME tells more of one."] if listed else ["You may use no tools."]
     # What is broken is for whoever can mend it, and in a group others read along.
@@ -20,6 +23,13 @@ async def _tools(context: CommandContext) -> Reply:
     if alone and oversees and (faults := fault_lines(shelf.faults)):
         blocks.append("\n".join(["**Not working**", "", *(f"- {line}" for line in faults)]))
     return Reply("\n\n".join(blocks))
+
+
+def _all_about(shown: Shown, context: CommandContext) -> str:
+    fixed = context.ports.access.authorize(context.actor, "tool.use", shown.name).input or {}
+    lines = [f"- `{name}` is always `{mask(json.dumps(value, ensure_ascii=False))}`" for name, value in fixed.items()]
+    yours = ["\n".join(["Fixed for you, whatever is asked for:", "", *lines])] if lines else []
+    return "\n\n".join([details(shown.tool, shown.origin), *yours])
 
 
 def _unknown(context: CommandContext) -> str:

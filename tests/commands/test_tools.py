@@ -71,6 +71,15 @@ async def test_what_is_not_yours_reads_like_what_is_not_there(world: World) -> N
         assert (await core.command("/tools launch", **FROM_BOSS)).startswith("# launch")
 
 
+async def test_what_a_role_fixes_is_shown_to_who_has_it(tmp_path: Path) -> None:
+    trainee = User("telegram:5", roles=frozenset({"trainee"}))
+    roles = {"trainee": {"inputs": {"count": {"limit": 10}}}}
+    async with World(tmp_path, users=[trainee, USERS[1]], tools=[count], roles=roles).running() as core:
+        fixed = "Fixed for you, whatever is asked for:\n\n- `limit` is always `10`"
+        assert (await core.command("/tools count", **FROM_ANNA)).endswith(fixed)
+        assert "Fixed for you" not in await core.command("/tools count", **FROM_BOSS)
+
+
 async def test_only_admins_read_what_does_not_work(world: World) -> None:
     world.sources.report("plugin tools.bad (bad 1.0)", "cannot be loaded")
     async with world.running() as core:
