@@ -18,6 +18,7 @@ _NAMES = {
     "options": "ollama:qwen2.5:7b",
     "roles": "guest",
     "cli": "lint",
+    "hosts": "web1",
     "kinds": "researcher",
 }
 """Stand in the example for names that the operator chooses."""

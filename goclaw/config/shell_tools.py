@@ -36,11 +36,16 @@ class TasksSettings(Section):
 class SshHost(Section):
     """One host."""
 
-    host: Host = Field(description="Name or address.")
+    host: Host = Field(description="Name or address.", examples=["web1.example.org"])
     port: int = Field(22, ge=1, le=65_535, description="Port of its sshd.")
-    user: str = Field(description="As whom commands run there.")
-    identity_file: SshFile = Field(description="Private key without a passphrase, outside of every workspace.")
-    known_hosts: SshFile = Field(description="File with the host's key (`ssh-keyscan`, compared by a person).")
+    user: str = Field(description="As whom commands run there.", examples=["deploy"])
+    identity_file: SshFile = Field(
+        description="Private key without a passphrase, outside of every workspace.", examples=["/etc/goclaw/ssh/web1"]
+    )
+    known_hosts: SshFile = Field(
+        description="File with the host's key (`ssh-keyscan`, compared by a person).",
+        examples=["/etc/goclaw/ssh/known_hosts"],
+    )
 
     @field_validator("user")
     @classmethod
