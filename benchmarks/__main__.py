@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks import (
     compacting,
     containment,
+    dispatching,
     estimates,
     journal,
     memory,
@@ -44,6 +45,7 @@ BENCHMARKS: Mapping[str, Measure] = {
     "cpu": processor.measure_cpu,
     "throughput": throughput.measure_throughput,
     "journal": journal.measure_journal,
+    "dispatch": dispatching.measure_dispatch,
     "exec": containment.measure_exec,
     "paths": paths.measure_paths,
     "lag": responsiveness.measure_lag,

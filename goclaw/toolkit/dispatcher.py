@@ -154,8 +154,8 @@ class Dispatcher:
         return tuple(kept)
 
     def _record(self, call: ToolCall, scope: CallScope, watch: Watch, error: str) -> None:
-        decision = self._access.authorize(scope.actor, "tool.use", call.name)
-        known = call.name in self.registry.names()
+        decision = watch.decision or self._access.authorize(scope.actor, "tool.use", call.name)
+        spec = watch.listed
         ran = "ok" if not error else "failed"
         self._environment.audit(
             Entry(
@@ -163,12 +163,12 @@ class Dispatcher:
                 call.name,
                 scope.actor,
                 scope.session,
-                decision.allowed and known,
-                decision.rule if known else "no such tool",
+                decision.allowed and spec is not None,
+                decision.rule if spec else "no such tool",
                 ran if watch.began_to_act else f"not run: {error}",
                 _brief(call.input),
                 scope.turn,
-                self._access.tags(call.name),
+                spec.tags if spec else frozenset(),
             )
         )
 
@@ -221,7 +221,8 @@ class Dispatcher:
         """
         call = watch.call
         tool = self.registry.named(call.name)
-        decision = self._access.authorize(scope.actor, "tool.use", call.name, call.input)
+        watch.listed = tool.spec if tool else None
+        decision = watch.decision = self._access.authorize(scope.actor, "tool.use", call.name, call.input)
         if tool is None or not decision.allowed or not self._access.selects(scope.tools, tool.spec):
             watch.refused = tool is not None
             raise UnknownTool(call.name)

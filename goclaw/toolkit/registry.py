@@ -1,6 +1,7 @@
 """Which tools there are, and which of them an actor may see."""
 
 import asyncio
+import operator
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -34,6 +35,9 @@ class Registry:
     def __init__(self, sources: Sequence[ToolSource], access: Access) -> None:
         self._sources = sources
         self._access = access
+        self._listed: list[Sequence[Tool]] = []
+        self._by_name: dict[str, Tool] = {}
+        """Of `_listed`: read anew as soon as a source lists something else."""
         access.learn(self.spec)
 
     async def ready(self) -> None:
@@ -53,7 +57,11 @@ class Registry:
 
     def named(self, name: str) -> Tool | None:
         """The tool of that name, whoever may use it; the first source that has one."""
-        return next((tool for source in self._sources for tool in source.tools() if tool.spec.name == name), None)
+        listed = [source.tools() for source in self._sources]
+        if not same(listed, self._listed) or not all(isinstance(tools, tuple) for tools in listed):
+            self._by_name = {tool.spec.name: tool for tools in reversed(listed) for tool in reversed(tools)}
+            self._listed = listed
+        return self._by_name.get(name)
 
     def names(self) -> list[str]:
         """Every tool's name, whoever may use it."""
@@ -71,3 +79,8 @@ class Registry:
             for spec in self.specs()
             if self._access.selects(within, spec) and self._access.authorize(actor, "tool.use", spec.name).allowed
         ]
+
+
+def same(some: Sequence[object], others: Sequence[object]) -> bool:
+    """Whether two lists hold the very same objects."""
+    return len(some) == len(others) and all(map(operator.is_, some, others))

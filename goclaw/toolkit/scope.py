@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from goclaw.access import Chosen
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
-from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
+from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.messages import Image, ToolCall
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import NO_REMINDERS, Tool, no_modes
@@ -85,6 +85,10 @@ class Watch:
     """Whoever watches was told that it runs."""
     began_to_act: bool = False
     """It is allowed, and may have had an effect."""
+    listed: ToolSpec | None = None
+    """What is known of the tool, whoever may use it."""
+    decision: Decision | None = None
+    """Whether it may be made, as it was looked at last."""
     refused: bool = False
     """It was not let run: by a rule, a mode, a hook or a person."""
     foreign: bool = False

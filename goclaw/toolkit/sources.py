@@ -19,7 +19,7 @@ from goclaw.errors import GoclawError
 from goclaw.plugins import Plugin, load, plugins
 from goclaw.redact import mask, printable
 from goclaw.toolkit.base import LateSource, Tool, ToolSource
-from goclaw.toolkit.registry import BuiltIn
+from goclaw.toolkit.registry import BuiltIn, same
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +75,10 @@ class Sources:
         self._named = list(named)
         self._faults: dict[str, str] = {}
         self._taken: dict[str, str] = {}
+        self._listed: list[tuple[Tool, ...]] = []
+        """What each source listed when it was looked at last; the two below are read off it."""
+        self._tools: tuple[Tool, ...] = ()
+        self._origins: dict[str, str] = {}
         self._ready = False
 
     @property
@@ -93,15 +97,17 @@ class Sources:
                 if isinstance(named.source, LateSource) and not named.foreign:
                     await named.source.ready()
             self._ready = True
-            self._all()
+            self._look()
 
     def tools(self) -> Sequence[Tool]:
-        return tuple(tool for tool, _ in self._all().values())
+        """The same tuple again as long as every source lists the same."""
+        self._look()
+        return self._tools
 
     def origin(self, name: str) -> str:
         """Where the tool with this name is from."""
-        found = self._all().get(name)
-        return found[1] if found else ""
+        self._look()
+        return self._origins.get(name, "")
 
     def report(self, what: str, fault: str) -> None:
         """Remember that something does not work, and say so once; an empty `fault`: it works again."""
@@ -112,11 +118,15 @@ class Sources:
             self._faults[what] = fault
             log.warning("%s: %s", what, fault)
 
-    def _all(self) -> dict[str, tuple[Tool, str]]:
+    def _look(self) -> None:
+        """Ask every source what it lists now."""
+        listed = [tuple(self._asked(named) if named.foreign else named.source.tools()) for named in self._named]
+        if same(listed, self._listed):
+            return
         found: dict[str, tuple[Tool, str]] = {}
         taken: dict[str, str] = {}
-        for named in self._named:
-            for tool in self._asked(named) if named.foreign else named.source.tools():
+        for named, tools in zip(self._named, listed, strict=True):
+            for tool in tools:
                 name = tool.spec.name
                 if name not in found:
                     found[name] = (tool, named.origin)
@@ -124,8 +134,9 @@ class Sources:
                     taken[f"tool {name} of {named.origin}"] = f"is left out, the name is taken: {found[name][1]}"
         for what in taken.keys() - self._taken.keys():
             log.warning("%s: %s", what, taken[what])
-        self._taken = taken
-        return found
+        self._listed, self._taken = listed, taken
+        self._tools = tuple(tool for tool, _ in found.values())
+        self._origins = {name: origin for name, (_, origin) in found.items()}
 
     def _asked(self, named: Named) -> Sequence[Tool]:
         """The tools that a package's source lists now; none if it fails or lists something else."""
