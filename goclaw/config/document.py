@@ -11,6 +11,7 @@ from goclaw.config.environment import COMMON_VARIABLES, PREFIX
 from goclaw.config.keys import ANY_NAME, ITEM, Key, Loc, entry_kind, is_list, is_mapping, is_model, is_secret, keys
 from goclaw.config.schema import Config
 from goclaw.redact import mask
+from goclaw.selection import BUILT_IN
 
 HIDDEN = "********"
 _NAMES = {
@@ -57,11 +58,20 @@ prints a JSON Schema for editors.
 | low | read, search, memory, messages to the own chat | run | run | run | run |
 | medium | write and edit files of the workspace | run | run | refuse | run |
 | contained | `exec` in the sandbox without network | run | run | refuse | run |
-| high | `exec` with network, messages to other chats | ask | ask | refuse | run |
-| critical | `exec` without sandbox, tools that want to be confirmed | ask | ask | refuse | run |
+| high | `exec` with network, messages to other chats, MCP tools without annotations | ask | ask | refuse | run |
+| critical | `exec` without sandbox, tools that want to be confirmed, destructive MCP tools | ask | ask | refuse | run |
 
-`policy.mode` chooses the column, `policy.stricter` makes rows stricter. `bypass` is for admins, and needs
-`policy.allow_bypass`.
+`policy.mode` chooses the column, `/mode` another one for a conversation. `bypass` is for admins, and needs
+`policy.allow_bypass`. `policy.stricter` makes rows stricter and `policy.always_ask` single tools, in every mode;
+`policy.auto_allow` lets tools run that would ask. [More](users-and-rights.md#what-asks-first)
+
+## Choosing tools
+
+Wherever tools are chosen (`roles.<name>.tools`, `allowedTools` in users.json, `tools.disabled`, `policy.…`,
+`agents.….tools`) the words are the same: a name (`read`), everything with a tag (`tag:filesystem`), a set of
+`tools.sets` or a built-in one (`set:shell`), and with `-` before it what is left out (`-exec`). Built in are
+{", ".join(f"`{each.name}`" for each in BUILT_IN)}.
+`goclaw config check` names what is misspelt; doubt allows nothing.
 """
 
 

@@ -89,6 +89,12 @@ def _policy(config: Config) -> Iterator[Finding]:
         yield weak(
             "policy.allow_bypass is true: admins may switch off every question", "take `policy.allow_bypass` out"
         )
+    if config.policy.auto_allow:
+        named = ", ".join(config.policy.auto_allow)
+        yield weak(
+            f"policy.auto_allow lets run without asking what asks elsewhere, injected calls included: {named}",
+            "take out of `policy.auto_allow` what people can just as well be asked for",
+        )
     if not config.audit.enabled:
         yield weak(
             "audit.enabled is false: nothing says afterwards who did what",

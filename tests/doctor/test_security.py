@@ -25,6 +25,7 @@ SETTINGS = {
     "tools.exec.env sets MY_API_KEY": "tools: {exec: {env: {MY_API_KEY: x}}}",
     "policy.mode is bypass": "policy: {mode: bypass, allow_bypass: true}",
     "policy.allow_bypass is true": "policy: {allow_bypass: true}",
+    "policy.auto_allow lets run": "policy: {auto_allow: [message]}",
     "audit.enabled is false": "audit: {enabled: false}",
     "log_level is DEBUG": "log_level: debug",
     "http.host is 0.0.0.0": "http: {host: 0.0.0.0, enabled: false}",
