@@ -44,8 +44,7 @@ from goclaw.sessions.costs import Costs
 from goclaw.sessions.debts import Debts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
-from goclaw.sessions.hooking import Hooking, instructed
-from goclaw.sessions.models import Models
+from goclaw.sessions.hooking import WITHHELD, instructed
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.questions import Questions
@@ -258,7 +257,7 @@ class Sessions:
         try:
             await self._ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)
-            return (Outcome.STOPPED, "") if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
+            return (Outcome.STOPPED, WITHHELD) if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
         except MessageDenied as denied:
             return Outcome.FAILED, str(denied)  # nothing was stored of it, so there is nothing to settle
         except LimitReached as limit:

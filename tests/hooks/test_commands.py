@@ -134,7 +134,7 @@ async def test_a_stopped_turn_ends_its_program(tmp_path: Path, sandbox: Sandbox)
         firing = asyncio.create_task(stage.hooks.fire(event()))
         async with asyncio.timeout(10):
             while not (stage.workspace / "begun").exists():  # noqa: ASYNC110  # a file has no event
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
         firing.cancel()
         await asyncio.wait({firing})
         assert firing.cancelled() and stage.alerts.open == {}

@@ -159,7 +159,7 @@ async def test_an_answer_that_is_kept_back_reaches_nobody_also_after_a_restart(t
         await talk(core, "hi")
         assert (await core.messages())[1] == AssistantMessage(WITHHELD)
         (end,) = [event for event in core.seen if isinstance(event, TurnFinished)]
-        assert (end.outcome, end.text) == (Outcome.STOPPED, "")
+        assert (end.outcome, end.text) == (Outcome.STOPPED, WITHHELD)
     async with world.running() as core:
         await core.settled()
         assert world.texts() == []
