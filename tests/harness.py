@@ -43,8 +43,9 @@ from goclaw.sandbox.base import Sandbox
 from goclaw.sessions.approvals import ApprovalPorts
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
+from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.questions import QuestionPorts, Questions
-from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
 from goclaw.store.approvals import ApprovalRules
 from goclaw.store.checkpoints import CheckpointStore

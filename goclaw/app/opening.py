@@ -32,8 +32,9 @@ from goclaw.plugins import load, third_party
 from goclaw.sessions.approvals import ApprovalPorts
 from goclaw.sessions.flush import Flush, works_alone
 from goclaw.sessions.models import Models
+from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.questions import QuestionPorts, Questions
-from goclaw.sessions.service import SessionPorts, Sessions
+from goclaw.sessions.service import Sessions
 from goclaw.sessions.stuck import StuckTurns
 from goclaw.state import open_state
 from goclaw.store.approvals import ApprovalRules

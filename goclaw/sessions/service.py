@@ -2,22 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
-from goclaw.agent.prompt import Prompt
 from goclaw.agent.rules import rules_of
-from goclaw.blobs import Blobs
-from goclaw.bus import Bus
-from goclaw.channels.base import Channel
-from goclaw.clock import Clock
-from goclaw.config.schema import Config
 from goclaw.context.calibration import Calibration
 from goclaw.engine.base import Turn
-from goclaw.engine.outbox import Outbox
 from goclaw.errors import ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.events import (
     LOCAL,
@@ -26,45 +19,26 @@ from goclaw.events import (
     Notice,
     Outcome,
     SessionNow,
-    Todo,
-    TodosChanged,
     TurnFinished,
     TurnStarted,
 )
-from goclaw.hooks.base import Hooks
-from goclaw.llm.base import Finished
-from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
-from goclaw.sessions.approvals import ApprovalPorts, TurnQuestions
 from goclaw.sessions.artifacts import files_of
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
-from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor, CompactorPorts
 from goclaw.sessions.costs import Costs
 from goclaw.sessions.debts import Debts
-from goclaw.sessions.flush import Flush
+from goclaw.sessions.fitting import Fitting
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
-from goclaw.sessions.hooking import WITHHELD, instructed
+from goclaw.sessions.hooking import instructed
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
-from goclaw.sessions.questions import Questions
+from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received, ReceivedPorts
-from goclaw.sessions.reminding import of_result, of_task
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
-from goclaw.sessions.turn import Opening, TurnPorts, TurnRun
-from goclaw.store.checkpoints import CheckpointStore
-from goclaw.store.forgetting import Forgetting
-from goclaw.store.retention import Retention
-from goclaw.store.settings import Settings
-from goclaw.store.spending import Spending
-from goclaw.store.transcripts import Transcripts
-from goclaw.tasks.base import Owner
-from goclaw.toolkit.base import ToolEnvironment
-from goclaw.toolkit.dispatcher import Dispatcher
-from goclaw.toolkit.scope import CallScope
-from goclaw.transcribers.base import Transcriber
+from goclaw.sessions.turn import TurnRun
 
 log = logging.getLogger(__name__)
 
@@ -74,33 +48,6 @@ EMPTY_ANSWER = "(The model gave an empty answer.)"
 STOPPED = "Stopped."
 CLEARED = "The conversation was cleared: what stands above is not known to the agent any more."
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPorts:
-    """What sessions stand on; `app` fills it in."""
-
-    config: Config
-    clock: Clock
-    bus: Bus
-    blobs: Blobs
-    transcripts: Transcripts
-    outbox: Outbox
-    channels: Mapping[str, Channel]
-    dispatcher: Dispatcher
-    environment: ToolEnvironment
-    models: Models
-    prompt: Prompt
-    checkpoints: CheckpointStore
-    flush: Flush
-    forgetting: Forgetting
-    retention: Retention
-    questions: Questions
-    approvals: ApprovalPorts
-    settings: Settings
-    spending: Spending
-    transcriber: Transcriber | None = None
-    hooks: Hooks = field(default_factory=Hooks)
 
 
 class Sessions:
@@ -163,6 +110,16 @@ class Sessions:
         self.settings = ports.settings
         self.tasks = ports.environment.tasks
         self.spending = ports.spending
+        self._fitting = Fitting(
+            ports,
+            lambda: self.calibration,
+            self.compactor,
+            self.costs,
+            self.modes,
+            self.pauses,
+            self.queue_modes,
+            self.received,
+        )
 
     async def restore(self) -> None:
         """Take up what an earlier run learnt: how summaries go, how far token estimates are off, who holds what."""
@@ -253,11 +210,11 @@ class Sessions:
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
         policy = RunPolicy(self.turn_rules)
-        run = TurnRun(turn, session.window, self._turn_ports(turn, session, policy))
+        run = TurnRun(turn, session.window, self._fitting.of(turn, session, policy))
         try:
             await self._ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)
-            return (Outcome.STOPPED, WITHHELD) if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
+            return (Outcome.STOPPED, "") if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
         except MessageDenied as denied:
             return Outcome.FAILED, str(denied)  # nothing was stored of it, so there is nothing to settle
         except LimitReached as limit:
@@ -275,95 +232,9 @@ class Sessions:
         self.contexts.forget(session.key)
         return outcome, text
 
-    async def _opening(self, actor: Actor, session: Session) -> Opening:
-        ports = self._ports
-        model = await ports.models.agent(session.key)
-        try:
-            system = await ports.prompt.system(await ports.environment.workspace(actor))
-        except StateError as error:
-            # The workspace's trouble, not the journal's: the user must hear of it.
-            raise GoclawError(str(error)) from error
-        if told := ports.config.agents.main.prompt.strip():
-            system = f"{system}\n\n{told}"
-        tools = ports.dispatcher.registry.visible_to(actor, ports.config.agents.main.tools)
-        session.overhead = estimate_text(system) + estimate_tools(tools)
-        return Opening(model, system, self.turn_rules.cache)
-
-    def _turn_ports(self, turn: Turn, session: Session, policy: RunPolicy) -> TurnPorts:
-        ports, inbound = self._ports, turn.inbound
-        questions = TurnQuestions(ports.questions, ports.approvals, turn, policy.paused, policy.was_denied)
-
-        async def keep_todos(todos: Sequence[Todo]) -> None:
-            await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
-            session.todos = tuple(todos)
-            ports.bus.publish(TodosChanged(turn.id, session.key, session.todos))
-
-        async def make_room(too_long: bool) -> int:
-            model = await ports.models.agent(session.key)
-            session.window.scale = self.calibration.of(model.spec)
-            await self.compactor.make_room(session, model.context_window, policy.rules.history, too_long=too_long)
-            return session.window.tokens(session.overhead)
-
-        reminders = session.reminders.turn()
-
-        async def opening() -> Opening:
-            for ended in await ports.environment.tasks.news(Owner(session.key, inbound.actor.key)):
-                reminders.add(of_task(ended))
-            return await self._opening(inbound.actor, session)
-
-        def remind(names: Sequence[str]) -> str:
-            tools = [tool for name in names if (tool := ports.dispatcher.registry.find(name, inbound.actor))]
-            text = reminders.block(
-                [
-                    *self.modes.reminders(inbound.actor, session),
-                    *(of_result(tool.spec.name, tool.spec.reminder) for tool in tools),
-                ]
-            )
-            session.window.reminded = estimate_reminder(text)
-            return text
-
-        return TurnPorts(
-            transcripts=ports.transcripts,
-            dispatcher=ports.dispatcher,
-            publish=ports.bus.publish,
-            now=ports.clock.now,
-            received=self.received.message,
-            hooks=Hooking(ports.hooks, session.window),
-            opening=opening,
-            joining=lambda request: self.queue_modes.joining(session, turn, request),
-            make_room=make_room,
-            counted=lambda done: self._counted(session, done),
-            kept=session.artifacts.extend,
-            remind=remind,
-            spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
-            planning=policy.planning,
-            held=self.pauses.gate(turn, policy.paused).passed,
-            affordable=lambda: self.costs.check(session.key, turn.id, inbound.actor.key, policy.rules),
-            scope=CallScope(
-                actor=inbound.actor,
-                session=inbound.session,
-                address=inbound.address,
-                deliver=ports.outbox.send,
-                emit=ports.bus.publish,
-                approve=questions.approve,
-                ask=questions.ask,
-                keep_todos=keep_todos,
-                turn=turn.id,
-                seconds=policy.rules.tool_seconds,
-                complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
-                tools=ports.config.agents.main.tools,
-                chosen_mode=lambda: session.mode,
-                leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
-                reminders=reminders,
-            ),
-        )
-
     async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
         """How far the day is used up of whom the session worked for last; a session is first its own person's."""
         return await self.costs.lines(session.person or session.key, self.turn_rules)
-
-    def _counted(self, session: Session, done: Finished) -> None:
-        self.calibration.take(done, session.window, session.overhead)
 
     async def _person_of(self, session: str) -> str:
         return (await self.contexts.session(session)).person

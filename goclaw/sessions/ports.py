@@ -1,0 +1,53 @@
+"""What sessions stand on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from goclaw.agent.prompt import Prompt
+from goclaw.blobs import Blobs
+from goclaw.bus import Bus
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+from goclaw.engine.outbox import Outbox
+from goclaw.hooks.base import Hooks
+from goclaw.sessions.approvals import ApprovalPorts
+from goclaw.sessions.flush import Flush
+from goclaw.sessions.models import Models
+from goclaw.sessions.questions import Questions
+from goclaw.store.checkpoints import CheckpointStore
+from goclaw.store.forgetting import Forgetting
+from goclaw.store.retention import Retention
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Spending
+from goclaw.store.transcripts import Transcripts
+from goclaw.toolkit.base import ToolEnvironment
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.transcribers.base import Transcriber
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPorts:
+    """What sessions stand on; `app` fills it in."""
+
+    config: Config
+    clock: Clock
+    bus: Bus
+    blobs: Blobs
+    transcripts: Transcripts
+    outbox: Outbox
+    channels: Mapping[str, Channel]
+    dispatcher: Dispatcher
+    environment: ToolEnvironment
+    models: Models
+    prompt: Prompt
+    checkpoints: CheckpointStore
+    flush: Flush
+    forgetting: Forgetting
+    retention: Retention
+    questions: Questions
+    approvals: ApprovalPorts
+    settings: Settings
+    spending: Spending
+    transcriber: Transcriber | None = None
+    hooks: Hooks = field(default_factory=Hooks)
