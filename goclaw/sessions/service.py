@@ -30,7 +30,7 @@ from goclaw.sessions.costs import Costs
 from goclaw.sessions.debts import Debts
 from goclaw.sessions.fitting import Fitting
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
-from goclaw.sessions.hooking import instructed
+from goclaw.sessions.hooking import WITHHELD, instructed
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.ports import SessionPorts
@@ -214,7 +214,7 @@ class Sessions:
         try:
             await self._ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)
-            return (Outcome.STOPPED, "") if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
+            return (Outcome.STOPPED, WITHHELD) if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
         except MessageDenied as denied:
             return Outcome.FAILED, str(denied)  # nothing was stored of it, so there is nothing to settle
         except LimitReached as limit:
