@@ -23,8 +23,8 @@ from goclaw.toolkit.registry import BuiltIn, same
 
 log = logging.getLogger(__name__)
 
-OPEN_SECONDS = 20.0
-"""What a package's source may take to open: a server that it starts has come up by then, or never."""
+OPEN_SECONDS = 15.0
+"""What a package's source may take to open: a server that it starts has come up by then. Doctor waits longer."""
 BUILT_IN = "built in"
 _LONGEST_FAULT = 300
 
@@ -111,7 +111,7 @@ class Sources:
 
     def report(self, what: str, fault: str) -> None:
         """Remember that something does not work, and say so once; an empty `fault`: it works again."""
-        fault = mask(printable(" ".join(fault.split())))[:_LONGEST_FAULT]
+        what, fault = printable(what), mask(printable(" ".join(fault.split())))[:_LONGEST_FAULT]
         if not fault:
             self._faults.pop(what, None)
         elif self._faults.get(what) != fault:

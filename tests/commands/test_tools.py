@@ -63,6 +63,7 @@ async def test_one_tool_is_shown_with_arguments_examples_rights_and_risk(world: 
     assert "People see `Counting {{ path }}`." in text and "From: built in." in text
 
 
+@pytest.mark.promise("P-tools-per-user")
 async def test_what_is_not_yours_reads_like_what_is_not_there(world: World) -> None:
     async with world.running() as core:
         for name in ("launch", "nothing"):

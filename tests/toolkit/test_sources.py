@@ -104,6 +104,16 @@ async def test_a_source_that_does_not_open_is_named(before: str, fault: str, pac
     assert what == "plugin tool_sources.bad (bad-tools 1.0)" and fault in why
 
 
+async def test_a_source_that_never_opens_is_not_waited_for(
+    packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = "import asyncio; await asyncio.Event().wait()"
+    modules = {"one": ONE_TOOL.format(name="one"), "bad": A_SOURCE.format(one="one", before=before, after="pass")}
+    install(packages, "bad-tools", modules, {"tool_sources.bad": "bad:SOURCE"})
+    monkeypatch.setattr("goclaw.toolkit.sources.OPEN_SECONDS", 0.1)
+    assert await faults_of(tmp_path) == {"plugin tool_sources.bad (bad-tools 1.0)": "it is not open after 0.1 s"}
+
+
 async def test_a_live_source_may_fail_later_and_come_back(
     packages: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -79,6 +79,7 @@ async def test_a_script_of_the_workspace_is_run_by_its_path(ready: Surroundings)
 
 
 @pytest.mark.sandbox
+@pytest.mark.promise("P-exec-timeout")
 async def test_its_time_is_its_own_else_that_of_exec(ready: Surroundings) -> None:
     settings(ready, timeout=0.2)
     with pytest.raises(ToolError, match=r"^command timed out after 0\.2 s$"):
