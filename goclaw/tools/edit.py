@@ -11,6 +11,7 @@ from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.arguments import FilePath
+from goclaw.tools.difference import KIND, Difference, difference
 from goclaw.tools.editing import text_in
 from goclaw.tools.matching import Tier
 from goclaw.tools.replacing import Replacement, check, replaced
@@ -51,6 +52,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     access=lambda arguments, ctx: Access(writes=(arguments.path,)),
     call_hint="Editing {{ path }}",
     result_hint="Edited {{ path }}{{ how }}",
+    artifacts={KIND: Difference},
     examples=(
         Example(
             "One call becomes another",
@@ -80,4 +82,5 @@ async def edit(
     fuzzy = ctx.config.tools.edit.allow_fuzz_on_edits
     made = await asyncio.to_thread(replaced, path, text, text.body, wanted, fuzzy=fuzzy)
     await ctx.workspace.write_bytes(path, text.content(made.body), unless_changed=text.version)
+    ctx.attach(KIND, await difference(path, text.body, made.body))
     return EditResult(path=path, tier=made.match.tier, places=len(made.match.spans), how=made.how, preview=made.preview)

@@ -1,0 +1,29 @@
+"""What a call changed in a file, whole and for people; the model reads a short preview in the result."""
+
+import asyncio
+import difflib
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+KIND = "diff"
+COMPARED = 200_000
+"""Characters of either side that are compared line by line: difflib takes its time (see `review`)."""
+
+
+class Difference(BaseModel):
+    """The change of one file."""
+
+    path: str
+    lines: Annotated[list[str], Field(description="A unified diff, line by line.")]
+
+
+async def difference(path: str, before: str, after: str) -> Difference:
+    """From what a file was to what it became; of a very long one only how long it was and is."""
+    if max(len(before), len(after)) > COMPARED:
+        return Difference(path=path, lines=[f"{len(before):,} characters became {len(after):,}"])
+    return Difference(path=path, lines=await asyncio.to_thread(_lines, before, after))
+
+
+def _lines(before: str, after: str) -> list[str]:
+    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=3))

@@ -1,0 +1,36 @@
+"""What a call changed, for people."""
+
+from pathlib import Path
+
+import orjson
+
+from goclaw.llm.scripted import Answer
+from goclaw.messages import ToolCall, ToolResult
+from goclaw.tools.difference import COMPARED, difference
+from goclaw.tools.edit import edit
+from tests.harness import World
+
+CALL = ToolCall("c", "edit", {"path": "a.txt", "old_string": "two", "new_string": "zwei"})
+
+
+async def test_an_edit_keeps_the_whole_diff_for_people_and_tells_the_model_the_preview(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("", calls=(CALL,), when="go"), Answer("Done.")], tools=[edit])
+    (world.root / "a.txt").write_text("one\ntwo\nthree\n")
+    async with world.running() as core:
+        await core.say("go")
+        await core.settled()
+        [result] = [message for message in await core.messages() if isinstance(message, ToolResult)]
+        [kept] = result.artifacts
+        content = orjson.loads(await core.sessions._ports.blobs.get(kept.blob))
+    assert kept.name == "diff.json"
+    assert content == {
+        "path": "a.txt",
+        "lines": ["--- before", "+++ after", "@@ -1,3 +1,3 @@", " one", "-two", "+zwei", " three"],
+    }
+    assert "+zwei" not in repr(world.script.requests)
+    assert [heard.delivery.media_name for heard in world.room.all] == ["", "diff.json"]
+
+
+async def test_of_a_very_long_file_only_its_length_is_told() -> None:
+    long = "x\n" * COMPARED
+    assert (await difference("a", long, "")).lines == ["400,000 characters became 0"]
