@@ -2,12 +2,14 @@
 
 import asyncio
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 
 from goclaw.audit import LONGEST_DETAIL, Audit, Entry, audit_path, open_audit, read_audit
+from goclaw.cli.frame import run
 from goclaw.config.policies import AuditSettings
 from goclaw.config.schema import Config
 from goclaw.errors import StateError, ToolError
@@ -174,3 +176,20 @@ async def test_calls_commands_and_strangers_are_recorded_with_the_rule_that_deci
     assert world.audited[2].detail == "command=true"
     assert world.audited[2].rule == "users.json telegram:5 allowedTools"
     assert all("the-secret" not in line.result for line in world.audited)
+
+
+async def test_the_command_shows_the_entries_about_tools_with_a_tag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = Config(state_dir=tmp_path / "state")
+    async with open_audit(config, SteppedClock()) as audit:
+        audit.record(replace(entry(1), tags=frozenset({"shell", "network"})))
+        audit.record(replace(entry(2), tags=frozenset({"filesystem"})))
+        audit.record(entry(3))
+    first, _, last = read_audit(audit_path(config))
+    assert first["tags"] == ["network", "shell"] and "tags" not in last
+    monkeypatch.setenv("GOCLAW_STATE_DIR", str(config.state_dir))
+    monkeypatch.chdir(tmp_path)
+    assert await asyncio.to_thread(run, ["audit", "--tag", "shell"]) == 0
+    shown = [orjson.loads(line)["object"] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["tool1"]

@@ -223,7 +223,9 @@ class Dispatcher:
         tool = self.registry.named(call.name)
         watch.listed = tool.spec if tool else None
         decision = watch.decision = self._access.authorize(scope.actor, "tool.use", call.name, call.input)
-        if tool is None or not decision.allowed or not self._access.selects(scope.tools, tool.spec):
+        if tool and decision.allowed and not self._access.selects(scope.tools, tool.spec):
+            decision = watch.decision = replace(decision, allowed=False, rule="tools of the agent")
+        if tool is None or not decision.allowed:
             watch.refused = tool is not None
             raise UnknownTool(call.name)
         if decision.input is not None:

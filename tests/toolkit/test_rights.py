@@ -355,6 +355,8 @@ async def test_an_agent_uses_no_more_than_its_selection(tmp_path: Path) -> None:
         assert await at.error("destroy") == "unknown tool: destroy"
         shown = at.dispatcher.registry.visible_to(ANNA, at.tools)
         assert [spec.name for spec in shown] == ["run"]
+    told = [(entry.object, entry.allowed, entry.rule) for entry in at.audited]
+    assert told[1] == ("change", False, "tools of the agent")
 
 
 @pytest.mark.promise("P-audit")

@@ -92,8 +92,14 @@ class StatusBar(Static):
             figures = [f"{count(tokens)} of {count(window)} tokens" if window else f"{count(tokens)} tokens"]
             figures += [f"context {share}"] if window else []
         if detail is Detail.FEW:
-            model = one_line(model.rpartition(":")[2], FEW_LETTERS)
-        return [model, *figures, *self._cost()]
+            taken = sum(len(f"{mode} │ ") for mode in self._mode())
+            model = one_line(model.rpartition(":")[2], FEW_LETTERS - taken)
+        return [*self._mode(), model, *figures, *self._cost()]
+
+    def _mode(self) -> list[str]:
+        """A permission mode that is not the usual one."""
+        mode = printable(str(self._numbers.get("mode", "default")))
+        return [] if mode == "default" else [mode]
 
     def _cost(self) -> list[str]:
         """What the session cost, with a `+` when the price of some answers is unknown."""

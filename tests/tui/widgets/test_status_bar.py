@@ -33,3 +33,18 @@ async def test_a_cost_that_is_not_known_is_not_shown(tmp_path: Path) -> None:
     stage.gateway.numbers |= {"cost": None, "spent": {"requests": 3, "unpriced": 3}}
     async with stage.daemon(), stage.terminal() as screen:
         assert "$" not in screen.text()
+
+
+@pytest.mark.parametrize(
+    ("mode", "line"),
+    [
+        ("default", "● connected │ claude-sonnet-4-5-20250… │ 12.3k of 200k (6 %) │ $0.42 │ 0.0 s"),
+        ("plan", "● connected │ plan │ claude-sonnet-4-… │ 12.3k of 200k (6 %) │ $0.42 │ 0.0 s"),
+    ],
+)
+async def test_a_permission_mode_that_is_not_the_usual_one_is_shown(tmp_path: Path, mode: str, line: str) -> None:
+    stage = Stage(tmp_path, SteppedClock())
+    stage.gateway.numbers |= {"model": MODEL, "cost": 0.42, "spent": {}, "mode": mode}
+    async with stage.daemon() as daemon, stage.terminal((80, 24), ready="12.3k of 200k") as screen:
+        daemon.bus.publish(TurnStarted("t1", SESSION, Address(LOCAL, SESSION)))
+        await screen.until(line)
