@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from goclaw.config.keys import Loc
 from goclaw.config.section import Section
 from goclaw.config.values import Names, OneOrMore, Point
+from goclaw.selection import NOT, SET
 
 TOOL_POINTS = frozenset({"pre_tool", "post_tool", "post_tool_failure"})
 """The points that are about a tool."""
@@ -78,6 +79,9 @@ def contradictions(hooks: Sequence[HookSettings]) -> Iterator[tuple[Loc, str]]:
         others = [point for point in hook.on if point not in TOOL_POINTS]
         if hook.match and others:
             yield ("hooks", index, "match"), f"is about tools, and {others[0]} is not; make a hook of its own for that"
+        if odd := next((part for part in hook.match if part.startswith((SET, NOT))), ""):
+            # A guard that silently hears nothing would be worse than none.
+            yield ("hooks", index, "match"), f"`{odd}`: should hold names of tools and `tag:x`; hooks know no sets"
         if hook.name and hook.name in named:
             yield ("hooks", index, "name"), "is the name of another hook, too; choose another one"
         named.add(hook.name)
