@@ -20,7 +20,7 @@ from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received
-from goclaw.sessions.reminding import of_result, of_task
+from goclaw.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.sessions.state import Session
 from goclaw.sessions.turn import Opening, TurnPorts
 from goclaw.tasks.base import Owner
@@ -63,17 +63,6 @@ class Fitting:
                 reminders.add(of_task(ended))
             return await self._opening(inbound.actor, session, policy.rules.cache)
 
-        def remind(names: Sequence[str]) -> str:
-            tools = [tool for name in names if (tool := ports.dispatcher.registry.find(name, inbound.actor))]
-            text = reminders.block(
-                [
-                    *self.modes.reminders(inbound.actor, session),
-                    *(of_result(tool.spec.name, tool.spec.reminder) for tool in tools),
-                ]
-            )
-            session.window.reminded = estimate_reminder(text)
-            return text
-
         return TurnPorts(
             transcripts=ports.transcripts,
             dispatcher=ports.dispatcher,
@@ -86,7 +75,7 @@ class Fitting:
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
             kept=session.artifacts.extend,
-            remind=remind,
+            remind=lambda names: self._remind(session, reminders, inbound.actor, names),
             spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
             planning=policy.planning,
             held=self.pauses.gate(turn, policy.paused).passed,
@@ -123,6 +112,14 @@ class Fitting:
         tools = ports.dispatcher.registry.visible_to(actor, ports.config.agents.main.tools)
         session.overhead = estimate_text(system) + estimate_tools(tools)
         return Opening(model, system, cache)
+
+    def _remind(self, session: Session, reminders: TurnReminders, actor: Actor, names: Sequence[str]) -> str:
+        """What the request ends with; `names`: of tools whose results come right before it."""
+        tools = [tool for name in names if (tool := self.ports.dispatcher.registry.find(name, actor))]
+        of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
+        text = reminders.block([*self.modes.reminders(actor, session), *of_results])
+        session.window.reminded = estimate_reminder(text)
+        return text
 
     def _counted(self, session: Session, done: Finished) -> None:
         self.calibration().take(done, session.window, session.overhead)
