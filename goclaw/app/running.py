@@ -36,6 +36,8 @@ from goclaw.workspace import Completion
 log = logging.getLogger(__name__)
 
 PRUNE_SECONDS = 24 * 3600.0
+TOOLS_AFTER = 1.0
+"""Seconds: two threads share one interpreter, and the channels' first look outside comes first."""
 SPILL_SECONDS = 7 * 24 * 3600.0
 """How long a long output can be opened again."""
 
@@ -93,7 +95,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
 
 
 async def _tools(app: App) -> None:
-    """Load the tools beside what goes on: nobody who begins to poll or to write waits for them."""
+    """Load the tools, unless a turn that needs them was quicker (`Registry.ready`)."""
+    await app.ground.clock.sleep(TOOLS_AFTER)
     await app.registry.ready()
     commands = {*catalog.COMMANDS, *third_party("commands")}
     known = {spec.name: spec.tags for spec in app.registry.specs()}
