@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from goclaw.config.agents import HistorySettings, MissingFields, RunPolicySettings, TimingSettings
+from goclaw.config.agents import HistorySettings, MissingFields, RunPolicySettings
 from goclaw.config.policies import LimitSettings
 from goclaw.llm.base import CachePoints
 
@@ -36,7 +36,7 @@ class TurnRules:
     cost: Cap | None = None
     daily_tokens: Cap | None = None
     daily_cost: Cap | None = None
-    history: HistorySettings | None = None
+    history: HistorySettings = field(default_factory=HistorySettings)
     cache: CachePoints = field(default_factory=CachePoints)
     interrupts_allowed: bool = True
     on_missing_fields: MissingFields = ""
@@ -57,9 +57,9 @@ class TurnRules:
         yield "A turn", f"at most {', '.join(per_turn)}"
         if self.plan:
             yield "An answer", f"at most {in_words(self.plan.most)}"
-        if self.history and self.history.keep_recent_turns:
+        if self.history.keep_recent_turns:
             yield "History", f"the last {self.history.keep_recent_turns} turns are shown"
-        if self.history and (compress := self.history.compress):
+        if (compress := self.history.compress).trigger_at:
             yield "History", f"summarised at {compress.trigger_at} turns, the last {compress.keep_recent} kept"
         if not self.interrupts_allowed:
             yield "Interrupts", "not allowed"
@@ -70,7 +70,7 @@ class TurnRules:
 def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, place: str = MAIN) -> TurnRules:
     """The rules of an agent whose policy stands at `place` in the configuration."""
     own = policy or RunPolicySettings()
-    timing = own.timing or TimingSettings()
+    timing = own.timing
     budget = _first((own.time_budget, f"{place}.time_budget"), (timing.budget, f"{place}.timing.budget"))
     return TurnRules(
         tool_calls=_first((own.max_tool_calls, f"{place}.max_tool_calls"))

@@ -7,7 +7,7 @@ says.
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from goclaw.config.section import Section
 from goclaw.config.values import Duration, ModelName, Selection
@@ -31,38 +31,40 @@ class TimingSettings(Section):
 class CompressSettings(Section):
     """Older turns become a summary."""
 
-    trigger_at: int = Field(30, ge=1, description="When the context holds so many turns, the running one included.")
+    trigger_at: int | None = Field(
+        None, ge=1, description="When the context holds so many turns, the running one included; not set: never."
+    )
     keep_recent: int = Field(
-        10, ge=0, description="Turns that stay as they are, fewer than `trigger_at`; the running one always stays."
+        10,
+        ge=0,
+        validate_default=True,
+        description="Turns that stay as they are, fewer than `trigger_at`; the running one always stays.",
     )
     model: ModelName | None = Field(None, description="Who writes the summary; not set: `models.summary`.")
 
     @field_validator("keep_recent")
     @classmethod
     def _fewer_than_the_trigger(cls, keep: int, info: ValidationInfo) -> int:
-        if keep >= info.data.get("trigger_at", keep + 1):
-            raise ValueError(f"should be less than `trigger_at` ({info.data['trigger_at']})")
+        trigger = info.data.get("trigger_at")
+        if trigger is not None and keep >= trigger:
+            raise ValueError(f"should be less than `trigger_at` ({trigger})")
         return keep
 
 
 class HistorySettings(Section):
-    """Which turns the model is shown: one of the two. Nothing is deleted, and no turn is ever split."""
+    """Which turns the model is shown: by one of the two, else all until `compaction` makes room. No turn is split."""
 
     keep_recent_turns: int | None = Field(None, ge=1, description="The last so many turns, the running one included.")
-    compress: CompressSettings | None = Field(None, description="A summary in place of the older ones.")
+    compress: CompressSettings = Field(
+        default_factory=CompressSettings, description="A summary in place of the older ones."
+    )
 
     @field_validator("compress")
     @classmethod
-    def _not_both(cls, compress: CompressSettings | None, info: ValidationInfo) -> CompressSettings | None:
-        if compress is not None and info.data.get("keep_recent_turns") is not None:
+    def _not_both(cls, compress: CompressSettings, info: ValidationInfo) -> CompressSettings:
+        if compress.trigger_at is not None and info.data.get("keep_recent_turns") is not None:
             raise ValueError("excludes `keep_recent_turns`; set one of them")
         return compress
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> "HistorySettings":
-        if self.keep_recent_turns is None and self.compress is None:
-            raise ValueError("should have `keep_recent_turns` or `compress`")
-        return self
 
 
 class CacheSettings(Section):
@@ -88,10 +90,10 @@ class RunPolicySettings(Section):
     time_budget: Duration | None = Field(
         None, description="How long a turn may take: `2m`, `45s`, `1h30m`, or seconds. Excludes `timing`."
     )
-    timing: TimingSettings | None = Field(None, description="The same, and more, in detail.")
-    history: HistorySettings | None = Field(
-        None, description="Which turns the model is shown; not set: all, until `compaction` makes room."
+    timing: TimingSettings = Field(
+        default_factory=TimingSettings, description="The same, and more, in detail; excludes `time_budget`."
     )
+    history: HistorySettings = Field(default_factory=HistorySettings, description="Which turns the model is shown.")
     cache: CacheSettings = Field(default_factory=CacheSettings, description="The provider's prompt cache.")
     interrupts_allowed: bool = Field(True, description="Whether `/pause` may hold a turn.")
     on_missing_fields: MissingFields = Field(
@@ -102,8 +104,8 @@ class RunPolicySettings(Section):
 
     @field_validator("timing")
     @classmethod
-    def _not_both(cls, timing: TimingSettings | None, info: ValidationInfo) -> TimingSettings | None:
-        if timing is not None and info.data.get("time_budget") is not None:
+    def _not_both(cls, timing: TimingSettings, info: ValidationInfo) -> TimingSettings:
+        if timing != TimingSettings() and info.data.get("time_budget") is not None:
             raise ValueError("excludes `time_budget`; set `timing.budget` in its place")
         return timing
 

@@ -110,7 +110,8 @@ def example(chosen: Mapping[tuple[str, ...], Any] = _NOTHING) -> str:
         if key.path in chosen:
             line = f"{key.path[-1]}: {_literal(chosen[key.path])}"
         else:
-            line = f"{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_default(key)}"
+            # Below a name behind a `#` everything is.
+            line = f"{'#' * bool(free)}{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_default(key)}"
         lines.append(indent + line.rstrip())
     return "\n".join(lines) + "\n"
 

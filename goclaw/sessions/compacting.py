@@ -77,11 +77,11 @@ class Compactor:
         self.health.restore(await self._ports.stored.fact(HEALTH))
 
     async def make_room(
-        self, session: Session, context_window: int, history: HistorySettings | None = None, *, too_long: bool
+        self, session: Session, context_window: int, history: HistorySettings, *, too_long: bool
     ) -> None:
         """Before a request: leave out what the agent's history policy does not show, do what a /compact asked for, else
         compact if it is due or the provider said so."""
-        if history and not too_long:
+        if not too_long:
             await self._apply(history, session)
         request, session.compact_request = session.compact_request, None
         if request is not None:
@@ -100,8 +100,9 @@ class Compactor:
         """Show what a history policy says, whole turns only."""
         if history.keep_recent_turns:
             session.window.keep_turns(history.keep_recent_turns)
-        turns, compress = session.window.turns(), history.compress
-        if compress is None or len(turns) < max(2, compress.trigger_at) or session.uncompressed == str(turns[-1]):
+        compress = history.compress
+        turns = session.window.turns() if compress.trigger_at else []
+        if len(turns) < max(2, compress.trigger_at or 0) or session.uncompressed == str(turns[-1]):
             return
         first_kept = turns[-max(1, compress.keep_recent)]  # the running one is what the model must answer to
         if not await self._compress(session, compress, first_kept):

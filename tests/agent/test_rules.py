@@ -56,7 +56,7 @@ def test_what_holds_is_told_in_few_lines() -> None:
     told = rules(
         max_cost=1,
         timing={"plan": "45s"},
-        history={"compress": {}},
+        history={"compress": {"trigger_at": 30}},
         interrupts_allowed=False,
         on_missing_fields="finalize",
     ).lines()

@@ -31,11 +31,19 @@ def test_what_is_no_duration_is_refused(written: object) -> None:
     ("lines", "place", "problem"),
     [
         (["time_budget: 2m", "timing: {plan: 45s}"], "5:7", "policy.timing: excludes `time_budget`"),
-        (["history: {keep_recent_turns: 3, compress: {}}"], "4:39", "history.compress: excludes `keep_recent_turns`"),
-        (["history: {}"], "4:7", "policy.history: should have `keep_recent_turns` or `compress`"),
+        (
+            ["history: {keep_recent_turns: 3, compress: {trigger_at: 20}}"],
+            "4:39",
+            "history.compress: excludes `keep_recent_turns`",
+        ),
         (
             ["history: {compress: {trigger_at: 5, keep_recent: 5}}"],
             "4:43",
+            "compress.keep_recent: should be less than `trigger_at` (5)",
+        ),
+        (
+            ["history: {compress: {trigger_at: 5}}"],
+            "4:17",
             "compress.keep_recent: should be less than `trigger_at` (5)",
         ),
         (["time_budget: soon"], "4:7", "time_budget: should be a time such as `45s`"),

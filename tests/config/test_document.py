@@ -35,9 +35,12 @@ def test_the_example_has_every_key_and_loads_as_it_is_and_with_every_value_set(t
     file.write_text(re.sub(r"^( *)#(?! )", r"\1", text, flags=re.MULTILINE))
     loaded = load_config(file, environ=environ)
     by_name = {"providers": {}, "roles": {}, "hooks": (), "models": as_it_is.models, "tools": as_it_is.tools}
+    by_name["agents"] = as_it_is.agents
     assert loaded.config.model_copy(update=by_name) == as_it_is
     assert loaded.config.tools.model_copy(update={"cli": {}}) == as_it_is.tools
     assert set(loaded.config.tools.cli) == {"lint"}
+    assert loaded.config.agents.model_copy(update={"kinds": {}}) == as_it_is.agents
+    assert set(loaded.config.agents.kinds) == {"researcher"}
     assert set(loaded.config.providers) == {"anthropic"}
     assert set(loaded.config.models.options) == {"ollama:qwen2.5:7b"}
     assert set(loaded.config.roles) == {"guest"}
