@@ -143,7 +143,7 @@ class Hooks:
             self._alerts.tell(key, f"{why}; docs/hooks.md says what it may answer")
             if event.point != "pre_tool":
                 return HookAnswer()
-            return HookAnswer(deny=f"the hook {mask(each.name)} failed, and what it guards does not run without it")
+            return HookAnswer(deny=f"the hook {each.name} failed, and what it guards does not run without it")
         self._alerts.clear(key)
         return _masked(answer)
 

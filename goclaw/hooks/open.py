@@ -33,7 +33,7 @@ async def open_hooks(environment: HookEnvironment, alerts: Alerts | None = None)
             uncontained = await stack.enter_async_context(load(SANDBOXES[OFF], Tier).open())
         registered = [
             Registered(
-                each.label,
+                mask(each.label),
                 frozenset(each.on),
                 CommandHook(each, environment, None if each.sandbox else uncontained),
                 frozenset(each.match),

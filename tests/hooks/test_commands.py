@@ -180,6 +180,13 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path, sandbox: San
         assert "there is no program no-such-guard" in stage.alerts.open["hook:no-such-guard --now"]
 
 
+async def test_a_secret_in_its_command_stays_one(tmp_path: Path, sandbox: Sandbox) -> None:
+    remember(SECRET)
+    async with opened(tmp_path, sandbox, {"on": "pre_tool", "command": f"no-such-guard --key {SECRET}"}) as stage:
+        answer = await stage.hooks.fire(event())
+        assert SECRET not in f"{answer} {stage.alerts.open}" and "--key [secret]" in answer.deny
+
+
 async def test_each_sees_what_the_one_before_made_and_the_first_no_ends_it(tmp_path: Path, sandbox: Sandbox) -> None:
     first = script(tmp_path, 'cat >/dev/null; echo \'{"input": {"command": "ls -l"}, "context": "one"}\'', "1.sh")
     second = script(tmp_path, "grep -q 'ls -l' && echo '{\"deny\": \"saw it\"}'", "2.sh")
