@@ -150,9 +150,7 @@ def _elsewhere(argv: tuple[str, ...], workspace: Path) -> tuple[Path, ...]:
     """The files among the words that a contained program would not see."""
     paths = [Path(word) for word in argv if word.startswith("/")]
     places = (*layout.SYSTEM, workspace)
-    return tuple(
-        path for path in paths if path.is_file() and not any(path.is_relative_to(place) for place in places)
-    )
+    return tuple(path for path in paths if path.is_file() and not any(path.is_relative_to(place) for place in places))
 
 
 def _told(event: HookEvent) -> bytes:
