@@ -29,7 +29,8 @@ _MOST_OUTPUT = 16 << 20
 """Bytes of ripgrep's answer that are read; a line of it has about a hundred."""
 _MOST_FILES = 100_000
 _CHUNK = 1 << 18
-_ANSWER = re.compile(rb"([^\0]+)\0(\d+):(\d+):[^\n]*\n")
+_ANSWER = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
+"""A match. Between them are warnings; a name with a line feed in it is none that any tool takes."""
 _SIMPLE = re.compile(r"[A-Za-z0-9_./*?-]+")
 """Globs that mean the same to ripgrep; others only we look at."""
 _WORKER = Path(__file__).with_name("scan_worker.py")

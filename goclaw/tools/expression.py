@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from goclaw.errors import InvalidInput
 
-LONGEST = 1_000
-_MOST_REPEATED, _LARGEST, _DEEPEST = 100, 1_000, 50
+LONGEST = 500
+_MOST_REPEATED, _LARGEST, _DEEPEST = 100, 500, 50
 """Of one `{n}`; of all that is repeated, written out; of groups in groups."""
 _META = frozenset("\\.+*?()|[]{}^$")
 _META_IN_CLASS = frozenset("\\]^-[&~")

@@ -204,15 +204,14 @@ def _moved(line: str, pairs: dict[str, str]) -> str:
 
 def _in_units(indent: str, pairs: dict[str, str]) -> str:
     """White space that nothing stands for, in the file's own steps: tabs where spaces became tabs, and so on."""
-    for known, theirs in pairs.items():
-        if not known or not theirs or set(known) == set(theirs):
-            continue
-        spaces, tabs = (known, theirs) if "\t" in theirs else (theirs, known)
-        step = max(1, len(spaces) // max(1, tabs.count("\t")))
-        if "\t" in theirs and set(indent) == {" "}:
-            return "\t" * (len(indent) // step) + " " * (len(indent) % step)
-        if "\t" in known and set(indent) == {"\t"}:
-            return " " * (step * len(indent))
+    known = sorted(pairs.items(), key=lambda pair: len(pair[0]))
+    # Two depths say how deep one step is; a single one says it if it is a step itself.
+    ones, others = known[-1] if len(known) == 1 else (known[1][0][len(known[0][0]) :], known[1][1][len(known[0][1]) :])
+    if set(ones) == {" "} and set(others) == {"\t"} and set(indent) == {" "}:
+        step = max(1, len(ones) // len(others))
+        return "\t" * (len(indent) // step) + " " * (len(indent) % step)
+    if set(ones) == {"\t"} and set(others) == {" "} and set(indent) == {"\t"}:
+        return " " * (len(others) * len(indent) // len(ones))
     return indent
 
 

@@ -251,6 +251,8 @@ def _refinement(*, complete: bool) -> str:
 def _lines(spots: Sequence[Spot], context: int, opened: Opened) -> list[FoundLine]:
     """The lines of a file at these places, and those around; nothing when the file is no text any more."""
     data = searchable(opened, opened.stat.size)
+    if not data:
+        return []
     columns = dict(spots)
     wanted = {number for line in columns for number in range(line - context, line + context + 1)}
     last = max(wanted, default=0)

