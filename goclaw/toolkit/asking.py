@@ -37,7 +37,7 @@ def denied(tool: Tool, arguments: BaseModel, reason: str) -> Denied:
 def wanted(
     tool: Tool, arguments: BaseModel, call: ToolCall, risk: Risk, context: ToolContext, grounds: Grounds
 ) -> Wanted:
-    """What a person is asked about a call. Nothing critical can be allowed for good."""
+    """What a person is asked about a call. Nothing critical can be allowed for good, and no tool with `confirm`."""
     tier, tools = context.sandbox.tier, context.config.tools
     place = {
         "tier": tier,
@@ -57,7 +57,8 @@ def wanted(
         lines = (f"**{confirm.title}**", _question(tool, confirm, arguments), *lines)
     if tier == OFF:
         lines = ("**The sandbox is off: nothing contains what commands do.**", *lines)
-    pattern = () if risk is Risk.CRITICAL or tier == OFF else grounds.pattern
+    every_time = risk is Risk.CRITICAL or confirm is not None or tier == OFF
+    pattern = () if every_time else grounds.pattern
     return Wanted(
         call=call,
         reason=f"{call.name} has {risk} risk",

@@ -105,8 +105,8 @@ class Dispatcher:
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
-        content = await self._after(content, failed, scope, watch)
         self._record(watch.call, scope, watch, reason or (content if failed else ""))
+        content = await self._after(content, failed, scope, watch)
         return await self._told(content, failed, scope, watch)
 
     async def _told(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> ToolResult:

@@ -53,7 +53,7 @@ class CallScope:
     begin: Callable[[], Awaitable[None]] = _no_begin
     """Called when everything is allowed and the call is about to run."""
     complete: Callable[[ToolSpec, ToolCall, str], Awaitable[ToolCall]] = _as_it_is
-    """Gives a call, with its step's name, the required arguments that it lacks. Raises ToolError if it shall not run."""
+    """Gives a call, with its step's name, what it lacks of required arguments. Raises ToolError if it shall not run."""
     turn: str = ""
     step: str = ""
     """The call's name in the journal of the turn."""

@@ -28,12 +28,14 @@ from goclaw.events import (
     ToolStarted,
     TurnEvent,
 )
+from goclaw.hooks.base import Hooks
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.consent import Approve, Consent, Wanted
 from goclaw.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
 from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.scope import CallScope
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -119,8 +121,10 @@ class Bench:
 
     async def call(self, of: Tool | str, given: Any = None, actor: Actor = ANNA) -> ToolResult:
         name = of if isinstance(of, str) else of.spec.name
-        call = ToolCall("c1", name, {} if given is None else given)
-        scope = CallScope(
+        return await self.dispatcher.call(ToolCall("c1", name, {} if given is None else given), self.scope(actor))
+
+    def scope(self, actor: Actor = ANNA, slot: Slot | None = None) -> CallScope:
+        return CallScope(
             actor=actor,
             session="s",
             address=Address("memory", "c"),
@@ -131,8 +135,8 @@ class Bench:
             keep_todos=self._keep_todos,
             begin=self._begin,
             turn="t1",
+            slot=slot,
         )
-        return await self.dispatcher.call(call, scope)
 
     async def error(self, of: Tool | str, given: Any = None, actor: Actor = ANNA) -> str:
         """The text of the one error that there must be."""
@@ -172,10 +176,10 @@ async def bench(folder: Path, **config: Any) -> AsyncIterator[Bench]:
         yield Bench(Dispatcher(Registry([Tools(ALL)], access), access, environment), blobs)
 
 
-def only(at: Bench, *tools: Tool) -> Bench:
+def only(at: Bench, *tools: Tool, hooks: Hooks | None = None) -> Bench:
     """The same with these tools and no others."""
     access, environment = at.dispatcher._access, at.dispatcher._environment
-    at.dispatcher = Dispatcher(Registry([Tools(tools)], access), access, environment, at.dispatcher._hooks)
+    at.dispatcher = Dispatcher(Registry([Tools(tools)], access), access, environment, hooks)
     return at
 
 
