@@ -142,7 +142,7 @@ def test_that_a_denial_ends_the_turn_is_journaled() -> None:
 
 
 async def test_nothing_is_noted_while_a_session_is_in_plan_mode(tmp_path: Path) -> None:
-    world = NotedWorld(tmp_path, 100, 120)
+    world = NotedWorld(tmp_path, 120, 130)
     async with world.running() as core:
         await core.command("/mode plan")
         await turns(core)
