@@ -14,12 +14,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from goclaw import catalog
 from goclaw.access import Access
 from goclaw.agent.prompt import Prompt
+from goclaw.app.ending_tasks import tell_of_end
 from goclaw.audit import Entry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.bus import Bus
@@ -54,8 +56,11 @@ from goclaw.store.forgetting import Forgetting
 from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
+from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background
+from goclaw.tasks.record import TasksOnDisk
+from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
@@ -182,19 +187,28 @@ class World:
             approval_seconds=60.0 * self.config.policy.approval_minutes,
         )
 
+    async def _environment(self, stack: AsyncExitStack, disk: Database, blobs: Blobs) -> tuple[Environment, TaskRoom]:
+        """What tools stand on, and the room of their tasks."""
+        workspace = await stack.enter_async_context(Workspace(self.root))
+        # Not through the database that dies: what a task writes comes when it likes, and would be counted.
+        record = TasksOnDisk(TaskRows(disk))
+        tasks = await stack.enter_async_context(open_tasks(blobs, self.clock, self.config.tools.tasks, record))
+        return Environment(
+            self.config, self.clock, blobs, workspace, self.sandbox, tasks=tasks, audited=self.audited
+        ), tasks
+
     @asynccontextmanager
     async def running(self, *, die_before: int | None = None, die_after: int | None = None) -> AsyncIterator[Core]:
         """Start on what is on the disk; kill at the end of the block, or at write number `die_before` or after it."""
         async with AsyncExitStack() as stack:
-            database = Mortal(
-                await stack.enter_async_context(open_database(self.folder / "goclaw.db")), die_before, die_after
-            )
+            disk = await stack.enter_async_context(open_database(self.folder / "goclaw.db"))
+            database = Mortal(disk, die_before, die_after)
             blobs = await stack.enter_async_context(open_blobs(self.folder / "blobs", self.clock))
-            workspace = await stack.enter_async_context(Workspace(self.root))
-            environment = Environment(self.config, self.clock, blobs, workspace, self.sandbox, audited=self.audited)
+            environment, tasks = await self._environment(stack, disk, blobs)
             channel = MemoryChannel(self.room, self.clock)
             outbox = await stack.enter_async_context(open_outbox(database, {channel.name: channel}, self.clock))
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
+            tasks.tell = partial(tell_of_end, bus, outbox)
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, Unheard(), self.clock)
             asking = self._asking(access, channel, blobs, outbox, bus, journal)

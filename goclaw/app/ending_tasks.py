@@ -2,7 +2,8 @@
 
 import logging
 
-from goclaw.app.parts import App
+from goclaw.bus import Bus
+from goclaw.engine.outbox import Outbox
 from goclaw.errors import DiskError
 from goclaw.events import LOCAL, Delivery, Notice
 from goclaw.redact import mask
@@ -13,15 +14,14 @@ log = logging.getLogger(__name__)
 _LONGEST_LABEL = 200
 
 
-async def tell_of_end(app: App, info: TaskInfo, work: Work) -> None:
+async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: Work) -> None:
     """To where the task was started from; a delivery that the disk refuses is told to the log only."""
     label = mask(info.label).replace("`", "'")[:_LONGEST_LABEL]
     text = f"Background task {info.id} (`{label}`) {info.end}."
-    app.ground.bus.publish(Notice(info.owner.session, text))
-    if work.address.channel == LOCAL:
-        return
-    try:
+    if work.address.channel != LOCAL:
         told = Delivery(f"{work.turn}:{info.id}", work.address, text, session=info.owner.session)
-        await app.outbox.promise(told)
-    except DiskError as error:
-        log.warning("nobody was told that %s has ended: %s", info.id, error)
+        try:
+            await outbox.promise(told)
+        except DiskError as error:
+            log.warning("the chat is not told that %s has ended: %s", info.id, error)
+    bus.publish(Notice(info.owner.session, text))

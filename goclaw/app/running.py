@@ -49,7 +49,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     HTTP listener closed: for a command that opens the state for a moment.
     """
     ground = app.ground
-    ground.environment.tasks.tell = partial(tell_of_end, app)
+    ground.environment.tasks.tell = partial(tell_of_end, ground.bus, app.outbox)
     await app.sessions.restore()
     app.sessions.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()

@@ -74,17 +74,7 @@ class Sessions:
             instructed=partial(instructed, ports.hooks),
         )
         self.compactor = Compactor(compaction)
-        forgetting = ForgettingPorts(
-            ports.blobs,
-            ports.clock,
-            self.contexts,
-            ports.forgetting,
-            ports.models,
-            ports.bus.publish,
-            ports.retention,
-            ports.environment.tasks,
-        )
-        self.forgetter = Forgetter(forgetting, ports.config.retention.days)
+        self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
         self.calibration = Calibration()
         self.debts = Debts(self.contexts, self.compactor, compaction)
         self.aside = Aside(
@@ -119,6 +109,19 @@ class Sessions:
             self.pauses,
             self.queue_modes,
             self.received,
+        )
+
+    def _forgetting(self) -> ForgettingPorts:
+        ports = self._ports
+        return ForgettingPorts(
+            blobs=ports.blobs,
+            clock=ports.clock,
+            contexts=self.contexts,
+            forgetting=ports.forgetting,
+            models=ports.models,
+            publish=ports.bus.publish,
+            retention=ports.retention,
+            tasks=ports.environment.tasks,
         )
 
     async def restore(self) -> None:

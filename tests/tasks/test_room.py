@@ -59,6 +59,7 @@ async def test_a_task_runs_beside_and_ends_by_itself(script: str, state: TaskSta
         assert home.room.count() == 0
 
 
+@pytest.mark.promise("P-exec-timeout")
 async def test_a_task_that_takes_too_long_fails_with_its_tree(home: House) -> None:
     seconds = mark()
     async with asyncio.timeout(10):

@@ -119,6 +119,7 @@ async def test_a_long_output_shows_its_tail_and_is_kept_whole(around: Surroundin
     assert (await around.call(read, {"path": name, "offset": 99_999})).endswith("100000")
 
 
+@pytest.mark.promise("P-spill-owner")
 async def test_nobody_else_finds_a_task_and_nobody_reads_its_output(around: Surroundings, room: TaskRoom) -> None:
     task = await started(around, exec_, {"command": "echo mine; sleep 1000", "run_in_background": True})
     for tool, given in (
@@ -134,6 +135,7 @@ async def test_nobody_else_finds_a_task_and_nobody_reads_its_output(around: Surr
         await around.call(read, {"path": mine.output}, actor=BOB)
 
 
+@pytest.mark.promise("P-exec-rules")
 async def test_the_rules_for_commands_judge_what_runs_in_the_background(around: Surroundings, room: TaskRoom) -> None:
     settings(around, exec={"blocked": ["rm"], "allowed": None})
     for tool, given in (
@@ -153,6 +155,7 @@ async def test_the_rules_for_commands_judge_what_runs_in_the_background(around: 
     assert room.count() == 0
 
 
+@pytest.mark.promise("P-exec-never-open")
 async def test_a_machine_without_containment_starts_nothing(around: Surroundings) -> None:
     async with with_tasks(around) as room:
         for tool, given in ((exec_, {"command": "true", "run_in_background": True}), (bg_exec, {"command": "true"})):

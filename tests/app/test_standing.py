@@ -1,0 +1,36 @@
+"""What `/status` says of the daemon."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from goclaw.app import open_app
+from goclaw.app.standing import details
+from goclaw.config.schema import Config
+from goclaw.errors import SandboxUnavailable
+from goclaw.events import LOCAL, Address
+from goclaw.sandbox.base import Command, Policy
+from goclaw.tasks.base import Owner, Work
+
+
+@pytest.mark.sandbox
+async def test_running_tasks_are_counted_here_and_in_all_and_no_line_says_there_are_none(tmp_path: Path) -> None:
+    config = Config.model_validate({"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}})
+    command = Command(("/bin/sleep", "1000"), tmp_path, {})
+    async with asyncio.timeout(30), open_app(config) as app:
+        environment = app.ground.environment
+        for session in ("tui:me", "telegram:5", "telegram:5"):
+            work = Work(Owner(session, session), Address(LOCAL, session), "sleep", command, Policy(tmp_path), 60)
+            try:
+                await environment.tasks.start(work, environment.sandbox)
+            except SandboxUnavailable as error:
+                pytest.skip(f"no sandbox works here: {error}")
+
+        shown = await details(app, "tui:me")
+        assert shown.lines["Tasks"] == "1 running here in the background, 3 in all"
+        assert shown.numbers["health"]["tasks"] == 3
+
+        await environment.tasks.forget("telegram:5")
+        await environment.tasks.forget("tui:me")
+        assert "Tasks" not in (await details(app, "tui:me")).lines
