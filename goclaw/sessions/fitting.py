@@ -43,12 +43,6 @@ class Fitting:
     def of(self, turn: Turn, session: Session, policy: RunPolicy) -> TurnPorts:
         """What the steps of a turn stand on."""
         ports, inbound = self.ports, turn.inbound
-        questions = TurnQuestions(ports.questions, ports.approvals, turn, policy.paused, policy.was_denied)
-
-        async def keep_todos(todos: Sequence[Todo]) -> None:
-            await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
-            session.todos = tuple(todos)
-            ports.bus.publish(TodosChanged(turn.id, session.key, session.todos))
 
         async def make_room(too_long: bool) -> int:
             model = await ports.models.agent(session.key)
@@ -80,23 +74,35 @@ class Fitting:
             planning=policy.planning,
             held=self.pauses.gate(turn, policy.paused).passed,
             affordable=lambda: self.costs.check(session.key, turn.id, inbound.actor.key, policy.rules),
-            scope=CallScope(
-                actor=inbound.actor,
-                session=inbound.session,
-                address=inbound.address,
-                deliver=ports.outbox.send,
-                emit=ports.bus.publish,
-                approve=questions.approve,
-                ask=questions.ask,
-                keep_todos=keep_todos,
-                turn=turn.id,
-                seconds=policy.rules.tool_seconds,
-                complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
-                tools=ports.config.agents.main.tools,
-                chosen_mode=lambda: session.mode,
-                leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
-                reminders=reminders,
-            ),
+            scope=self._scope(turn, session, policy, reminders),
+        )
+
+    def _scope(self, turn: Turn, session: Session, policy: RunPolicy, reminders: TurnReminders) -> CallScope:
+        """On whose behalf the turn's tools are called, and what they may ask of the session."""
+        ports, inbound = self.ports, turn.inbound
+        questions = TurnQuestions(ports.questions, ports.approvals, turn, policy.paused, policy.was_denied)
+
+        async def keep_todos(todos: Sequence[Todo]) -> None:
+            await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
+            session.todos = tuple(todos)
+            ports.bus.publish(TodosChanged(turn.id, session.key, session.todos))
+
+        return CallScope(
+            actor=inbound.actor,
+            session=inbound.session,
+            address=inbound.address,
+            deliver=ports.outbox.send,
+            emit=ports.bus.publish,
+            approve=questions.approve,
+            ask=questions.ask,
+            keep_todos=keep_todos,
+            turn=turn.id,
+            seconds=policy.rules.tool_seconds,
+            complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
+            tools=ports.config.agents.main.tools,
+            chosen_mode=lambda: session.mode,
+            leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
+            reminders=reminders,
         )
 
     async def _opening(self, actor: Actor, session: Session, cache: CachePoints) -> Opening:
