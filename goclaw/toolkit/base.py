@@ -233,8 +233,6 @@ def tool(
     """
 
     def declare(function: ToolFunction) -> Tool:
-        if not inspect.iscoroutinefunction(function):
-            raise ValueError(f"{function.__name__}: a tool is an `async def`")
         arguments, takes, injected = arguments_of(function)
         result = ResultType(get_type_hints(function).get("return", str))
         kinds = artifacts or {}

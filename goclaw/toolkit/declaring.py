@@ -34,8 +34,10 @@ def arguments_of(function: Callable[..., Any]) -> tuple[type[BaseModel], Takes, 
     """The model of a tool function's arguments, how it takes them, and the names of the injected ones.
 
     Raises:
-        ValueError: the function has parameters that no model can be made of.
+        ValueError: the function has parameters that no model can be made of, or is no coroutine function.
     """
+    if not inspect.iscoroutinefunction(function):
+        raise ValueError(f"{function.__name__}: a tool is an `async def`")
     parameters = list(inspect.signature(function).parameters.values())[1:]
     try:
         hints = get_type_hints(function, include_extras=True)
