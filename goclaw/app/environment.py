@@ -81,8 +81,9 @@ async def open_environment(
 ) -> AsyncIterator[Environment]:
     """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 
-    `record`: where background tasks are written down; None: nowhere.
+    `record`: where background tasks are written down; None: nothing can run in the background.
     """
+    refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
     async with AsyncExitStack() as stack:
         audit = await stack.enter_async_context(open_audit(config, clock))
         blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock))
@@ -93,7 +94,7 @@ async def open_environment(
             blobs=blobs,
             memory=await stack.enter_async_context(open_memory(config.state_dir / "memory.db", config.memory)),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
-            tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record)),
+            tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),
             audit=audit.record,
             stack=stack,
         )

@@ -39,7 +39,10 @@ async def _tell_nobody(info: TaskInfo, work: Work) -> None:
 class TaskRoom:
     """Implements `tasks.base.Tasks`. Open it with `open_tasks`."""
 
-    def __init__(self, blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord) -> None:
+    def __init__(
+        self, blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord, refusal: str = ""
+    ) -> None:
+        self._refusal = refusal
         self._blobs = blobs
         self._clock = clock
         self._settings = settings
@@ -56,6 +59,8 @@ class TaskRoom:
         return sum(session in (None, task.info.owner.session) for task in self._tasks.values() if task.info.running)
 
     async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+        if self._refusal:
+            raise ToolError(self._refusal)
         self._refuse_too_many(work.owner)
         task = RunningTask(self._new_id(), work, self._clock.now)
         self._tasks[task.info.id] = task
@@ -276,10 +281,13 @@ class NoRecord:
 
 @asynccontextmanager
 async def open_tasks(
-    blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord | None = None
+    blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord | None = None, refusal: str = ""
 ) -> AsyncIterator[TaskRoom]:
-    """The room, with what the last daemon lost taken up; whatever runs when the block ends is ended."""
-    room = TaskRoom(blobs, clock, settings, record or NoRecord())
+    """The room, with what the last daemon lost taken up; whatever runs when the block ends is ended.
+
+    `record`: where tasks are written down; None: nowhere. `refusal`: why nothing may be started, if nothing may.
+    """
+    room = TaskRoom(blobs, clock, settings, record or NoRecord(), refusal)
     await room.restore()
     try:
         yield room

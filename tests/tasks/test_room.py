@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from goclaw.clock import SteppedClock
+from goclaw.config.shell_tools import TasksSettings
 from goclaw.errors import SandboxUnavailable, ToolError
 from goclaw.sandbox.base import Sandbox
 from goclaw.tasks import room as room_module
@@ -254,6 +256,12 @@ async def test_all_of_a_person_can_be_stopped_and_those_of_others_go_on(home: Ho
         assert home.room.running(ANNA) == 2
         assert await home.room.stop_all(ANNA) == 2
         assert (home.room.running(ANNA), home.room.running(BOB), await home.room.stop_all(ANNA)) == (0, 1, 0)
+
+
+async def test_where_nothing_may_go_on_it_is_refused_in_words(home: House) -> None:
+    async with room_module.open_tasks(home.blobs, SteppedClock(), TasksSettings(), refusal="not here") as room:
+        with pytest.raises(ToolError, match=r"^not here$"):
+            await room.start(home.work("true"), home.sandbox)
 
 
 async def test_a_session_that_is_forgotten_has_no_tasks(home: House) -> None:
