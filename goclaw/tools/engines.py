@@ -24,12 +24,13 @@ from goclaw.workspace import USERS, Opened, Wanted, Workspace
 from goclaw.workspace.listing import NEVER
 
 MOST_IN_FILE = 1_000
-"""Matching lines of one file that are counted."""
+"""Matching lines of one file that are told one by one."""
 _MOST_OUTPUT = 16 << 20
 """Bytes of ripgrep's answer that are read; a line of it has about a hundred."""
 _MOST_FILES = 100_000
 _CHUNK = 1 << 18
-_ANSWER = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
+_COUNT = re.compile(rb"([^\0\n]+)\0(\d+)\r?\n")
+_SPOT = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
 """A match. Between them are warnings; a name with a line feed in it is none that any tool takes."""
 _SIMPLE = re.compile(r"[A-Za-z0-9_./*?-]+")
 """Globs that mean the same to ripgrep; others only we look at."""
@@ -37,6 +38,7 @@ _WORKER = Path(__file__).with_name("scan_worker.py")
 
 Spot = tuple[int, int]
 """Line and column, from 1; the column in bytes of UTF-8."""
+Spots = Mapping[str, Sequence[Spot]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,14 @@ class Query:
 class Hits:
     """Where it stands, by paths relative to the workspace; some of them may be nobody's to see (`visible`)."""
 
-    spots: Mapping[str, Sequence[Spot]]
+    counts: Mapping[str, int]
+    """Matching lines of each file."""
     complete: bool
+    _find: Callable[[Sequence[str]], Awaitable[Spots]]
+
+    async def spots(self, paths: Sequence[str]) -> Spots:
+        """Where in these files."""
+        return await self._find(paths) if paths else {}
 
 
 @cache
@@ -78,8 +86,15 @@ async def search_folder(query: Query, workspace: Workspace) -> Hits:
     arguments = [*_options(query), *_excluded(query.wanted, workspace.viewer), "--", start]
     if workspace.viewer and _is_within(USERS, folder) and await workspace.exists(own := f"{USERS}/{workspace.viewer}"):
         arguments.append(f"./{own}")
-    answer, complete = await _run([program, *arguments], root, query.seconds)
-    return Hits(await asyncio.to_thread(_parsed, answer), complete)
+    answer, complete = await _run([program, "--count", *arguments], root, query.seconds)
+    counts = {_name(path): int(count) for path, count in _COUNT.findall(answer)}
+
+    async def where(paths: Sequence[str]) -> Spots:
+        listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
+        told, _ = await _run([program, *_options(query), f"--max-count={MOST_IN_FILE}", *listed], root, query.seconds)
+        return await asyncio.to_thread(_parsed, told)
+
+    return Hits(counts, complete, where)
 
 
 async def search_text(query: Query, data: bytes, path: str) -> Hits:
@@ -89,12 +104,23 @@ async def search_text(query: Query, data: bytes, path: str) -> Hits:
         async with _worker(query) as look:
             try:
                 async with asyncio.timeout(query.seconds):
-                    return Hits({path: await look(data)}, complete=True)
+                    return _known({path: await look(data)}, complete=True)
             except TimeoutError:
-                return Hits({}, complete=False)
-    answer, complete = await _run([program, *_options(query), "-"], None, query.seconds, data)
+                return _known({}, complete=False)
+    answer, complete = await _run(
+        [program, *_options(query), f"--max-count={MOST_IN_FILE}", "-"], None, query.seconds, data
+    )
     found = await asyncio.to_thread(_parsed, answer)
-    return Hits(dict(zip([path], found.values(), strict=False)), complete)
+    return _known(dict(zip([path], found.values(), strict=False)), complete=complete)
+
+
+def _known(spots: Spots, *, complete: bool) -> Hits:
+    """Hits of which everything is known."""
+
+    async def where(paths: Sequence[str]) -> Spots:
+        return spots
+
+    return Hits({path: len(found) for path, found in spots.items() if found}, complete, where)
 
 
 def _options(query: Query) -> list[str]:
@@ -104,7 +130,6 @@ def _options(query: Query) -> list[str]:
         *("--no-require-git", "--no-messages", "--hidden", "--crlf", "--color=never", "--no-heading"),
         # Where, not what: whole lines may be long.
         *("--with-filename", "--line-number", "--column", "--null", "--max-columns=1"),
-        f"--max-count={MOST_IN_FILE}",
         f"--max-filesize={query.largest}",
         f"--threads={query.threads}",
         "--case-sensitive" if query.case_sensitive else "--ignore-case",
@@ -177,10 +202,13 @@ async def _feed(source: asyncio.StreamWriter, data: bytes) -> None:
 
 def _parsed(answer: bytes) -> dict[str, list[Spot]]:
     found: dict[str, list[Spot]] = {}
-    for path, line, column in _ANSWER.findall(answer):
-        name = os.fsdecode(path)
-        found.setdefault(name.removeprefix("./"), []).append((int(line), int(column)))
+    for path, line, column in _SPOT.findall(answer):
+        found.setdefault(_name(path), []).append((int(line), int(column)))
     return found
+
+
+def _name(path: bytes) -> str:
+    return os.fsdecode(path).removeprefix("./")
 
 
 Look = Callable[[bytes], Awaitable[list[Spot]]]
@@ -220,7 +248,7 @@ async def _scan_folder(query: Query, workspace: Workspace) -> Hits:
             complete = found.complete
     except TimeoutError:
         pass  # what was found until then counts
-    return Hits(spots, complete)
+    return _known(spots, complete=complete)
 
 
 def searchable(opened: Opened, largest: int) -> bytes:

@@ -50,7 +50,7 @@ class FoundFile(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     path: str
-    matches: Annotated[int, Field(description="Matching lines in it, counted to 1,000.")]
+    matches: Annotated[int, Field(description="Matching lines in it.")]
     lines: list[FoundLine]
 
 
@@ -158,7 +158,7 @@ class _Finder:
         hits = await (search_folder(query, self._ctx.workspace) if stat.is_folder else self._in_file(query, stat.path))
         state = self._ctx.config.state_dir.expanduser()
         places = await asyncio.to_thread(tiers, state)
-        order = sorted(hits.spots, key=lambda path: (place_of(path, places), -len(hits.spots[path]), path))
+        order = sorted(hits.counts, key=lambda path: (place_of(path, places), -hits.counts[path], path))
         files, looked_at = await self._shown(order, hits, query.wanted if stat.is_folder else None)
         returned = sum(line.matches for file in files for line in file.lines)
         total = sum(file.matches for file in files)
@@ -200,7 +200,7 @@ class _Finder:
 
     async def _in_file(self, query: Query, path: str) -> Hits:
         data = await self._ctx.workspace.use(path, lambda opened: searchable(opened, query.largest))
-        return await search_text(query, data, path) if data else Hits({}, complete=True)
+        return await search_text(query, data or b"\n", path)
 
     async def _shown(self, order: Sequence[str], hits: Hits, wanted: Wanted | None) -> tuple[list[FoundFile], int]:
         """Files in this order until enough lines are shown, and how many were looked at."""
@@ -209,21 +209,21 @@ class _Finder:
         most_of_each = self._most if len(order) == 1 else _MOST_OF_A_FILE
         while looked_at < len(order) and left > 0:
             some = order[looked_at : looked_at + _AT_ONCE]
-            visible = set(some) if wanted is None else set(await self._ctx.workspace.visible(some, wanted))
+            visible = some if wanted is None else await self._ctx.workspace.visible(some, wanted)
+            spots = await hits.spots(visible)
             for path in some:
                 if left <= 0:
                     break
                 looked_at += 1
-                if path not in visible:
+                if path not in spots:
                     continue
-                spots = hits.spots[path]
-                reader = partial(_lines, spots[: min(left, most_of_each)], self._context)
+                reader = partial(_lines, spots[path][: min(left, most_of_each)], self._context)
                 try:
                     lines = await self._ctx.workspace.use(path, reader)
                 except ToolError:
                     continue  # gone meanwhile
                 if lines:
-                    files.append(FoundFile(path=path, matches=len(spots), lines=lines))
+                    files.append(FoundFile(path=path, matches=hits.counts[path], lines=lines))
                     left -= sum(line.matches for line in lines)
         return files, looked_at
 
