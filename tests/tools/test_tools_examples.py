@@ -94,3 +94,10 @@ def test_an_example_has_a_hint_for_people(tool: Tool, example: Example) -> None:
     arguments = dict(tool.arguments.model_validate(dict(example.input)))
     assert example.about and example.output
     assert not tool.spec.call_hint or 0 < len(hint(tool.spec.call_hint, arguments)) <= HINT_LENGTH
+
+
+@pytest.mark.parametrize("tool", BuiltIn().tools(), ids=lambda tool: tool.spec.name)
+def test_every_tool_of_ours_says_what_people_and_the_scheduler_need(tool: Tool) -> None:
+    spec = tool.spec
+    assert spec.examples and spec.tags and spec.call_hint and spec.result_hint and spec.annotations.title
+    assert tool.access, "what it accesses is declared, not guessed"
