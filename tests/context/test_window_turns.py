@@ -16,7 +16,7 @@ def turn(name: str, answers: Sequence[int], joins: bool) -> list[tuple[str, Mess
     said: list[Message] = [UserMessage(f"question {name}")]
     for number, calls in enumerate(answers):
         ids = [f"{name}-{number}-{call}" for call in range(calls)]
-        said.append(AssistantMessage("", tuple(ToolCall(each, "read", {}) for each in ids)))
+        said.append(AssistantMessage("looking", tuple(ToolCall(each, "read", {}) for each in ids)))
         said += [ToolResult(each, "read", "text") for each in ids]
         if joins:
             said.append(UserMessage("and another thing"))
