@@ -128,3 +128,14 @@ async def test_the_token_is_in_no_log_line_at_any_level(caplog: pytest.LogCaptur
             await eventually(lambda: "no connection" in caplog.text)
         assert stage.telegram.token not in caplog.text
     assert caplog.records, "there was something to look at"
+
+
+@pytest.mark.parametrize("chosen", ["files", "none"])
+async def test_what_tools_keep_for_people_comes_as_a_document_unless_that_is_turned_off(chosen: str) -> None:
+    async with open_stage(running=False, artifacts=chosen) as stage:
+        assert stage.channel.capabilities.artifacts is (chosen == "files")
+        stage.telegram.world.meet(5)
+        stage.blobs["key"] = b'{"path": "a.txt"}'
+        await stage.deliver("", media="key", media_name="diff.json")
+        (document,) = stage.telegram.sent(5)
+    assert (document.file_name, document.file) == ("diff.json", b'{"path": "a.txt"}')
