@@ -1,7 +1,8 @@
 """What a provider has cached is sent again byte for byte, turn after turn, whatever happens in between."""
 
+import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.scripted import Answer, ScriptedModel
-from tests.harness import Core, World
+from goclaw.toolkit.reminders import Reminder
+from tests.harness import Core, Tools, World
 from tests.llm.asking import model_ports
 from tests.llm.caching_provider import CachingProvider, caching_provider
 from tests.llm.wires import ANTHROPIC
@@ -133,3 +135,20 @@ async def test_a_changed_file_of_the_prompt_costs_the_prefix_after_the_tools_onc
         await talk(core, "three", "four")
     assert breaks(provider) == [2]
     assert provider.asked[2].read > 0, "the tools"
+
+
+async def test_what_the_model_is_reminded_of_breaks_no_prefix(
+    tmp_path: Path, provider: CachingProvider, ports: ModelPorts
+) -> None:
+    provider.answers = [[call(1)], [call(2)], [SAID], [SAID]]
+    life = Life.of(tmp_path, provider, ports, 100_000)
+    reminding = acting("look", look)
+    life.world.tools = Tools([replace(reminding, spec=replace(reminding.spec, reminder="The user sees a picture."))])
+    async with life.world.running() as core:
+        session = await core.sessions.contexts.session(HERE)
+        session.reminders.add(Reminder("now and then", "Be kind.", min_turns_between=1, max_per_run=None))
+        await talk(core, "look", "thanks")
+    told = [json.dumps(asked.body["messages"]).count("<system-reminder>") for asked in provider.asked]
+    assert told == [1, 1, 1, 0]
+    for before, after in pairwise(provider.asked):
+        assert after.read == before.read + before.written > 0, "all but the reminder, which is no part of it"
