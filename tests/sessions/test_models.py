@@ -13,7 +13,9 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.context.compaction import Source
 from goclaw.errors import ConfigError
-from goclaw.llm.base import ChatModel, ModelPorts
+from goclaw.llm import open as open_room
+from goclaw.llm.base import ChatModel, ModelPorts, Provider
+from goclaw.llm.scripted import ScriptedModel
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.sessions.models import Models
 from goclaw.store.database import open_database
@@ -29,7 +31,8 @@ async def no_image(blob: str) -> bytes:
 
 @asynccontextmanager
 async def models_of(folder: Path, **models: Any) -> AsyncIterator[Models]:
-    config = Config.model_validate({"state_dir": folder, "models": models})
+    agents = models.pop("agents", {})
+    config = Config.model_validate({"state_dir": folder, "models": models, "agents": agents})
     async with aiohttp.ClientSession() as http, open_database(folder / "models.db") as database:
         ports = ModelPorts(http, no_image, SteppedClock())
         models_found = Models(config, ports, lambda line: None, Settings(database))
@@ -67,6 +70,29 @@ async def test_a_model_that_cannot_be_opened_is_an_error_that_says_why(tmp_path:
         with pytest.raises(ConfigError, match="cannot be read"):
             await models.agent()
         assert models.main == "" and models.sentence.startswith("Model: none. scripted:nowhere.json")
+
+
+async def test_another_model_than_the_summary_chain_writes_where_that_is_wanted(tmp_path: Path, script: str) -> None:
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps([{"text": "A summary"}]))
+    async with models_of(tmp_path, agent=[script], summary=[script]) as models:
+        found = await models.summarizers("", f"scripted:{own}")
+        assert [(each.source, each.model.spec) for each in found] == [
+            (Source.LLM, f"scripted:{own}"),
+            (Source.FALLBACK, script),
+        ]
+
+
+async def test_a_model_whose_cache_cannot_follow_the_policy_is_not_chosen(
+    tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = Provider("half", lambda spec, *_: ScriptedModel(spec=spec), frozenset({"after_system"}))
+    monkeypatch.setattr(open_room, "find_provider", lambda name: half)
+    policy = {"cache": {"after_tools": True}}
+    async with models_of(tmp_path, agent=[script], summary=[], agents={"main": {"policy": policy}}) as models:
+        with pytest.raises(ConfigError, match=r"agents\.main\.policy\.cache\.after_tools: half has a prompt cache"):
+            await models.choose("memory:here", "half:nova")
+        assert await models.chosen("memory:here") == ""
 
 
 class NoModels(GivenModels):
