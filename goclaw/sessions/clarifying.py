@@ -3,7 +3,7 @@
 A call with names that the tool does not know is left to the model: it probably means another field.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,9 +62,6 @@ class Clarifier:
         if answer is None:
             raise ToolError("the user cancelled the question")
         return choices[answer] if answer in choices else parsed(answer, schema)
-
-
-Completed = Callable[[ToolSpec, ToolCall, str], Awaitable[ToolCall]]
 
 
 def missing_in(spec: ToolSpec, call: ToolCall) -> tuple[str, ...]:
