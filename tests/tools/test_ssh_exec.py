@@ -14,7 +14,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.specs import Risk
 from goclaw.tools.read import read
-from goclaw.tools.ssh_exec import ssh_exec
+from goclaw.tools.ssh_exec import _argv, ssh_exec
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
 from tests.tools.shell_support import SshServer, ssh_server
@@ -213,3 +213,33 @@ def test_a_host_that_ssh_could_misread_is_refused_in_the_configuration(change: d
 def test_the_id_of_a_host_is_a_name(name: str) -> None:
     with pytest.raises(ValueError, match="should be a name"):
         Config.model_validate({"tools": {"ssh": {"hosts": {name: HOST}}}})
+
+
+async def test_ssh_reads_no_configuration_but_what_stands_here(around: Surroundings, server: SshServer) -> None:
+    """Asked itself (`ssh -G`), ssh says what is in force; a file of the user's or the machine's has no part in it."""
+    argv = _argv(around.config.tools.ssh.hosts["web1"], "true", around.the_workspace.root)
+    program, *words = argv
+    assert words[:2] == ["-F", "none"] and words[-3:] == ["--", "127.0.0.1", "true"]
+
+    asked = await asyncio.create_subprocess_exec(program, "-G", *words, stdout=asyncio.subprocess.PIPE, env={})
+    async with asyncio.timeout(10):
+        said, _ = await asked.communicate()
+    in_force = dict(line.split(" ", 1) for line in said.decode().splitlines() if " " in line)
+    assert in_force["port"] == str(server.port)
+    assert in_force["userknownhostsfile"] == str(server.folder / "known_hosts")
+    for name, value in {
+        "stricthostkeychecking": ("true", "yes"),
+        "batchmode": ("yes",),
+        "identitiesonly": ("yes",),
+        "identityagent": ("none",),
+        "forwardagent": ("no",),
+        "forwardx11": ("no",),
+        "clearallforwardings": ("yes",),
+        "permitlocalcommand": ("no",),
+        "controlmaster": ("false", "no"),
+        "updatehostkeys": ("false", "no"),
+        "tunnel": ("false", "no"),
+        "requesttty": ("false", "no"),
+    }.items():
+        assert in_force.get(name, value[0]) in value, name
+    assert "proxycommand" not in in_force and "localforward" not in in_force
