@@ -87,7 +87,7 @@ async def search_folder(query: Query, workspace: Workspace) -> Hits:
     if workspace.viewer and _is_within(USERS, folder) and await workspace.exists(own := f"{USERS}/{workspace.viewer}"):
         arguments.append(f"./{own}")
     answer, complete = await _run([program, "--count", *arguments], root, query.seconds)
-    counts = {_name(path): int(count) for path, count in _COUNT.findall(answer)}
+    counts = await asyncio.to_thread(_counted, answer)
 
     async def where(paths: Sequence[str]) -> Spots:
         listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
@@ -202,9 +202,13 @@ async def _feed(source: asyncio.StreamWriter, data: bytes) -> None:
 
 def _parsed(answer: bytes) -> dict[str, list[Spot]]:
     found: dict[str, list[Spot]] = {}
-    for path, line, column in _SPOT.findall(answer):
-        found.setdefault(_name(path), []).append((int(line), int(column)))
+    for told in _SPOT.finditer(answer):  # one by one: other threads get their turn
+        found.setdefault(_name(told[1]), []).append((int(told[2]), int(told[3])))
     return found
+
+
+def _counted(answer: bytes) -> dict[str, int]:
+    return {_name(found[1]): int(found[2]) for found in _COUNT.finditer(answer)}
 
 
 def _name(path: bytes) -> str:

@@ -21,7 +21,7 @@ from goclaw.tools.arguments import Folder, Ignored
 from goclaw.tools.engines import Hits, Query, Spot, search_folder, search_text, searchable
 from goclaw.tools.expression import Expression, expression, literal
 from goclaw.tools.glob import globs
-from goclaw.tools.search_order import place_of, tiers
+from goclaw.tools.search_order import ordered
 from goclaw.workspace import Opened, Wanted
 
 _MOST_OF_A_FILE = 10
@@ -156,9 +156,7 @@ class _Finder:
         stat = await self._ctx.workspace.stat(query.wanted.folder)
         query = replace(query, wanted=replace(query.wanted, folder=stat.path))
         hits = await (search_folder(query, self._ctx.workspace) if stat.is_folder else self._in_file(query, stat.path))
-        state = self._ctx.config.state_dir.expanduser()
-        places = await asyncio.to_thread(tiers, state)
-        order = sorted(hits.counts, key=lambda path: (place_of(path, places), -hits.counts[path], path))
+        order = await asyncio.to_thread(ordered, hits.counts, self._ctx.config.state_dir.expanduser())
         files, looked_at = await self._shown(order, hits, query.wanted if stat.is_folder else None)
         returned = sum(line.matches for file in files for line in file.lines)
         total = sum(file.matches for file in files)
