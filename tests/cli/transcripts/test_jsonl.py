@@ -41,6 +41,8 @@ async def test_every_column_of_every_row_comes_back(database: Database) -> None:
             "input": json.loads(kept["input"]) if kept["input"] else None,
             "is_error": bool(kept["is_error"]),
             "images": line["images"],
+            "hint": kept["hint"] or "",
+            "artifacts": json.loads(kept["artifacts"] or "[]"),
         }
         assert images == json.loads(kept["images"] or "[]")
 
