@@ -38,6 +38,8 @@ TOOLS = {
     "task_stop": "goclaw.tools.task_stop:task_stop",
     "task_list": "goclaw.tools.task_list:task_list",
     "ssh_exec": "goclaw.tools.ssh_exec:ssh_exec",
+    "web_fetch": "goclaw.tools.web_fetch:web_fetch",
+    "web_search": "goclaw.tools.web_search:web_search",
     "message": "goclaw.tools.message:message",
     "memory_search": "goclaw.tools.memory_search:memory_search",
     "memory_list": "goclaw.tools.memory_list:memory_list",
@@ -81,6 +83,13 @@ GRAMMARS = {
 
 NOTEBOOKS = {
     "nbformat": "goclaw.tools.notebooks:NOTEBOOKS",
+}
+
+WEB_SEARCHES = {
+    "searxng": "goclaw.websearch.searxng:SEARCH",
+    "brave": "goclaw.websearch.brave:SEARCH",
+    "tavily": "goclaw.websearch.tavily:SEARCH",
+    "duckduckgo": "goclaw.websearch.duckduckgo:SEARCH",
 }
 
 TRANSCRIBERS = {

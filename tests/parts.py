@@ -23,6 +23,7 @@ from goclaw.specs import SideEffect
 from goclaw.store.database import Bound, Database, Result
 from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.base import Tool, ToolContext, tool
+from goclaw.web.base import NoWeb, Web
 from goclaw.workspace import Workspace
 
 
@@ -129,6 +130,7 @@ class Environment:
     sandbox: Sandbox = field(default_factory=NoSandbox)
     memory: MemoryPort = field(default_factory=NoMemory)
     tasks: Tasks = field(default_factory=NoTasks)
+    web: Web = field(default_factory=NoWeb)
     audited: list[Entry] = field(default_factory=list)
 
     def audit(self, entry: Entry) -> None:

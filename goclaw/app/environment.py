@@ -22,6 +22,8 @@ from goclaw.state import check_apart, private_paths
 from goclaw.tasks.base import TaskRecord
 from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.users import Users
+from goclaw.web.base import Web
+from goclaw.web.service import WebService
 from goclaw.workspace import Workspace
 
 
@@ -40,6 +42,7 @@ class Environment:
     memory: MemoryPort
     sandbox: Sandbox
     tasks: TaskRoom
+    web: Web
     audit: Callable[[Entry], None]
     stack: AsyncExitStack
     furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
@@ -95,6 +98,7 @@ async def open_environment(
             memory=await stack.enter_async_context(open_memory(config.state_dir / "memory.db", config.memory)),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
             tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),
+            web=WebService(config, clock),
             audit=audit.record,
             stack=stack,
         )

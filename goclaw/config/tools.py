@@ -10,6 +10,7 @@ from goclaw.config.file_tools import EditSettings, ReadSettings, SearchSettings,
 from goclaw.config.section import Section
 from goclaw.config.shell_tools import SshSettings, TasksSettings
 from goclaw.config.values import Environment, Names, Ports, Selection
+from goclaw.config.web_tools import WebFetchSettings, WebSearchSettings
 from goclaw.selection import BUILT_IN, cycle
 
 
@@ -69,6 +70,8 @@ class ToolsSettings(Section):
     edit: EditSettings = Field(default_factory=EditSettings, description="The `edit` and `multi_edit` tools.")
     search: SearchSettings = Field(default_factory=SearchSettings, description="The `search` and `glob` tools.")
     ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
+    web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")
+    web_search: WebSearchSettings = Field(default_factory=WebSearchSettings, description="The `web_search` tool.")
     tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
 
     @field_validator("sets")

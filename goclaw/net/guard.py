@@ -19,7 +19,7 @@ from yarl import URL
 
 from goclaw.errors import ToolError
 from goclaw.net.addresses import Address, parsed, refusal, within
-from goclaw.net.client import CONNECT_TIMEOUT, stay_on_loopback
+from goclaw.net.client import CONNECT_TIMEOUT, check_reachable, stay_on_loopback
 
 SCHEMES = ("http", "https")
 LONGEST_URL = 8_000
@@ -93,7 +93,9 @@ class Guard:
 
         Raises:
             UrlRefused: the host is not allowed or cannot be reached.
+            ConfigError: `GOCLAW_LOOPBACK_ONLY` is set and it is not this machine.
         """
+        check_reachable(host)
         for address in await self.addresses(host, port):
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT):

@@ -35,6 +35,7 @@ from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.templates import check
+from goclaw.web.base import Web
 from goclaw.workspace import Workspace
 
 NO_REMINDERS = NoReminders()
@@ -64,6 +65,9 @@ class ToolEnvironment(Protocol):
 
     @property
     def tasks(self) -> Tasks: ...
+
+    @property
+    def web(self) -> Web: ...
 
     @property
     def audit(self) -> Callable[[Entry], None]:

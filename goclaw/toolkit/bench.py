@@ -29,6 +29,8 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.sources import Fixed
 from goclaw.users import Users
+from goclaw.web.base import Web
+from goclaw.web.service import WebService
 from goclaw.workspace import Workspace
 
 SOMEBODY = Actor("tui:somebody", "cli", owner=True)
@@ -44,6 +46,7 @@ class _Environment:
     blobs: Blobs
     memory: MemoryPort
     tasks: Tasks
+    web: Web
     audit: Callable[[Entry], None]
     opened: Workspace
 
@@ -116,6 +119,7 @@ async def open_bench(folder: Path, *tools: Tool, **settings: Any) -> AsyncIterat
         open_sandbox(config.tools.exec, clock) as sandbox,
         Workspace(config.workspace_path, [config.state_dir]) as workspace,
     ):
-        environment = _Environment(config, clock, sandbox, blobs, memory, tasks, audited.append, workspace)
+        web = WebService(config, clock)
+        environment = _Environment(config, clock, sandbox, blobs, memory, tasks, web, audited.append, workspace)
         access = Access(Users(), config)
         yield Bench(workspace.root, Dispatcher(Registry([Fixed(tools)], access), access, environment), audited)

@@ -18,6 +18,7 @@ from goclaw.specs import Risk
 from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext
+from goclaw.web.base import NoWeb, Web
 from goclaw.workspace import Workspace
 from tests.parts import NoSandbox
 
@@ -36,6 +37,7 @@ class Surroundings:
     clock: SteppedClock = field(default_factory=SteppedClock)
     sandbox: Sandbox = field(default_factory=NoSandbox)
     tasks: Tasks = field(default_factory=NoTasks)
+    web: Web = field(default_factory=NoWeb)
     delivered: list[Delivery] = field(default_factory=list)
     receipt: Receipt = field(default_factory=lambda: Receipt("789"))
     questions: list[Question] = field(default_factory=list)

@@ -1,0 +1,168 @@
+"""Makes Markdown of one page: a program of its own, because no parser can be interrupted, and it takes memory.
+
+In: a line of JSON `[url]`, then HTML in UTF-8 until the pipe ends. Out: `[title, Markdown, was cut]` as JSON. It opens
+nothing, reaches nothing, and is ended by whoever started it.
+"""
+
+import json
+import os
+import re
+import resource
+import sys
+import warnings
+from typing import Any, BinaryIO
+from urllib.parse import urljoin, urlsplit
+
+from bs4 import BeautifulSoup
+from bs4.element import NavigableString, PreformattedString, Tag
+from markdownify import MarkdownConverter
+
+_MOST_MEMORY = 1 << 30
+_MOST_SECONDS = 60
+_MOST_TEXT = 2_000_000
+"""Characters of Markdown that are given back."""
+_DEEPEST = 60
+"""Elements within each other; what lies deeper keeps its text only. The library would use up the stack."""
+_LONGEST_TITLE = 300
+_DROPPED = (
+    *("script", "style", "noscript", "template", "svg", "math", "canvas", "iframe", "object", "embed", "audio"),
+    *("nav", "title", "meta", "link", "base", "button", "input", "select", "textarea", "dialog"),
+)
+_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_P = frozenset({"p"})
+_ENDS = {
+    **dict.fromkeys(
+        (
+            *("address", "article", "aside", "blockquote", "div", "dl", "fieldset", "footer", "form", "header", "hr"),
+            *("h1", "h2", "h3", "h4", "h5", "h6", "main", "ol", "p", "pre", "section", "table", "ul"),
+        ),
+        _P,
+    ),
+    "li": frozenset({"li", "p"}),
+    "dt": frozenset({"dt", "dd", "p"}),
+    "dd": frozenset({"dt", "dd", "p"}),
+    "tr": frozenset({"tr", "td", "th", "p"}),
+    "td": frozenset({"td", "th", "p"}),
+    "th": frozenset({"td", "th", "p"}),
+    "option": frozenset({"option"}),
+}
+"""Elements that end an open one of these, which has no end of its own (HTML standard, "Optional tags")."""
+
+
+class _Soup(BeautifulSoup):
+    """The tree of a page; what has no end does not swallow what comes behind it."""
+
+    def handle_starttag(self, name: str, *given: Any, **named: Any) -> Any:
+        ended = _ENDS.get(name, frozenset())
+        while self.currentTag is not None and self.currentTag.name in ended:
+            self.handle_endtag(self.currentTag.name)
+        return super().handle_starttag(name, *given, **named)
+
+
+class _Converter(MarkdownConverter):
+    """Numbers of lists are counted once: the library counts again at each of them."""
+
+    def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
+        number = el.attrs.get("data-number")
+        if number is None:
+            made = super().convert_li(el, text, parent_tags)  # type: ignore[misc]  # its types name no converter
+            return str(made)
+        bullet = f"{number}. "
+        return f"{bullet}{text.strip().replace(chr(10), chr(10) + ' ' * len(bullet))}\n"
+
+
+def main(source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer once."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
+    os.nice(10)
+    warnings.simplefilter("ignore")  # the parser's opinion on a page
+    (url,) = json.loads(source.readline())
+    title, text = markdown(source.read().decode(errors="replace"), url)
+    sink.write(json.dumps([title, text[:_MOST_TEXT], len(text) > _MOST_TEXT]).encode())
+    sink.flush()
+    os._exit(0)  # the tree of a large page takes longer to be taken down than the rest
+
+
+def markdown(html: str, url: str) -> tuple[str, str]:
+    """Title and Markdown of a page."""
+    soup = _Soup(html, "html.parser")
+    title = " ".join(soup.title.get_text().split())[:_LONGEST_TITLE] if soup.title else ""
+    base = _base(soup, url)
+    _drop(soup)
+    _flatten(soup)
+    _make_absolute(soup, base)
+    _number(soup)
+    text = _Converter(heading_style="ATX", bullets="-", escape_asterisks=False, escape_underscores=False).convert_soup(
+        soup
+    )
+    lines = "\n".join(line.rstrip() for line in text.splitlines())
+    return title, re.sub(r"\n{3,}", "\n\n", lines).strip()
+
+
+def _base(soup: BeautifulSoup, url: str) -> str:
+    found = soup.find("base", href=True)
+    return _joined(url, str(found["href"])) or url if isinstance(found, Tag) else url
+
+
+def _drop(soup: BeautifulSoup) -> None:
+    """Take away what a person does not see, and what only leads about."""
+    for tag in [*soup.find_all(_DROPPED), *soup.find_all(_is_hidden)]:
+        if not tag.decomposed:
+            tag.decompose()
+    for remark in soup.find_all(string=lambda text: isinstance(text, PreformattedString)):
+        remark.extract()
+
+
+def _is_hidden(tag: Tag) -> bool:
+    given = tag.attrs
+    return bool(given) and (
+        "hidden" in given
+        or given.get("aria-hidden") == "true"
+        or given.get("role") == "navigation"
+        or ("style" in given and _UNSEEN.search(str(given["style"])[:2_000]) is not None)
+    )
+
+
+def _flatten(soup: BeautifulSoup) -> None:
+    waiting: list[tuple[Tag, int]] = [(soup, 0)]
+    while waiting:
+        tag, depth = waiting.pop()
+        for child in [child for child in tag.children if isinstance(child, Tag)]:
+            if depth < _DEEPEST:
+                waiting.append((child, depth + 1))
+            else:
+                child.replace_with(NavigableString(child.get_text("\n")))
+
+
+def _make_absolute(soup: BeautifulSoup, base: str) -> None:
+    """Links lead where they would on the page; what leads to no page keeps its words."""
+    for name, attribute in (("a", "href"), ("img", "src")):
+        for tag in soup.find_all(name):
+            target = _joined(base, str(tag.get(attribute) or ""))
+            if target:
+                tag[attribute] = target
+            elif name == "a":
+                tag.attrs.pop(attribute, None)
+            else:
+                tag.replace_with(NavigableString(str(tag.get("alt") or "")))
+
+
+def _joined(base: str, link: str) -> str:
+    try:
+        target = urljoin(base, link.strip())
+        return target if urlsplit(target).scheme in ("http", "https", "mailto") and link.strip() else ""
+    except ValueError:
+        return ""
+
+
+def _number(soup: BeautifulSoup) -> None:
+    for tag in soup.find_all("ol"):
+        start = str(tag.get("start") or "")
+        first = int(start) if start.isascii() and start.isdigit() and len(start) < 8 else 1
+        for number, item in enumerate(tag.find_all("li", recursive=False), first):
+            item["data-number"] = str(number)
+
+
+if __name__ == "__main__":
+    main(sys.stdin.buffer, sys.stdout.buffer)

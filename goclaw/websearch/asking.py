@@ -1,0 +1,112 @@
+"""One request to a provider, and what went wrong with it in words. No word of a server and no key stands in them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import aiohttp
+import orjson
+
+from goclaw.config.web_tools import WebSearchSettings
+from goclaw.errors import ConfigError, ToolError
+from goclaw.redact import remember
+from goclaw.websearch.base import Hit
+
+ANSWER_LIMIT = 2 << 20
+"""Bytes of an answer that are read; twenty results have some 50 KB."""
+ANSWERED = frozenset({200, 202})
+"""DuckDuckGo asks with 202 whether a person is there; what comes is looked at anyway."""
+KEY_REFUSED = frozenset({401, 403})
+TOO_MANY = frozenset({429, 432, 433})
+"""HTTP 429; Tavily has two more for what a plan allows (its API reference, "Response codes")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a provider is asked."""
+
+    name: str
+    http: aiohttp.ClientSession
+    url: str
+    headers: Mapping[str, str]
+    refused: str = "check tools.web_search.api_key"
+    """What helps when it refuses us."""
+
+    async def ask(
+        self, params: Mapping[str, str] | None = None, body: Any = None, *, method: Literal["GET", "POST"] = "GET"
+    ) -> bytes:
+        """The body of its answer.
+
+        Raises:
+            ToolError: it did not answer, or not with success.
+        """
+        try:
+            # A redirect would take the key along to somebody else.
+            async with self.http.request(
+                method, self.url, params=params, json=body, headers=self.headers, allow_redirects=False
+            ) as response:
+                self._check(response)
+                return await self._read(response)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ToolError(f"{self.name} cannot be reached ({type(error).__name__})") from None
+
+    async def json(self, params: Mapping[str, str] | None = None, body: Any = None) -> dict[str, Any]:
+        """The object that it answers with; with a `body`, by POST."""
+        content = await self.ask(params, body, method="GET" if body is None else "POST")
+        try:
+            answer = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise ToolError(f"{self.name} answered with something else than results; is tools.web_search.url right?")
+        return answer
+
+    def _check(self, response: aiohttp.ClientResponse) -> None:
+        status = response.status
+        if status in KEY_REFUSED:
+            raise ToolError(f"{self.name} refused the search (HTTP {status}); {self.refused}")
+        if status in TOO_MANY:
+            seconds = response.headers.get("Retry-After", "")
+            when = f"in {int(seconds)} s" if seconds.isascii() and seconds.isdigit() and len(seconds) < 7 else "later"
+            raise ToolError(f"{self.name} takes no more searches now (HTTP {status}); try again {when}")
+        if status not in ANSWERED:
+            raise ToolError(f"{self.name} answered HTTP {status}")
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        content = bytearray()
+        async for piece in response.content.iter_any():
+            content += piece
+            if len(content) > ANSWER_LIMIT:
+                raise ToolError(f"{self.name} answered with more than {ANSWER_LIMIT >> 20} MB")
+        return bytes(content)
+
+
+def key_of(settings: WebSearchSettings, variable: str) -> str:
+    """The key for the configured provider.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    key = settings.api_key.get_secret_value() if settings.api_key else ""
+    if not key and settings.url is None:  # the variable's key is for the provider itself, not for another server
+        key = os.environ.get(variable, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError(f"{variable}: should be one word without line breaks or unusual characters")
+    if not key:
+        raise ConfigError(f"{settings.provider} needs a key: set tools.web_search.api_key, or {variable}")
+    remember(key)
+    return key
+
+
+def hits_of(results: Any, title: str, url: str, snippet: str) -> Sequence[Hit]:
+    """Results from the list that an answer holds, by the names that it gives to their parts; what is none is left."""
+    return [
+        Hit(_text(each.get(title)), each[url], _text(each.get(snippet)))
+        for each in (results if isinstance(results, list) else ())
+        if isinstance(each, dict) and isinstance(each.get(url), str)
+    ]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

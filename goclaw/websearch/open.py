@@ -1,0 +1,60 @@
+"""From `tools.web_search` to a search: provider and client live for as long as it takes."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from html import unescape
+
+from goclaw import catalog
+from goclaw.config.web_tools import WebSearchSettings
+from goclaw.errors import ConfigError, ToolError
+from goclaw.net import open_client
+from goclaw.plugins import load
+from goclaw.websearch.base import Hit, Hits, SearchPart
+
+NOT_SET_UP = (
+    "web search is not set up: set tools.web_search.provider to searxng (with tools.web_search.url), brave or tavily "
+    "(with tools.web_search.api_key), or duckduckgo"
+)
+LONGEST_TITLE = 200
+LONGEST_SNIPPET = 500
+"""Characters that are shown of each result: it is for choosing, the page itself is for reading."""
+LONGEST_URL = 2_000
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+
+
+async def search(settings: WebSearchSettings, query: str, count: int) -> Hits:
+    """Ask the configured provider.
+
+    Raises:
+        ToolError: none is configured, or it did not answer; without its key.
+    """
+    if settings.provider is None:
+        raise ToolError(NOT_SET_UP)
+    try:
+        async with asyncio.timeout(settings.timeout), open_client() as http:
+            part = load(catalog.WEB_SEARCHES[settings.provider], SearchPart)
+            found = await part.open(settings, http).search(query, count)
+    except ConfigError as error:
+        raise ToolError(str(error)) from None
+    except TimeoutError:
+        raise ToolError(f"{settings.provider} did not answer within {settings.timeout:g} s") from None
+    hits = list(_tidied(found))
+    return Hits(settings.provider, hits[:count], len(hits) > count)
+
+
+def _tidied(found: Sequence[Hit]) -> Iterator[Hit]:
+    """Each address once; plain text of a bounded length."""
+    seen = set()
+    for hit in found:
+        url = hit.url.strip()
+        plain = url.isprintable() and " " not in url and len(url) <= LONGEST_URL
+        if plain and url.startswith(("http://", "https://")) and url not in seen:
+            seen.add(url)
+            yield Hit(_plain(hit.title, LONGEST_TITLE) or url, url, _plain(hit.snippet, LONGEST_SNIPPET))
+
+
+def _plain(text: str, most: int) -> str:
+    """One line without HTML."""
+    words = " ".join(unescape(_TAG.sub("", text[: 10 * most])).split())
+    return words if len(words) <= most else f"{words[:most].rstrip()}…"
