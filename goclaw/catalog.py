@@ -43,6 +43,11 @@ TOOLS = {
     "message": "goclaw.tools.message:message",
     "memory_search": "goclaw.tools.memory_search:memory_search",
     "memory_list": "goclaw.tools.memory_list:memory_list",
+    "memory_get": "goclaw.tools.memory_get:memory_get",
+    "memory_read": "goclaw.tools.memory_read:memory_read",
+    "memory_write": "goclaw.tools.memory_write:memory_write",
+    "memory_delete": "goclaw.tools.memory_delete:memory_delete",
+    "memento": "goclaw.tools.memento:memento",
     "ask_user": "goclaw.tools.ask_user:ask_user",
     "todo_write": "goclaw.tools.todo_write:todo_write",
 }

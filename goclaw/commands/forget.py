@@ -11,8 +11,9 @@ BUSY = (
     "arrived. Wait for it or /stop it, then send /forget again."
 )
 KEPT = (
-    "Not touched: memory notes and other files in the workspace, backups, what was typed at a terminal, and what the "
-    "chat itself shows (delete that there)."
+    "Not touched: memory notes and other files in the workspace, remembered values and mementos among them (the tools "
+    "memory_delete and memento delete those), backups, what was typed at a terminal, and what the chat itself shows "
+    "(delete that there)."
 )
 
 

@@ -3,20 +3,31 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryFile
+from goclaw.memory.places import place_of
+from goclaw.memory.values import Values
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.tools.memory_search import memory_access
 
 
+class KeptKey(BaseModel):
+    """A value, by its name."""
+
+    key: str
+    size: Annotated[int, Field(description="Characters of the value")]
+    shared: bool
+
+
 class Files(Result):
-    """The memory files."""
+    """What is remembered: the memory files, then the keys of values."""
 
     files: Annotated[tuple[MemoryFile, ...], Field(description="Those that the acting person may see")]
+    kept: Annotated[tuple[KeptKey, ...], Field(description="What `memory_read` reads")] = ()
 
     @property
     def count(self) -> str:
@@ -24,9 +35,12 @@ class Files(Result):
         return "1 memory file" if len(self.files) == 1 else f"{len(self.files)} memory files"
 
     def text(self) -> str:
-        if not self.files:
-            return "no memory files yet: write MEMORY.md, or a Markdown file in the folder memory"
-        return "\n".join((self.count, *map(_line, self.files)))
+        none = "no memory files yet: write MEMORY.md, or a Markdown file in the folder memory"
+        files = "\n".join((self.count, *map(_line, self.files))) if self.files else none
+        if not self.kept:
+            return files
+        count = "1 value" if len(self.kept) == 1 else f"{len(self.kept)} values"
+        return "\n".join((files, "", f"{count} (memory_read reads them)", *map(_key_line, self.kept)))
 
 
 @tool(
@@ -39,10 +53,26 @@ class Files(Result):
     examples=(Example("List them", {}, output="1 memory file\nMEMORY.md", files={"MEMORY.md": "Anna likes tea.\n"}),),
 )
 async def memory_list(ctx: ToolContext) -> Files:
-    """List the memory files that `memory_search` looks into, with size, lines and time of the last change."""
+    """List what is remembered: the memory files that `memory_search` looks into, with size, lines and time of the last
+    change, then the keys of the values that `memory_read` reads.
+    """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    return Files(files=tuple(await ctx.memory.files(ctx.workspace, ctx.actor.key)))
+    files = tuple(await ctx.memory.files(ctx.workspace, ctx.actor.key))
+    return Files(files=files, kept=(*await _keys(ctx, shared=False), *await _keys(ctx, shared=True)))
+
+
+async def _keys(ctx: ToolContext, *, shared: bool) -> list[KeptKey]:
+    """None where they cannot be read: the files are listed all the same, and `memory_read` says what is wrong."""
+    try:
+        values = await Values(place_of(ctx.workspace, ctx.actor.key, shared=shared)).all()
+    except ToolError:
+        return []
+    return [KeptKey(key=key, size=len(value), shared=shared) for key, value in sorted(values.items())]
+
+
+def _key_line(kept: KeptKey) -> str:
+    return f"{kept.key}  {kept.size} characters{'  shared' if kept.shared else ''}"
 
 
 def _line(file: MemoryFile) -> str:

@@ -174,6 +174,10 @@ class Workspace:
         """
         return await asyncio.to_thread(self._keep, path, data)
 
+    async def remove(self, path: str) -> None:
+        """Delete a regular file; a link in its place is not followed, and not deleted either."""
+        await asyncio.to_thread(self._remove, path)
+
     async def walk(self, patterns: Iterable[str], limit: int = _MOST_ENTRIES) -> list[Entry]:
         """Regular files that one of the patterns (`MEMORY.md`, `memory/**/*.md`) matches, each once, at most `limit`.
 
@@ -384,6 +388,15 @@ class Workspace:
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def _remove(self, path: str) -> None:
+        name = self._name(path, new=0)
+        with in_words(path), self._reach.making(name, through_link=False) as place, self._old(place, path) as old:
+            if old is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            with self._reach.ground.renaming:
+                os.unlink(place.name, dir_fd=place.folder)
+                os.fsync(place.folder)
 
     def _keep(self, path: str, data: bytes) -> str:
         target = self._names(path)[0]

@@ -1,0 +1,176 @@
+"""Mementos: Markdown artifacts that the agent keeps for a person, or for all who work in a workspace.
+
+Each is a file of its own in `mementos/` of its place. Their summaries are told to the model with every request
+(`sessions.remembering`); the whole is read when it is wanted.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from glob import escape
+from itertools import takewhile
+from pathlib import PurePosixPath
+
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.memory.places import Place, place_of
+from goclaw.workspace import Entry, Version, Workspace
+
+FOLDER, ENDING = "mementos", ".md"
+LONGEST_NAME = 64
+LARGEST = 64 << 10
+"""Bytes of one memento: what the model may read at once."""
+MOST = 100
+"""Mementos of one place."""
+LONGEST_SUMMARY = 200
+_HEAD = 4_096
+"""Bytes of the beginning in which heading and first paragraph are looked for."""
+_TRIES = 3
+_NAME = re.compile(r"[^\W_][\w .-]*")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.+?)\s*#*\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Memento:
+    """One of them, without its content."""
+
+    name: str
+    summary: str
+    """Its first heading and the beginning of its first paragraph, on one line."""
+    size: int
+    """Bytes."""
+    modified: float
+    """Epoch seconds."""
+    shared: bool
+
+
+class Mementos:
+    """The mementos of one place."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._workspace = place.workspace
+
+    def path(self, name: str) -> str:
+        """The file of a memento, relative to the workspace.
+
+        Raises:
+            InvalidInput: it is no name.
+        """
+        return self._place.path(f"{FOLDER}/{checked_name(name)}{ENDING}")
+
+    async def read(self, name: str) -> str:
+        """The whole of one.
+
+        Raises:
+            ToolError: there is none of that name, or it is no text.
+        """
+        data = await self._workspace.read_bytes(await self._existing(name), LARGEST)
+        return data.decode("utf-8", errors="replace")
+
+    async def write(self, name: str, content: str, *, add: bool = False) -> tuple[int, bool]:
+        """Put `content` in a memento's place, or behind what is there; returns its size and whether it is new.
+
+        Raises:
+            ToolError: it would be too large, or there are too many.
+        """
+        path = self.path(name)
+        await self._place.check(path)
+        for left in reversed(range(_TRIES)):
+            version = await self._version(path)
+            if version is None and len(await self._entries()) >= MOST:
+                raise ToolError(f"{MOST} mementos are kept already: delete some first")
+            data = content.encode()
+            if add and version is not None:
+                data = _joined(await self._workspace.read_bytes(path, LARGEST), data)
+            if len(data) > LARGEST:
+                raise ToolError(
+                    f"the memento would have {len(data):,} bytes, {LARGEST:,} are the limit: make two of it"
+                )
+            try:
+                await self._workspace.write_bytes(path, data, unless_changed=version)
+            except ToolError:
+                if not left:
+                    raise
+            else:
+                return len(data), version is None
+        raise AssertionError("the last try returns or raises")
+
+    async def delete(self, name: str) -> None:
+        """Delete one.
+
+        Raises:
+            ToolError: there is none of that name.
+        """
+        path = await self._existing(name)
+        await self._place.check(path)
+        await self._workspace.remove(path)
+
+    async def names(self) -> list[str]:
+        """Their names, in order."""
+        return sorted(PurePosixPath(entry.path).stem for entry in await self._entries())
+
+    async def _entries(self) -> list[Entry]:
+        return await self._workspace.walk([_pattern(self._place)], MOST + 1)
+
+    async def _version(self, path: str) -> Version | None:
+        return (await self._workspace.stat(path)).version if await self._workspace.exists(path) else None
+
+    async def _existing(self, name: str) -> str:
+        path = self.path(name)
+        if not await self._workspace.exists(path):
+            known = ", ".join(await self.names()) or "none yet"
+            raise ToolError(f"no memento {name!r}; there are: {known}")
+        return path
+
+
+async def mementos_of(workspace: Workspace, key: str, *, own: bool = True) -> list[Memento]:
+    """The shared mementos and, with `own`, those of the person, the latest first, each with its summary."""
+    found: list[Memento] = []
+    for shared in (False, True) if own else (True,):
+        place = place_of(workspace, key, shared=shared)
+        for entry in await place.workspace.walk([_pattern(place)], MOST):
+            try:
+                summary = summary_of(await place.workspace.use(entry.path, lambda opened: opened.file.read(_HEAD)))
+            except ToolError:
+                continue  # gone since, or no regular file any more
+            name = PurePosixPath(entry.path).stem
+            found.append(Memento(name, summary, entry.size, entry.modified, shared))
+    return sorted(found, key=lambda each: (-each.modified, each.name))
+
+
+def checked_name(name: str) -> str:
+    """The name without `.md`, if it is one.
+
+    Raises:
+        InvalidInput: it is none: a path, a hidden file, too long.
+    """
+    plain = name.removesuffix(ENDING)
+    if not _NAME.fullmatch(plain) or plain != plain.strip() or len(plain.encode(errors="replace")) > LONGEST_NAME:
+        raise InvalidInput(
+            f'field "name": expected up to {LONGEST_NAME} letters, digits, spaces, ".", "-" and "_", '
+            "beginning with a letter or digit"
+        )
+    return plain
+
+
+def summary_of(data: bytes) -> str:
+    """The first heading and the first paragraph of a Markdown text, on one line of bounded length."""
+    lines = data.decode("utf-8", errors="replace").splitlines()
+    heading = next((found[1] for line in lines if (found := _HEADING.fullmatch(line))), "")
+    text = ": ".join(part for part in (heading, " ".join(_paragraph(lines))) if part)
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return plain if len(plain) <= LONGEST_SUMMARY else f"{plain[: LONGEST_SUMMARY - 1]}…"
+
+
+def _paragraph(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of the first paragraph that is no heading."""
+    begin = next((at for at, line in enumerate(lines) if line.strip() and not _HEADING.fullmatch(line)), len(lines))
+    return takewhile(lambda line: bool(line.strip()) and not _HEADING.fullmatch(line), lines[begin:])
+
+
+def _pattern(place: Place) -> str:
+    return f"{escape(place.folder)}/{FOLDER}/*{ENDING}"
+
+
+def _joined(before: bytes, added: bytes) -> bytes:
+    return before + (b"" if not before or before.endswith(b"\n") else b"\n") + added

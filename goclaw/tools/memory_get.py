@@ -1,0 +1,97 @@
+"""The `memory_get` tool."""
+
+from itertools import islice
+from typing import Annotated
+
+from pydantic import Field
+
+from goclaw.errors import ToolError
+from goclaw.memory.base import owner_of
+from goclaw.specs import Example, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import BoundedResult
+from goclaw.tools.memory_search import memory_access
+from goclaw.workspace import Opened
+
+MOST_LINES = 2_000
+MOST_CHARACTERS = 50_000
+"""As much as `read` shows at once."""
+_LARGEST = 5 << 20
+"""Bytes of a file that memory lists (`memory.service`)."""
+
+
+class Passage(BoundedResult):
+    """Lines of a memory file."""
+
+    path: str
+    start: Annotated[int, Field(description="The first line of them, 1-indexed.")]
+    content: str
+
+    def text(self) -> str:
+        if not self.returned:
+            return f"{self.path} has {self.total} lines; there is none from {self.start} on"
+        head = f"{self.path}:{self.start}-{self.start + self.returned - 1} of {self.total}"
+        return "\n".join(part for part in (head, self.content, self.refinement) if part)
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    title="Memory file",
+    tags=("memory", "read"),
+    bounded=True,
+    access=memory_access,
+    call_hint="Reading {{ path | truncate(100) }}",
+    result_hint="{{ returned }} of {{ total }} lines",
+    examples=(
+        Example(
+            "The lines around a hit of memory_search",
+            {"path": "memory/tea.md", "from": 2, "lines": 1},
+            "memory/tea.md:2-2 of 3\nAnna likes Assam.",
+            {"memory/tea.md": "# Tea\nAnna likes Assam.\nBert likes none.\n"},
+        ),
+    ),
+)
+async def memory_get(
+    ctx: ToolContext,
+    path: Annotated[str, Field(min_length=1, max_length=4_096, description="The file, as memory_list names it.")],
+    first: Annotated[int, Field(alias="from", ge=1, description="First line, 1-indexed.")] = 1,
+    lines: Annotated[int, Field(ge=1, le=MOST_LINES, description="How many lines.")] = 200,
+) -> Passage:
+    """Read lines of a memory file: the surroundings of what `memory_search` found, or a whole note.
+
+    Takes the files that `memory_list` lists for this person, and no others; `read` reads all others.
+    """
+    if not ctx.config.memory.enabled:
+        raise ToolError("memory search is disabled: set memory.enabled")
+    listed = {file.path for file in await ctx.memory.files(ctx.workspace, ctx.actor.key)}
+    name = path.removeprefix("./")
+    if name not in listed:
+        raise ToolError(f"no memory file: {path[:200]} (memory_list lists them)")
+    # With the eyes of whom the file is listed for: a link that took its place leads to nobody else's notes.
+    data = await ctx.workspace.seen_by(owner_of(name)).use(name, _content)
+    return _passage(name, data.decode("utf-8-sig", errors="replace"), first, lines)
+
+
+def _content(opened: Opened) -> bytes:
+    return opened.file.read(_LARGEST)
+
+
+def _passage(path: str, text: str, first: int, lines: int) -> Passage:
+    whole = text.splitlines()
+    found, length = list[str](), 0
+    for line in islice(whole, first - 1, first - 1 + lines):
+        length += len(line) + 1
+        if found and length > MOST_CHARACTERS:
+            break
+        found.append(line[:MOST_CHARACTERS])
+    following = first + len(found)
+    more = bool(found) and following <= len(whole)
+    return Passage(
+        path=path,
+        start=first,
+        content="\n".join(found),
+        returned=len(found),
+        total=len(whole),
+        truncated=more,
+        refinement=f'more lines: {{"path": "{path}", "from": {following}}}' if more else "",
+    )

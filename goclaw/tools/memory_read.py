@@ -1,0 +1,48 @@
+"""The `memory_read` tool."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from goclaw.memory.values import Values, nearest
+from goclaw.specs import Example, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import Result
+from goclaw.tools.remembered import Key, Shared, checked_key, place, reads_values
+
+
+class Remembered(Result):
+    """A value, if there is one."""
+
+    key: str
+    value: Annotated[str | None, Field(description="None: nothing is kept under that key.")] = None
+    meant: Annotated[str, Field(description="The key that was probably meant.")] = ""
+
+    def text(self) -> str:
+        if self.value is not None:
+            return self.value
+        hint = f"; did you mean {self.meant!r}?" if self.meant else " (memory_list lists the keys)"
+        return f"nothing is kept under {self.key!r}{hint}"
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    title="Remembered value",
+    tags=("memory", "read"),
+    access=reads_values,
+    call_hint="Recalling {{ key | truncate(90) | quote }}",
+    result_hint="{% if value is none %}Nothing{% else %}{{ value | count }} characters{% endif %}",
+    examples=(
+        Example(
+            "A value that everybody shares",
+            {"key": "office hours", "shared": True},
+            "9 to 5",
+            {"memory/values.json": '{"office hours": "9 to 5"}'},
+        ),
+    ),
+)
+async def memory_read(ctx: ToolContext, key: Key, shared: Shared = False) -> Remembered:
+    """Read a value that memory_write keeps under a key."""
+    values = await Values(place(ctx, shared=shared)).all()
+    name = checked_key(key)
+    return Remembered(key=name, value=values.get(name), meant="" if name in values else nearest(name, values))

@@ -1,0 +1,54 @@
+"""What the tools about remembered values and mementos have in common."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.errors import InvalidInput, ToolError
+from goclaw.memory.places import Place, place_of
+from goclaw.memory.values import FILE, LONGEST_KEY
+from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.scheduling import Access
+
+Shared = Annotated[
+    bool, Field(description="For everybody who works in this workspace, not only for the person you talk with.")
+]
+"""Whose it is."""
+Key = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY, description="Name of the value.")]
+"""Under what a value is kept."""
+
+
+def place(ctx: ToolContext, *, shared: bool) -> Place:
+    """Where it is kept.
+
+    Raises:
+        ToolError: memory is switched off, or there is no such place.
+    """
+    if not ctx.config.memory.enabled:
+        raise ToolError("memory is disabled: set memory.enabled")
+    return place_of(ctx.workspace, ctx.actor.key, shared=shared)
+
+
+def checked_key(key: str) -> str:
+    """The key, if it is one word or several on one line.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if not key.isprintable() or key != key.strip():
+        raise InvalidInput('field "key": expected a name on one line, without spaces at its ends')
+    return key
+
+
+def reads_values(arguments: Any, ctx: ToolContext) -> Access:
+    """The file that a value is read from."""
+    return Access(reads=(_file(arguments, ctx),))
+
+
+def writes_values(arguments: Any, ctx: ToolContext) -> Access:
+    """The file that a value is written to."""
+    return Access(writes=(_file(arguments, ctx),))
+
+
+def _file(arguments: Any, ctx: ToolContext) -> str:
+    return place_of(ctx.workspace, ctx.actor.key, shared=arguments.shared).path(FILE)
