@@ -22,6 +22,8 @@ SHORTEST = 8
 """Characters besides white space that a text for the third tier has: of fewer, too much is alike."""
 MOST_PLACES = 10
 """Matches that are looked for beyond the first: a text that repeats itself has millions, each as long as the text."""
+MOST_REPLACED = 100_000
+"""Places that one replacement may have: each costs memory."""
 _MOST_COMPARED = 2_000
 """Places that are compared letter by letter; a text that may stand in more of them has no certain place."""
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
@@ -50,7 +52,7 @@ class Match:
 
     tier: Tier
     spans: Sequence[Span]
-    """At most `MOST_PLACES` + 1 of them, unless all were wanted."""
+    """At most `MOST_PLACES` + 1 of them, or `MOST_REPLACED` + 1 if all were wanted."""
     likeness: float = 1.0
 
 
@@ -60,14 +62,14 @@ def find(body: str, old: str, *, fuzzy: bool, every: bool = False) -> Match | No
     `every`: all places that do not overlap. Otherwise overlapping ones count, too: in `aaa` the text `aa` has no
     certain place.
     """
-    exact = _exact(body, old, every=every)
-    spans = list(exact if every else islice(exact, MOST_PLACES + 1))
+    most = MOST_REPLACED if every else MOST_PLACES
+    spans = list(islice(_exact(body, old, every=every), most + 1))
     if spans:
         return Match(Tier.EXACT, spans)
     if not fuzzy or not old.strip():
         return None
     lines = _Lines(body)
-    spans = list(islice(_trailing(lines, old), None if every else MOST_PLACES + 1))
+    spans = list(islice(_trailing(lines, old), most + 1))
     if spans:
         return Match(Tier.TRAILING, _apart(spans) if every else spans)
     if len("".join(old.split())) < SHORTEST:

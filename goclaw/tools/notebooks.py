@@ -30,7 +30,8 @@ def shown(data: bytes) -> str:
     """
     notebook = _parsed(data)
     try:
-        return "".join(f"{line}\n" for place, cell in enumerate(notebook.cells) for line in _cell(place, cell))
+        lines = [line for place, cell in enumerate(notebook.cells) for line in _cell(place, cell)]
+        return "\n".join(lines or ["[a notebook without cells]"]) + "\n"
     except _BROKEN as error:
         raise ToolError(f"the notebook is damaged ({type(error).__name__}: {error})") from None
 

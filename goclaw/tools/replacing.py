@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from goclaw.errors import ToolError
-from goclaw.tools.matching import MOST_PLACES, Match, Span, Tier, find, reindented
-from goclaw.tools.text import Text, encoded, shown
+from goclaw.tools.matching import MOST_PLACES, MOST_REPLACED, Match, Span, Tier, find, reindented
+from goclaw.tools.text import LARGEST, Text, encoded, shown
 
 _CONTEXT = 2
 """Lines shown before and after the change."""
@@ -67,13 +67,19 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
     """
     text.check_fits(path, wanted.new)
     match = find(body, text.with_line_ends(wanted.old), fuzzy=fuzzy, every=wanted.every)
+    if match and len(match.spans) > MOST_REPLACED:
+        raise ToolError(f"old_string stands in more than {MOST_REPLACED:,} places of {path}: use exec with sed")
     if match is None:
         raise ToolError(f"old_string not found in {path}{_nearly(body, wanted.old)}")
     if len(match.spans) > 1 and (match.tier is Tier.FUZZY or not wanted.every):
         raise ToolError(_not_unique(path, body, match))
     pieces, at = [], 0
     shift, previews = 0, []
-    news = [_new(text, body[span.start : span.end], wanted, match.tier) for span in match.spans]
+    usual = text.with_line_ends(wanted.new)  # once: it looks at the whole text
+    news = [_new(usual, body[span.start : span.end], wanted, match.tier) for span in match.spans]
+    size = len(body) + sum(len(new) - (span.end - span.start) for span, new in zip(match.spans, news, strict=True))
+    if size > LARGEST:
+        raise ToolError(f"{path} would have {size:,} characters, at most {LARGEST:,} can be edited")
     for span, new in zip(match.spans, news, strict=True):
         pieces += [body[at : span.start], new]
         at = span.end
@@ -86,16 +92,18 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
     return Replaced(after, match, shown("\n".join(previews)))
 
 
-def _new(text: Text, there: str, wanted: Replacement, tier: Tier) -> str:
-    """What is put in the place of `there`."""
-    new = wanted.new
+def _new(usual: str, there: str, wanted: Replacement, tier: Tier) -> str:
+    """What is put in the place of `there`; `usual`: the new text with the line ends of the file."""
+    new = wanted.new if tier is Tier.FUZZY else usual
     if tier is Tier.FUZZY:
         old, plain = (part.replace("\r\n", "\n") for part in (wanted.old, there))
         new = reindented(new.replace("\r\n", "\n"), old, plain)
+        if "\r\n" in usual and not there.count("\n"):
+            new = new.replace("\n", "\r\n")
     ends = there.count("\n")
     if tier is not Tier.EXACT and ends and there.count("\r\n") == ends:
         return new.replace("\r\n", "\n").replace("\n", "\r\n")
-    return text.with_line_ends(new)
+    return new
 
 
 def _not_unique(path: str, body: str, match: Match) -> str:

@@ -141,3 +141,15 @@ def test_a_large_file_that_repeats_itself_takes_no_time() -> None:
         change(body, "same line here\nsame line there\nsame line here", "x")
     with pytest.raises(ToolError, match="more than 10 matches"):
         change(body, "same line  here", "x")
+
+
+def test_replacing_everywhere_is_bounded() -> None:
+    with pytest.raises(ToolError, match=r"stands in more than 100,000 places of a\.py: use exec with sed"):
+        change("a" * 200_000, "a", "b", every=True)
+    with pytest.raises(ToolError, match=r"a\.py would have 50,000,000 characters, at most 20,971,520 can be edited"):
+        change("a" * 50_000, "a", "b" * 1_000, every=True)
+    assert change("a\r\n" * 90_000, "a", "b\nc", every=True) == "b\r\nc\r\n" * 90_000
+
+
+def test_one_line_of_a_windows_file_becomes_two_of_them() -> None:
+    assert change("x\r\n  alpha = beta\r\n", "alpha =  beta", "one\ntwo") == "x\r\n  one\r\n  two\r\n"
