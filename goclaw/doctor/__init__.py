@@ -12,6 +12,7 @@ from goclaw.doctor.security import check_security
 from goclaw.doctor.state import check_database, check_disk, check_state
 from goclaw.doctor.telegram import check_telegram
 from goclaw.doctor.tools import check_tools
+from goclaw.doctor.web import check_web_search
 from goclaw.errors import GoclawError
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import ollama_finder, open_chain, pick_default
@@ -37,6 +38,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "exec": _exec,
         "hooks": check_hooks,
         "tools": check_tools,
+        "web search": check_web_search,
         "model": _model,
         "telegram": _telegram,
         "http": _http,

@@ -21,6 +21,7 @@ from goclaw.toolkit.templates import HINT_LENGTH, hint
 from goclaw.users import User, Users
 from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
 from tests.tools.shell_support import ssh_server, waiting_task, with_tasks
+from tests.tools.web_support import SmallWeb
 
 ANNA = Actor("telegram:5", "telegram")
 SHOWN = [(tool, example) for tool in BuiltIn().tools() for example in tool.spec.examples]
@@ -32,6 +33,8 @@ async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncItera
     async with surroundings(folder) as around:
         for path, content in example.files.items():
             around.write(path, content)
+        if "web" in tool.spec.tags:
+            around.web = SmallWeb()
         if "shell" not in tool.spec.tags:
             yield around
             return
