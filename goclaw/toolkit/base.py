@@ -34,11 +34,13 @@ from goclaw.toolkit.declaring import Takes, arguments_of, schema_of, without_tit
 from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.settings import NoSettings, SettingsPort
 from goclaw.toolkit.templates import check
 from goclaw.web.base import Web
 from goclaw.workspace import Workspace
 
 NO_REMINDERS = NoReminders()
+NO_SETTINGS = NoSettings()
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes as a tool's name."""
 _LONGEST_TEXT = 2_000
@@ -84,6 +86,16 @@ async def no_modes(mode: Mode) -> None:
     raise ToolError("there is no session here whose mode could change")
 
 
+def usual_mode() -> Mode:
+    """The mode where nobody has chosen one."""
+    return "default"
+
+
+async def no_commands(text: str) -> str:
+    """Where nobody answers slash commands. Raises ToolError."""
+    raise ToolError("there is nobody here who answers commands")
+
+
 def _attach_nothing(kind: str, data: BaseModel) -> None:
     """Where nobody looks at artifacts."""
 
@@ -123,6 +135,12 @@ class ToolContext:
 
     Raises ToolError where the acting person may not choose that mode.
     """
+    mode: Callable[[], Mode] = usual_mode
+    """The permission mode in force, as of now."""
+    command: Callable[[str], Awaitable[str]] = no_commands
+    """Have a slash command answered as if the acting person had sent it; raises ToolError where that may not be."""
+    settings: SettingsPort = NO_SETTINGS
+    """The settings of the conversation."""
     turn: str = ""
     step: str = ""
     """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""

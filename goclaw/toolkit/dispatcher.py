@@ -306,6 +306,9 @@ class Dispatcher:
             turn=scope.turn,
             step=step,
             leave_plan=watch.port(scope.leave_plan),
+            mode=lambda: self._access.mode(scope.actor, scope.chosen_mode()),
+            command=watch.port(scope.command),
+            settings=scope.settings,
             attach=watch.attach,
             reminders=scope.reminders,
         )

@@ -12,10 +12,11 @@ from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.messages import Image, ToolCall
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.base import NO_REMINDERS, Tool, no_modes
+from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, Tool, no_commands, no_modes
 from goclaw.toolkit.consent import Approve
 from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.scheduling import Slot
+from goclaw.toolkit.settings import SettingsPort
 
 T = TypeVar("T")
 ValueT = TypeVar("ValueT")
@@ -69,6 +70,10 @@ class CallScope:
     """The permission mode that was chosen for the session, as of now; None: the configured one."""
     leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
     """A person agreed to the plan: go on in this mode. Raises ToolError where the acting person may not choose it."""
+    command: Callable[[str], Awaitable[str]] = no_commands
+    """Answers a slash command for the acting person. Raises ToolError where it may not be used."""
+    settings: SettingsPort = NO_SETTINGS
+    """What may be read and chosen for the conversation."""
 
 
 @dataclass(slots=True)

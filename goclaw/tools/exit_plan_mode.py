@@ -1,0 +1,93 @@
+"""The `exit_plan_mode` tool."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.config.values import Mode
+from goclaw.events import Question
+from goclaw.specs import Annotations, Example, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
+from goclaw.tools.text import encoded
+
+APPROVE, KEEP = "Approve", "Keep planning"
+LONGEST_PLAN = 3_000
+"""Characters: what is approved has to be read, and fits into one message of a chat with what belongs to it."""
+
+
+class PlanResult(Result):
+    """What the person said to a plan."""
+
+    approved: bool
+    mode: Annotated[Mode, Field(description="The permission mode from now on.")]
+    said: Annotated[str, Field(description="What the person wants otherwise.")] = ""
+    was_planning: Annotated[bool, Field(description="False: there was no plan mode to leave.")] = True
+
+    def text(self) -> str:
+        if not self.was_planning:
+            return f"there is no plan mode to leave: the mode is {self.mode}. Nobody was asked; go on"
+        if self.approved:
+            return f"the person approved the plan; the mode is {self.mode} now. Carry it out"
+        wish = f" and said:\n{self.said}" if self.said else ""
+        return f"the person did not approve the plan{wish}\nplan mode goes on: change the plan, or ask what is missing"
+
+
+def _access(arguments: Any, ctx: ToolContext) -> Access:
+    return Access(alone=True)  # what comes behind it in the same answer was written before anybody agreed
+
+
+@tool(
+    side_effect=SideEffect.READ_ONLY,
+    own_timeout=True,
+    foreign=False,
+    title="Plan for approval",
+    tags=("conversation",),
+    annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
+    access=_access,
+    call_hint="Asking for approval of the plan",
+    result_hint="{% if approved %}Approved{% elif was_planning %}Not approved{% else %}No plan mode{% endif %}",
+    examples=(
+        Example(
+            "Where no plan is wanted nobody is asked",
+            {"plan": "1. Read the log\n2. Mend the query"},
+            "there is no plan mode to leave: the mode is default",
+        ),
+    ),
+)
+async def exit_plan_mode(
+    ctx: ToolContext,
+    plan: Annotated[str, Field(min_length=1, max_length=LONGEST_PLAN, description="The plan, as Markdown.")],
+) -> PlanResult:
+    """Put the plan that you made in plan mode before the person. When they approve it, plan mode ends.
+
+    Only in plan mode, and only when the plan is whole: what is unclear ask first, with ask_user. Nothing that the plan
+    wants may be done before the answer.
+    """
+    encoded(plan, "plan")
+    if (mode := ctx.mode()) != "plan":
+        return PlanResult(approved=False, mode=mode, was_planning=False)
+    answer = await ctx.ask(_question(plan))
+    if answer != APPROVE:
+        return PlanResult(approved=False, mode=ctx.mode(), said="" if answer in (None, KEEP) else answer or "")
+    await ctx.leave_plan(_afterwards(ctx.config.policy.mode))
+    return PlanResult(approved=True, mode=ctx.mode())
+
+
+def _question(plan: str) -> Question:
+    return Question(
+        id="",
+        kind="question",
+        asker="",
+        title="May this plan be carried out?",
+        text=plan,
+        options=(APPROVE, KEEP),
+        free_text=True,
+        required=False,
+    )
+
+
+def _afterwards(configured: Mode) -> Mode:
+    """The mode behind an approved plan; never one in which nothing asks."""
+    return configured if configured == "accept-edits" else "default"
