@@ -19,6 +19,7 @@ from goclaw.sandbox.base import Tier
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn
 from goclaw.toolkit.sources import SourcePart
+from goclaw.websearch.base import SearchPart
 
 KINDS: dict[str, type[Any]] = {
     "CHANNELS": ChannelPart,
@@ -27,6 +28,7 @@ KINDS: dict[str, type[Any]] = {
     "TOOLS": Tool,
     "TOOL_SOURCES": SourcePart,
     "COMMANDS": Command,
+    "WEB_SEARCHES": SearchPart,
     "SANDBOXES": Tier,
 }
 LINES = [

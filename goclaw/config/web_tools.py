@@ -11,7 +11,7 @@ from goclaw.config.values import Duration, Secret, Url
 class WebFetchSettings(Section):
     """The `web_fetch` tool."""
 
-    timeout: Duration = Field(20, gt=0, le=120, description="Seconds that a page may take, redirects included.")
+    timeout: Duration = Field(20, le=120, description="Seconds that a page may take, redirects included.")
     max_mb: float = Field(5, gt=0, le=50, description="How much of a page is read.")
     cache_minutes: float = Field(15, ge=0, le=1_440, description="How long a page is kept in memory; 0: not at all.")
     cache_mb: float = Field(20, ge=0, le=1_024, description="Memory for such pages.")
@@ -30,4 +30,4 @@ class WebSearchSettings(Section):
         None, description="Key for Brave or Tavily; BRAVE_API_KEY and TAVILY_API_KEY are read, too."
     )
     count: int = Field(10, ge=1, le=20, description="How many results the agent gets when it asks for no number.")
-    timeout: Duration = Field(15, gt=0, le=120, description="Seconds that a search may take.")
+    timeout: Duration = Field(15, le=120, description="Seconds that a search may take.")

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import ClientError, InvalidURL, NonHttpUrlClientError, web
 from yarl import URL
 
+from goclaw.errors import ConfigError
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.net.guard import LONGEST_URL, Guard, UrlRefused
 
@@ -246,3 +247,23 @@ async def test_a_refusal_says_what_and_why_and_how_to_make_an_exception() -> Non
         "refused: nas.home leads to 192.168.1.5, which is a private network; "
         "tools.network.allow makes an exception for `nas.home:80`"
     )
+
+
+async def test_while_the_switch_of_the_tests_is_set_nothing_but_this_machine_is_reached(
+    canary: Canary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LOOPBACK_ONLY, "1")
+    asked: list[str] = []
+
+    async def counting(host: str, port: int) -> Sequence[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    guard = Guard(allow=("127.0.0.1",), resolve=counting)
+    with pytest.raises(ConfigError, match=LOOPBACK_ONLY):
+        await guard.connect("away.example", canary.port)
+    with pytest.raises(ConfigError, match=LOOPBACK_ONLY):
+        await fetched(guard, f"http://away.example:{canary.port}/")
+    assert asked == [] and canary.reached == []
+    _, writer = await guard.connect("127.0.0.1", canary.port)
+    writer.close()
