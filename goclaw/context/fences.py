@@ -49,6 +49,10 @@ class Fences:
         """The text of a person's message with marks around what is foreign in it."""
         return "".join(self._pieces(message, row))
 
+    def beside(self, text: str, origin: str) -> str:
+        """What is told beside the conversation and belongs to no row of it, in marks."""
+        return fenced(text, origin, self._id(0))
+
     def _pieces(self, message: UserMessage, row: int) -> Iterator[str]:
         at = 0
         for piece in message.foreign:

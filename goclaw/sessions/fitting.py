@@ -20,9 +20,11 @@ from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received
+from goclaw.sessions.remembering import TOOL, remembered
 from goclaw.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.sessions.state import Session
 from goclaw.sessions.turn import Opening, TurnPorts
+from goclaw.specs import ToolSpec
 from goclaw.tasks.base import Owner
 from goclaw.toolkit.scope import CallScope
 
@@ -117,15 +119,26 @@ class Fitting:
             system = f"{system}\n\n{told}"
         tools = ports.dispatcher.registry.visible_to(actor, ports.config.agents.main.tools)
         session.overhead = estimate_text(system) + estimate_tools(tools)
+        session.remembered = await self._remembered(actor, session, tools)
         return Opening(model, system, cache)
 
     def _remind(self, session: Session, reminders: TurnReminders, actor: Actor, names: Sequence[str]) -> str:
         """What the request ends with; `names`: of tools whose results come right before it."""
         tools = [tool for name in names if (tool := self.ports.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
-        text = reminders.block([*self.modes.reminders(actor, session), *of_results])
+        told = reminders.block([*self.modes.reminders(actor, session), *of_results])
+        text = "\n".join(part for part in (session.remembered, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text
+
+    async def _remembered(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
+        """The mementos that the model is told of when the actor speaks."""
+        ports = self.ports
+        if not ports.config.memory.enabled or all(spec.name != TOOL for spec in tools):
+            return ""
+        workspace = await ports.environment.workspace(actor)
+        is_own = not ports.approvals.access.is_group(session.key)
+        return await remembered(workspace, actor.key, session.window.fences, own=is_own)
 
     def _counted(self, session: Session, done: Finished) -> None:
         self.calibration().take(done, session.window, session.overhead)

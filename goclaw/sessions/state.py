@@ -74,6 +74,8 @@ class Session:
     """Actor key of whom the latest turn was for; empty: there was none since it was loaded."""
     uncompressed: str = ""
     """The turn before which the history policy found nobody to write a summary."""
+    remembered: str = ""
+    """What the model is told of mementos with the latest request, in its marks."""
     artifacts: list[Artifact] = field(default_factory=list)
     """What tools kept for people in the turn that runs."""
     reminders: SessionReminders = field(default_factory=SessionReminders)
