@@ -146,7 +146,8 @@ class ModelOptions(Section):
     price_output: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     images: bool | None = Field(None, description="Whether the model sees pictures; not set: from the model data.")
     compress_output: bool | None = Field(
-        None, description="Shorten command output; not set: only for local models. Without effect yet."
+        None,
+        description="Shorten what well-known commands say; not set: as `tools.exec.compress_output`.",
     )
 
 

@@ -33,6 +33,11 @@ class ExecSettings(Section):
     blocked: Names = Field((), description="Commands that may not run, in the same form.")
     timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
     output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
+    compress_output: bool | None = Field(
+        None,
+        description="Shorten what well-known commands say (`ls`, `git`, `grep`, `pytest` …); not set: only for local "
+        "models. `models.options.<name>.compress_output` comes first.",
+    )
     env: Environment = Field(default_factory=dict, description="Variables added to the commands' environment.")
     memory_mb: int = Field(2_048, ge=64, description="Memory one process may use.")
     processes: int = Field(256, ge=8, description="Processes and threads one command may have.")

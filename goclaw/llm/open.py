@@ -6,6 +6,7 @@
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import get_args
+from urllib.parse import urlsplit
 
 from goclaw import catalog, plugins
 from goclaw.config.agents import AgentSettings
@@ -16,6 +17,7 @@ from goclaw.llm.chain import ModelChain
 from goclaw.llm.compat import SERVERS
 from goclaw.llm.data import facts, prepare
 from goclaw.llm.ollama_probe import OllamaServer, ollama_url, probe
+from goclaw.net.addresses import parsed
 
 __all__ = [
     "DEMO",
@@ -23,6 +25,7 @@ __all__ = [
     "cost",
     "find_provider",
     "has_key",
+    "is_local",
     "ollama_finder",
     "open_chain",
     "open_model",
@@ -166,6 +169,19 @@ def ollama_finder(config: Config, ports: ModelPorts, env: Mapping[str, str] = os
         return await probe(ports.http, base_url)
 
     return find
+
+
+def is_local(spec: str, config: Config) -> bool:
+    """Whether a model is taken for one on the user's own machine: by its provider, or by the address of its server."""
+    provider = spec.partition(":")[0]
+    base_url = config.providers.get(provider, ProviderSettings()).base_url
+    host = (base_url and urlsplit(base_url).hostname) or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    address = parsed(host)
+    if address is not None and address.is_loopback:
+        return True
+    return provider == "ollama" or (provider in SERVERS and SERVERS[provider].local)
 
 
 def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]) -> bool:

@@ -154,3 +154,5 @@ class Grammar:
     """Raises Unclear."""
     parts_of: Callable[[str], Sequence[Part]]
     """What of a line can be allowed for good, each part by itself. Raises Unclear."""
+    shown_by: Callable[[str], tuple[str, ...]]
+    """The command whose output a line shows, with its words; a pattern for files stays as it is. Raises Unclear."""

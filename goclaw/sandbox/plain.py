@@ -11,6 +11,7 @@ from tree_sitter import Node
 
 from goclaw.sandbox.base import Grammar, Part, Unclear
 from goclaw.sandbox.shell import WRAPPERS, commands_of, parsed, words_of
+from goclaw.sandbox.shown import shown_by
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
 """What comes after these runs somewhere else."""
@@ -84,4 +85,4 @@ def _command(node: Node) -> tuple[str, ...]:
     return known
 
 
-GRAMMAR = Grammar(commands_of, parts_of)
+GRAMMAR = Grammar(commands_of, parts_of, shown_by)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from goclaw.agent.policy import RunPolicy
+from goclaw.compression.choice import is_wanted
 from goclaw.context.calibration import Calibration
 from goclaw.engine.base import Turn
 from goclaw.errors import GoclawError, StateError
@@ -74,6 +75,7 @@ class Fitting:
             remind=lambda names: self._remind(session, reminders, inbound.actor, names),
             spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
             planning=policy.planning,
+            compresses=lambda spec: is_wanted(spec, ports.config),
             held=self.pauses.gate(turn, policy.paused).passed,
             affordable=lambda: self.costs.check(session.key, turn.id, inbound.actor.key, policy.rules),
             scope=self._scope(turn, session, policy, reminders),

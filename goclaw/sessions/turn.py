@@ -83,6 +83,8 @@ class TurnPorts:
     """The row about what an answer cost, from the turn's id."""
     planning: Callable[[], Planning]
     """The time that an answer may take."""
+    compresses: Callable[[str], bool]
+    """Whether a model gets what commands say compressed."""
     held: Callable[[], Awaitable[None]]
     """Returns when nobody holds the turn; asked before each request and each call."""
     affordable: Callable[[], Awaitable[None]]
@@ -109,6 +111,8 @@ class TurnRun:
         """Calls without a result yet, by step name."""
         self._slots: dict[str, Slot] = {}
         """The places of the calls of one answer among each other, by step name."""
+        self._compress = False
+        """Of the model that gave the latest answer: whether it gets what commands say compressed."""
         self._reminding: list[str] = []
         """Tools of the latest answer whose results are told with a reminder; journaled ones too, after a crash."""
 
@@ -168,6 +172,7 @@ class TurnRun:
         def kept(step: Step[Finished]) -> None:
             self._keep(step, step.value.message)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
+            self._compress = self._ports.compresses(step.value.spec)
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
             self._reminding = []
             self.withheld = step.value.message.withheld
@@ -189,7 +194,7 @@ class TurnRun:
         name = f"tool:{number}:{call.id}"
         repeatable = self._ports.dispatcher.is_idempotent(call, self._turn.inbound.actor)
         slot = self._slots.get(name)
-        scope = replace(self._ports.scope, step=name, slot=slot)
+        scope = replace(self._ports.scope, step=name, slot=slot, compress=self._compress)
         if not repeatable:
             scope = replace(scope, begin=lambda: self._turn.intend(name))
 

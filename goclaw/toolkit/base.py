@@ -141,6 +141,8 @@ class ToolContext:
     """Have a slash command answered as if the acting person had sent it; raises ToolError where that may not be."""
     settings: SettingsPort = NO_SETTINGS
     """The settings of the conversation."""
+    compress: bool = False
+    """What commands say is shortened where that can be done: the model that asked has little room."""
     turn: str = ""
     step: str = ""
     """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""

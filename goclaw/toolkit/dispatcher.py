@@ -309,6 +309,7 @@ class Dispatcher:
             mode=lambda: self._access.mode(scope.actor, scope.chosen_mode()),
             command=watch.port(scope.command),
             settings=scope.settings,
+            compress=scope.compress,
             attach=watch.attach,
             reminders=scope.reminders,
         )

@@ -62,6 +62,8 @@ class CallScope:
     """Its place among the calls of the same answer; None: it is alone."""
     seconds: float | None = None
     """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
+    compress: bool = False
+    """Whether what commands say is shortened for the model that asked (`compression.choice`)."""
     reminders: Reminders = NO_REMINDERS
     """Where reminders for the model go."""
     tools: Sequence[str] | None = None

@@ -21,6 +21,7 @@ from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
+from goclaw.tools.compressing import shorten_words
 from goclaw.tools.exec_grounds import grounds_of_line
 from goclaw.tools.exec_run import LONGEST_COMMAND, Ran, command_risk, environment, run_command
 from goclaw.tools.text import encoded
@@ -49,7 +50,8 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
             contained=ctx.sandbox.tier != "off",
         )
         seconds = settings.timeout or ctx.config.tools.exec.timeout
-        return await run_command(ctx, (program, *words[1:]), ctx.workspace.root, seconds)
+        shorten = shorten_words(words) if ctx.compress else None
+        return await run_command(ctx, (program, *words[1:]), ctx.workspace.root, seconds, shorten=shorten)
 
     async def grounds(arguments: Any, ctx: ToolContext) -> Grounds:
         _words(settings, arguments.args)

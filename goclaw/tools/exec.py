@@ -12,6 +12,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.background import start_task, started_text
+from goclaw.tools.compressing import shorten_line
 from goclaw.tools.exec_env import checked
 from goclaw.tools.exec_grounds import exec_grounds
 from goclaw.tools.exec_run import LONGEST_COMMAND, command_risk, run_command
@@ -76,7 +77,8 @@ async def exec_(
     if run_in_background:
         info = await start_task(ctx, argv, folder, command, seconds=timeout, env=variables)
         return ExecResult(output=started_text(info.id, info.output), task=info.id)
-    ran = await run_command(ctx, argv, folder, timeout or settings.timeout, variables)
+    shorten = shorten_line(command) if ctx.compress else None
+    ran = await run_command(ctx, argv, folder, timeout or settings.timeout, variables, shorten)
     return ExecResult(output=ran.output, exit_code=ran.code)
 
 

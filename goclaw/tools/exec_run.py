@@ -1,6 +1,7 @@
 """Running a command in the sandbox for a tool: its time, its output, what it sees of the daemon. No tool by itself."""
 
 import asyncio
+import logging
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from goclaw.blobs import Blobs, Spill
+from goclaw.compression.shorten import Short, Shorten
 from goclaw.config.tools import ExecSettings
-from goclaw.errors import ToolError
+from goclaw.errors import DiskError, ToolError
 from goclaw.redact import mask
 from goclaw.sandbox import layout
 from goclaw.sandbox.base import Command, Process
@@ -20,6 +22,8 @@ from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.results import Result
 from goclaw.tools.exec_policy import policy_of
+
+log = logging.getLogger(__name__)
 
 LONGEST_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
 
@@ -44,23 +48,32 @@ def command_risk(arguments: BaseModel, ctx: ToolContext) -> Risk:
 
 
 async def run_command(
-    ctx: ToolContext, argv: Sequence[str], folder: Path, seconds: float, env: Mapping[str, str] | None = None
+    ctx: ToolContext,
+    argv: Sequence[str],
+    folder: Path,
+    seconds: float,
+    env: Mapping[str, str] | None = None,
+    shorten: Shorten | None = None,
 ) -> Ran:
-    """Run `argv` in `folder` of the workspace, contained; `env` adds to its variables.
+    """Run `argv` in `folder` of the workspace, contained; `env` adds to its variables, `shorten` compresses its output.
 
     Raises:
         ToolError: it took longer than `seconds`; the message has what it said until then.
         SandboxUnavailable: nothing contains it here.
     """
     what = Command(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})})
-    return await take_output(ctx, ctx.sandbox.run(what, await policy_of(ctx)), seconds)
+    return await take_output(ctx, ctx.sandbox.run(what, await policy_of(ctx)), seconds, shorten)
 
 
-async def take_output(ctx: ToolContext, running: AbstractAsyncContextManager[Process], seconds: float) -> Ran:
+async def take_output(
+    ctx: ToolContext, running: AbstractAsyncContextManager[Process], seconds: float, shorten: Shorten | None = None
+) -> Ran:
     """What a command says until it ends; raises as `run_command` does."""
     async with AsyncExitStack() as stack:
         capture = Capture(stack, ctx.blobs, ctx.actor.key, ctx.config.tools.exec.output_limit)
         code = await _run(await stack.enter_async_context(running), capture, seconds)
+        if code is not None and shorten is not None:
+            await capture.compress(shorten, code)
     # Outside of the block: what was kept of the output must survive the error.
     if code is None:
         raise ToolError(f"command timed out after {seconds:g} s\n{capture.text()}".rstrip())
@@ -96,6 +109,8 @@ class Capture:
         self._held = 0
         self._total = 0
         self._spill: Spill | None = None
+        self._short: Short | None = None
+        """What is shown instead."""
 
     async def add(self, chunk: bytes) -> None:
         """Take in what the command wrote."""
@@ -105,16 +120,46 @@ class Capture:
         if self._spill is not None:
             await self._spill.write(chunk)
         elif self._total > self._limit:
-            self._spill = await self._stack.enter_async_context(self._blobs.open_spill(self._owner))
-            for earlier in self._tail:
-                await self._spill.write(earlier)
+            self._spill = await self._spilled()
         # A character has up to four bytes.
         while self._held - len(self._tail[0]) > 4 * self._limit:
             self._held -= len(self._tail.popleft())
 
-    def text(self) -> str:
-        """Whole lines: all of the output, or a line that says where the whole is and the tail."""
+    async def compress(self, shorten: Shorten, code: int) -> None:
+        """Show less of it, where that can be done. What is left out then stays in a spill.
+
+        Of an output that memory does not hold, the tail is compressed.
+        """
         text = b"".join(self._tail).decode(errors="replace")
+        if self._held < self._total:
+            text = text.partition("\n")[2]
+        # Masked first: half a secret would not be known as one.
+        short = await asyncio.to_thread(lambda: shorten(mask(text), code))
+        if short is None:
+            return
+        try:
+            if short.left_out and self._spill is None:
+                self._spill = await self._spilled()
+        except DiskError as error:
+            log.warning("an output is not compressed, because its whole cannot be kept: %s", error)
+            return
+        self._short = short
+
+    async def _spilled(self) -> Spill:
+        """A spill with all that memory holds."""
+        spill = await self._stack.enter_async_context(self._blobs.open_spill(self._owner))
+        for earlier in self._tail:
+            await spill.write(earlier)
+        return spill
+
+    def text(self) -> str:
+        """Whole lines: all of the output, or lines that say what became of it and where the whole is, and the tail."""
+        if self._short:
+            whole = self._spill.name if self._spill and self._short.left_out else ""
+            return f"{self._short.note(whole)}\n{self._cut(self._short.text)}"
+        return self._cut(b"".join(self._tail).decode(errors="replace"))
+
+    def _cut(self, text: str) -> str:
         if not text:
             return ""
         if self._spill is not None and (len(text) > self._limit or self._held < self._total):

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
+from goclaw.compression.shorten import Shorten
 from goclaw.config.shell_tools import SshHost
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.sandbox.base import Command, Policy
@@ -24,6 +25,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
+from goclaw.tools.compressing import shorten_line
 from goclaw.tools.exec_run import LONGEST_COMMAND, Ran, take_output
 from goclaw.tools.text import encoded
 
@@ -119,19 +121,19 @@ async def ssh_exec(
     settings = _host(host, ctx)
     argv = await asyncio.to_thread(_argv, settings, command, ctx.workspace.root)
     seconds = timeout or ctx.config.tools.exec.timeout
-    ran = await _run(ctx, argv, seconds)
+    ran = await _run(ctx, argv, seconds, shorten_line(command) if ctx.compress else None)
     if ran.code == _OF_SSH:
         said = ran.output.strip() or "it gave no reason"
         raise ToolError(f"ssh to {host} failed, or the command ended with exit code 255: {said}")
     return SshResult(host=host, output=ran.output, exit_code=ran.code)
 
 
-async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float) -> Ran:
+async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float, shorten: Shorten | None) -> Ran:
     """Run ssh with an environment of its own, as a tree that dies with the daemon."""
     what = Command(argv, Path("/"), environment({}))
     async with AsyncExitStack() as stack:
         outside = await stack.enter_async_context(open_off())
-        return await take_output(ctx, outside.run(what, Policy(Path("/"))), seconds)
+        return await take_output(ctx, outside.run(what, Policy(Path("/"))), seconds, shorten)
 
 
 def _host(name: str, ctx: ToolContext) -> SshHost:

@@ -1,0 +1,75 @@
+"""`pytest`: without the tests that passed and the code around failures. What failed, where and why stays.
+
+In the part about failures, the code of a function before the line that failed (`>`) goes; what is said of it (`E`)
+and its place stay. What a test printed stays.
+"""
+
+import re
+from collections.abc import Sequence
+
+from goclaw.compression.base import LONGEST_RECOGNISED, Family, Shown, Words, flags, signals
+
+_PASSED = re.compile(
+    r"\S.*::.* PASSED(?:\s+\[ *\d+%\])?"  # -v
+    r"|\[gw\d+\](?: \[ *\d+%\])? PASSED \S.*"  # in several processes
+    r"|\S+\.py [.sx]+(?:\s+\[ *\d+%\])?|[.sx]+\s+\[ *\d+%\]"
+)
+"""Tests of which none failed. How many were skipped is told at the end."""
+_DOTS = re.compile(r"\.+")
+"""The same where no test can have printed it."""
+_SURROUNDINGS = re.compile(r"(?:platform|cachedir|rootdir|configfile|plugins|asyncio|hypothesis profile)\b.*")
+_RULER = re.compile(r"=+ ([^=].*[^=]|[^=]) =+")
+_TEST = re.compile(r"_+ .+ _+")
+_PRINTED = re.compile(r"-{3,} ?Captured .+ -{3,}")
+_BETWEEN_FRAMES = re.compile(r"(?:_ ){3,}_?")
+_SOURCE = re.compile(r" {4}.*|\s*")
+_ADVICE = re.compile(r"-- Docs: https?://\S+")
+_ABOUT_FAILURES = ("FAILURES", "ERRORS")
+
+
+def compress(lines: Sequence[str], words: Words) -> Shown | None:
+    """Failures and the summary."""
+    printing = bool(flags(words) & {"-s", "--capture"})
+    part, in_traceback = "", False
+    shown: list[str] = []
+    source: list[str] = []
+    """Of a function, until it is known that a line of it failed."""
+    for line in lines:
+        if ruler := _match(_RULER, line):
+            part, in_traceback = ruler[1], False
+        elif part in _ABOUT_FAILURES and _match(_TEST, line) and not _match(_BETWEEN_FRAMES, line):
+            in_traceback = True
+        elif _match(_PRINTED, line):
+            in_traceback = False
+        if in_traceback and _match(_SOURCE, line):
+            source.append(line)
+            continue
+        shown += filter(signals, source) if in_traceback and line.startswith(">") else source
+        source = []
+        if signals(line) or not _is_needless(line, part, in_traceback=in_traceback, printing=printing):
+            shown.append(_narrowed(line, ruler))
+    return Shown([*shown, *source], left_out=True)
+
+
+def _match(form: re.Pattern[str], line: str) -> re.Match[str] | None:
+    return form.fullmatch(line) if len(line) <= LONGEST_RECOGNISED else None
+
+
+def _is_needless(line: str, part: str, *, in_traceback: bool, printing: bool) -> bool:
+    if in_traceback:
+        return bool(_match(_BETWEEN_FRAMES, line))
+    if part in _ABOUT_FAILURES:
+        return False  # printed by a test: anything
+    if part == "test session starts" and (line == "" or _match(_SURROUNDINGS, line)):
+        return True
+    return bool(_match(_PASSED, line) or _match(_ADVICE, line) or (not printing and _match(_DOTS, line)))
+
+
+def _narrowed(line: str, ruler: re.Match[str] | None) -> str:
+    """A ruler as wide as it needs to be."""
+    if ruler:
+        return f"= {ruler[1]} ="
+    return line.strip("_").join(("_", "_")) if _match(_TEST, line) and not _match(_BETWEEN_FRAMES, line) else line
+
+
+FAMILY = Family("passes left out", compress, fine=(0, 1))

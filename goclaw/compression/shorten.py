@@ -1,0 +1,65 @@
+"""Shortens one output, or leaves it alone. Whatever a family does, what speaks of an error stays."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from goclaw.compression.base import Family, Words
+from goclaw.compression.table import family_of
+from goclaw.llm.estimate import estimate_text
+
+log = logging.getLogger(__name__)
+
+LEAST_SAVED = 0.1
+"""Share of the tokens that has to be saved: less is not worth a form that the model knows less well."""
+NOTICE = 30
+"""Tokens of the line that says what was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A shortened output."""
+
+    text: str
+    about: str
+    left_out: bool
+
+    def note(self, whole: str) -> str:
+        """A line for the model; `whole` is where the whole output is, empty where that is not needed."""
+        return f"[compressed: {self.about}; for the whole read {whole}]" if whole else f"[compressed: {self.about}]"
+
+
+Shorten = Callable[[str, int], Short | None]
+"""From what a command said and its exit code to less; None: nothing is to be done."""
+
+
+def shorten(text: str, words: Words, code: int) -> Short | None:
+    """What the command `words` said, in fewer tokens; None: as it is.
+
+    That is so for other commands, exit codes that mean a failure, and wherever too little would be saved.
+    """
+    found = family_of(words)
+    if found is None or code not in found[0].fine:
+        return None
+    family, words = found
+    lines = text.removesuffix("\n").split("\n")
+    try:
+        shown = family.compress(lines, words)
+    except Exception:
+        log.exception("what %s said could not be compressed", words[0])
+        return None
+    if shown is None:
+        return None
+    short = "".join(f"{line}\n" for line in shown.lines)
+    if len(short) >= len(text) or estimate_text(short) + NOTICE > (1 - LEAST_SAVED) * estimate_text(text):
+        return None
+    if (lost := _lost(family, lines, short)) is not None:
+        log.warning("what %s said was not compressed: a line about an error would have gone", words[0])
+        log.debug("that line is %r", lost)
+        return None
+    return Short(short, family.about, shown.left_out)
+
+
+def _lost(family: Family, lines: Sequence[str], short: str) -> str | None:
+    """A line that may speak of an error and is not there any more."""
+    return next((line for line in lines if family.essence(line) not in short), None)

@@ -1,0 +1,26 @@
+"""How the tools that run commands come from what was run to how its output is shortened. No tool by itself."""
+
+from collections.abc import Sequence
+
+from goclaw import catalog
+from goclaw.compression.shorten import Short, Shorten, shorten
+from goclaw.plugins import load
+from goclaw.sandbox.base import Grammar, Unclear
+
+
+def shorten_line(line: str) -> Shorten:
+    """For a line of shell. One of which it is unclear whose output it shows is left alone."""
+
+    def shortened(text: str, code: int) -> Short | None:
+        try:
+            words = load(catalog.GRAMMARS["bash"], Grammar).shown_by(line)
+        except Unclear:
+            return None
+        return shorten(text, words, code)
+
+    return shortened
+
+
+def shorten_words(words: Sequence[str]) -> Shorten:
+    """For a command without a shell."""
+    return lambda text, code: shorten(text, words, code)
