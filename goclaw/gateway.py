@@ -7,7 +7,7 @@ import asyncio
 import difflib
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -97,6 +97,8 @@ class GatewayPorts:
     """Told of a message that could not be stored, and is not acknowledged."""
     load_blob: Callable[[str], Awaitable[bytes]] = nothing_kept
     """The bytes under a key; raises ToolError."""
+    for_agents: Collection[str] = ()
+    """Commands that an agent may give for the person it works for."""
     stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
     """Told of a message by somebody who may do nothing, before it is dropped."""
 
@@ -242,6 +244,24 @@ class Gateway:
             self._ports.bus.publish(Notice(inbound.session, text))
             return
         await self._ports.outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
+
+    async def commanded(self, inbound: Inbound, text: str) -> str:
+        """What a command says that an agent gives in a turn, for the person whose message that turn answers.
+
+        Raises:
+            ToolError: it is no command, or not for agents, or not for that person: one text for all three.
+        """
+        match = COMMAND.fullmatch(f"/{text.strip().removeprefix('/')}")
+        name = match.group(1).lower() if match else ""
+        command = self._ports.commands.get(name) if name in self._ports.for_agents else None
+        if match and name in self._ports.commands:
+            self._record_command(inbound, name, exists=command is not None)
+        if match is None or command is None or not self._may(inbound.actor, name):
+            known = (each.name for each in self.commands(inbound.actor) if each.name in self._ports.for_agents)
+            raise ToolError(f"no such command here; there are: {', '.join(f'/{each}' for each in known) or 'none'}")
+        given = replace(inbound, text=match.group(0))
+        reply = await command.run(CommandContext(given, (match.group(2) or "").strip(), self._ports.command_ports))
+        return reply.text
 
     async def _interrupts(self, session: str) -> bool:
         """Whether a message stops the turn that runs in its session, as far as that is the session's business."""

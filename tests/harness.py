@@ -296,6 +296,7 @@ def gateway_of(
             database=database,
             engine=engine,
             files=no_files,
+            for_agents=world.config.tools.command.allowed,
             journal=journal,
             limits=world.config.limits,
             load_blob=sessions._ports.blobs.get,
@@ -304,6 +305,7 @@ def gateway_of(
             transcripts=Transcripts(database),
         )
     )
+    sessions.desk.answer = gateway.commanded
     return gateway
 
 

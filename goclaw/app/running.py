@@ -154,6 +154,7 @@ def _gateway(app: App) -> Gateway:
             database=app.ground.database,
             engine=app.engine,
             files=files,
+            for_agents=app.ground.config.tools.command.allowed,
             journal=app.journal,
             limits=app.ground.config.limits,
             load_blob=app.ground.environment.blobs.get,
@@ -163,6 +164,7 @@ def _gateway(app: App) -> Gateway:
             transcripts=Transcripts(app.ground.database),
         )
     )
+    app.sessions.desk.answer = gateway.commanded
     return gateway
 
 

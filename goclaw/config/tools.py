@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from goclaw.config.cli_tools import CliTools
+from goclaw.config.command_tool import CommandSettings
 from goclaw.config.file_tools import EditSettings, ReadSettings, SearchSettings, WriteSettings
 from goclaw.config.section import Section
 from goclaw.config.shell_tools import SshSettings, TasksSettings
@@ -77,6 +78,7 @@ class ToolsSettings(Section):
     ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
     web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")
     web_search: WebSearchSettings = Field(default_factory=WebSearchSettings, description="The `web_search` tool.")
+    command: CommandSettings = Field(default_factory=CommandSettings, description="The `command` tool.")
     tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
 
     @field_validator("sets")

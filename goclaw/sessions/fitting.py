@@ -18,6 +18,7 @@ from goclaw.sessions.costs import Costs
 from goclaw.sessions.hooking import Hooking
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
+from goclaw.sessions.options import SessionOptions
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received
@@ -106,6 +107,8 @@ class Fitting:
             tools=ports.config.agents.main.tools,
             chosen_mode=lambda: session.mode,
             leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
+            command=lambda text: ports.desk.answer(inbound, text),
+            settings=SessionOptions(session.key, inbound.actor, self.queue_modes, self.modes, ports.config_file),
             reminders=reminders,
         )
 

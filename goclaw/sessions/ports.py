@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from goclaw.agent.prompt import Prompt
 from goclaw.blobs import Blobs
@@ -12,6 +13,7 @@ from goclaw.config.schema import Config
 from goclaw.engine.outbox import Outbox
 from goclaw.hooks.base import Hooks
 from goclaw.sessions.approvals import ApprovalPorts
+from goclaw.sessions.desk import Desk
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import Questions
@@ -51,3 +53,6 @@ class SessionPorts:
     spending: Spending
     transcriber: Transcriber | None = None
     hooks: Hooks = field(default_factory=Hooks)
+    desk: Desk = field(default_factory=Desk)
+    config_file: Path | None = None
+    """The configuration file, which need not exist yet; None: nobody knows which it is."""

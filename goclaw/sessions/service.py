@@ -94,6 +94,7 @@ class Sessions:
         self.questions = ports.questions
         self.rules = ports.approvals.rules
         self.strays = ports.dispatcher.strays
+        self.desk = ports.desk
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         approvals = ports.approvals
         self.modes = Modes(self.contexts, ports.settings, approvals.access, approvals.audit, ports.config.policy.mode)

@@ -27,6 +27,11 @@ ANNA = Actor("telegram:5", "telegram")
 SHOWN = [(tool, example) for tool in BuiltIn().tools() for example in tool.spec.examples]
 
 
+async def answered(text: str) -> str:
+    """What the gateway says to a command of Anna's; tests/tools/test_command.py has the real one."""
+    return f"You are {ANNA.key}."
+
+
 @asynccontextmanager
 async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncIterator[Surroundings]:
     """The workspace with the example's files, and a sandbox for those tools that run commands."""
@@ -72,6 +77,7 @@ async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
         approve=agree,
         ask=choose,
         keep_todos=around.keep_todos,
+        command=answered,
         turn="telegram:77",
     )
     dispatcher = Dispatcher(Registry([BuiltIn()], access), access, around)
