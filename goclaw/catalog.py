@@ -88,6 +88,10 @@ GRAMMARS = {
     "bash": "goclaw.sandbox.plain:GRAMMAR",
 }
 
+TEMPLATES = {
+    "jinja": "goclaw.toolkit.jinja:ENGINE",
+}
+
 NOTEBOOKS = {
     "nbformat": "goclaw.tools.notebooks:NOTEBOOKS",
 }

@@ -4,32 +4,31 @@ A template may use what the tool declares and nothing else. It is checked when t
 it is first used.
 """
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError, meta
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from goclaw import catalog
+from goclaw.plugins import load
+
+Rendered = Callable[..., str]
+"""From values by name to text; raises ValueError where it cannot be made of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What reads templates."""
+
+    names: Callable[[str], set[str]]
+    """The names that a template uses; raises ValueError for what is none."""
+    compiled: Callable[[str], Rendered]
+
 
 HINT_LENGTH = 140
 """Characters of a hint's template, and of what is made of it (Goa-AI, CallHintTemplate)."""
 _ARGUMENT_LENGTH = 2_000
 """Characters of one value that a hint may look at."""
-
-
-def _quote(value: object) -> str:
-    return json.dumps(str(value), ensure_ascii=False)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
-_ENVIRONMENT.filters = {
-    name: _ENVIRONMENT.filters[name] for name in ("join", "count", "truncate", "default", "lower", "upper", "first")
-} | {"json": _json, "quote": _quote}
 
 
 def check(text: str, names: Collection[str], where: str, longest: int = HINT_LENGTH) -> str:
@@ -41,13 +40,10 @@ def check(text: str, names: Collection[str], where: str, longest: int = HINT_LEN
     if len(text) > longest:
         raise ValueError(f"{where}: {len(text)} characters, at most {longest}")
     try:
-        parsed = _ENVIRONMENT.parse(text)
-        used = meta.find_undeclared_variables(parsed)
+        used = _engine().names(text)
         _compiled(text)
-    except TemplateError as error:
+    except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    if any(meta.find_referenced_templates(parsed)):
-        raise ValueError(f"{where}: there is no other template to take in")
     if unknown := used - set(names):
         raise ValueError(f"{where} names {', '.join(sorted(unknown))}; there are {', '.join(sorted(names))}")
     return text
@@ -59,10 +55,7 @@ def rendered(text: str, values: Mapping[str, Any]) -> str:
     Raises:
         ValueError: it cannot be made of them.
     """
-    try:
-        return _compiled(text).render(values)
-    except (TemplateError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
-        raise ValueError(f"template {text!r}: {error}") from error
+    return _compiled(text)(**values)
 
 
 def hint(text: str, values: Mapping[str, Any]) -> str:
@@ -76,9 +69,13 @@ def hint(text: str, values: Mapping[str, Any]) -> str:
     return line if len(line) <= HINT_LENGTH else f"{line[: HINT_LENGTH - 1]}…"
 
 
+def _engine() -> Engine:
+    return load(catalog.TEMPLATES["jinja"], Engine)
+
+
 @lru_cache(maxsize=512)
-def _compiled(text: str) -> Template:
-    return _ENVIRONMENT.from_string(text)
+def _compiled(text: str) -> Rendered:
+    return _engine().compiled(text)
 
 
 def _brief(value: Any) -> Any:
