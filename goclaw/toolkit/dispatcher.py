@@ -33,7 +33,7 @@ from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.consent import Consent, Denied
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
-from goclaw.toolkit.results import Result, WrongResult
+from goclaw.toolkit.results import Result, WrongResult, file_of
 from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
 from goclaw.toolkit.scope import CallScope, Watch
 from goclaw.toolkit.templates import hint
@@ -144,13 +144,14 @@ class Dispatcher:
         """Artifacts on disk. One that cannot be kept is missing, and the log says so."""
         kept = []
         for kind, data in watch.attached:
-            content = mask(_text(data.model_dump_json(indent=2))).encode()
             try:
-                blob = await self._environment.blobs.put(content, "application/json")
+                form = file_of(kind, data)
+                content = mask(_text(form.text)).encode()
+                blob = await self._environment.blobs.put(content, form.mime)
             except DiskError as error:
                 log.warning("artifact %s of %s is not kept: %s", kind, watch.call.name, error)
                 continue
-            kept.append(Artifact(kind, blob, "application/json", f"{kind}.json", len(content)))
+            kept.append(Artifact(kind, blob, form.mime, form.name, len(content)))
         return tuple(kept)
 
     def _record(self, call: ToolCall, scope: CallScope, watch: Watch, error: str) -> None:

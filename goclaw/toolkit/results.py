@@ -4,6 +4,7 @@ A tool returns text, a plain value, or a `Result`. What people and programs get 
 reads is `text()`.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
@@ -44,6 +45,23 @@ class BoundedResult(Result):
     total: Annotated[int | None, Field(ge=0, description="How many there are in all, where that is known.")] = None
     truncated: Annotated[bool, Field(description="Whether something was left out.")] = False
     refinement: Annotated[str, Field(description="How to ask for less, or for what was left out.")] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """An artifact as the file that people get."""
+
+    name: str
+    mime: str
+    text: str
+
+
+def file_of(kind: str, data: BaseModel) -> FileForm:
+    """The file of an artifact: as its method `file` makes it, if it has one, else as JSON."""
+    own = getattr(data, "file", None)
+    if callable(own) and isinstance(form := own(), FileForm):
+        return form
+    return FileForm(f"{kind}.json", "application/json", data.model_dump_json(indent=2))
 
 
 class ResultType:

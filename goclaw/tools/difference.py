@@ -2,9 +2,13 @@
 
 import asyncio
 import difflib
+from pathlib import PurePosixPath
 from typing import Annotated
 
 from pydantic import BaseModel, Field
+
+from goclaw.toolkit.results import FileForm
+from goclaw.tools.text import shown
 
 KIND = "diff"
 COMPARED = 200_000
@@ -17,6 +21,10 @@ class Difference(BaseModel):
     path: str
     lines: Annotated[list[str], Field(description="A unified diff, line by line.")]
 
+    def file(self) -> FileForm:
+        """The diff as people and their editors know it."""
+        return FileForm(f"{PurePosixPath(self.path).name}.diff", "text/x-diff", "\n".join((*self.lines, "")))
+
 
 async def difference(path: str, before: str, after: str) -> Difference:
     """From what a file was to what it became; of a very long one only how long it was and is."""
@@ -26,4 +34,6 @@ async def difference(path: str, before: str, after: str) -> Difference:
 
 
 def _lines(before: str, after: str) -> list[str]:
-    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=3))
+    # Bytes that are no text fit into no JSON.
+    old, new = shown(before).splitlines(), shown(after).splitlines()
+    return list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=3))

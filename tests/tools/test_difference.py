@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import orjson
-
 from goclaw.llm.scripted import Answer
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.tools.difference import COMPARED, difference
@@ -21,14 +19,11 @@ async def test_an_edit_keeps_the_whole_diff_for_people_and_tells_the_model_the_p
         await core.settled()
         [result] = [message for message in await core.messages() if isinstance(message, ToolResult)]
         [kept] = result.artifacts
-        content = orjson.loads(await core.sessions._ports.blobs.get(kept.blob))
-    assert kept.name == "diff.json"
-    assert content == {
-        "path": "a.txt",
-        "lines": ["--- before", "+++ after", "@@ -1,3 +1,3 @@", " one", "-two", "+zwei", " three"],
-    }
+        content = (await core.sessions._ports.blobs.get(kept.blob)).decode()
+    assert (kept.name, kept.mime) == ("a.txt.diff", "text/x-diff")
+    assert content.splitlines() == ["--- before", "+++ after", "@@ -1,3 +1,3 @@", " one", "-two", "+zwei", " three"]
     assert "+zwei" not in repr(world.script.requests)
-    assert [heard.delivery.media_name for heard in world.room.all] == ["", "diff.json"]
+    assert [heard.delivery.media_name for heard in world.room.all] == ["", "a.txt.diff"]
 
 
 async def test_of_a_very_long_file_only_its_length_is_told() -> None:
