@@ -6,11 +6,12 @@ One line, all fields at once, in the form of the Abbyfile tools guide: `field "k
 import difflib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from goclaw.errors import InvalidInput, ToolError
@@ -86,6 +87,52 @@ def validate(
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES:] = ["…"]
         raise InvalidInput("; ".join(lines)) from None
+
+
+def with_own_names(model: type[BaseModel], given: Any) -> Any:
+    """What was given, each argument under the name that the schema shows; `given` itself where nothing is renamed.
+
+    An argument may have another name that models were taught (`file_path` of `path`). Whoever judges a call looks for
+    the one that is shown. Where both are given both stay, and `validate` refuses the call.
+    """
+    if not isinstance(given, dict) or not (renamed := _other_names(model)):
+        return given
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        own, inner = renamed.get(name, (name, None))
+        found[name if own in given or own in found else own] = _within(inner, value) if inner else value
+    return given if found == given else found
+
+
+def _within(model: type[BaseModel], value: Any) -> Any:
+    return [with_own_names(model, each) for each in value] if isinstance(value, list) else with_own_names(model, value)
+
+
+@cache
+def _other_names(model: type[BaseModel], depth: int = 3) -> Mapping[str, tuple[str, type[BaseModel] | None]]:
+    """The shown name of every argument that has another one, or a model whose fields have, by each of its names.
+
+    `depth`: how far models in models are looked at; they may hold themselves.
+    """
+    found: dict[str, tuple[str, type[BaseModel] | None]] = {}
+    for name, field in model.model_fields.items():
+        names = [name]
+        if isinstance(field.validation_alias, AliasChoices):
+            names = [each for each in field.validation_alias.choices if isinstance(each, str)]
+        elif isinstance(field.validation_alias, str):
+            names = [field.validation_alias]
+        inner = next((each for each in _models_in(field.annotation) if depth and _other_names(each, depth - 1)), None)
+        if inner or len(names) > 1:
+            found |= dict.fromkeys(names, (names[0], inner))
+    return found
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a value may be of, or hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _parsed(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:

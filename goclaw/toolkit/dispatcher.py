@@ -24,10 +24,10 @@ from goclaw.events import Actor, ToolFinished, ToolStarted
 from goclaw.health.strays import Strays
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.messages import Artifact, ToolCall, ToolResult
-from goclaw.redact import mask
+from goclaw.redact import mask, printable
 from goclaw.sandbox.select import settle
 from goclaw.specs import Risk
-from goclaw.toolkit.arguments import validate
+from goclaw.toolkit.arguments import validate, with_own_names
 from goclaw.toolkit.asking import denied, grounds_of, wanted
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.consent import Consent, Denied
@@ -137,7 +137,7 @@ class Dispatcher:
         watch.started = True
         call, shown = watch.call, ""
         if watch.tool and watch.arguments:
-            shown = mask(_text(hint(watch.tool.spec.call_hint, dict(watch.arguments))))
+            shown = _hint(watch.tool.spec.call_hint, dict(watch.arguments))
         scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, shown))
 
     async def _kept(self, watch: Watch) -> tuple[Artifact, ...]:
@@ -148,7 +148,7 @@ class Dispatcher:
                 form = file_of(kind, data)
                 content = mask(_text(form.text)).encode()
                 blob = await self._environment.blobs.put(content, form.mime)
-            except DiskError as error:
+            except (DiskError, ValueError) as error:  # no JSON holds half a character
                 log.warning("artifact %s of %s is not kept: %s", kind, watch.call.name, error)
                 continue
             kept.append(Artifact(kind, blob, form.mime, form.name, len(content)))
@@ -209,7 +209,7 @@ class Dispatcher:
             # As late as can be: `begin` waits for the disk.
             await self._look_again(consent, tool, arguments, context, scope, watch)
             value = await self._within_its_time(tool, arguments, context, scope, watch)
-        watch.hint = mask(_text(hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})))
+        watch.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
         watch.reminds = bool(tool.spec.reminder)
         watch.pictures = value.pictures() if isinstance(value, Result) else ()
         return await self._bounded(mask(_text(tool.result.text(value))), scope)
@@ -223,6 +223,8 @@ class Dispatcher:
         call = watch.call
         tool = self.registry.named(call.name)
         watch.listed = tool.spec if tool else None
+        if tool:  # rules, hooks and people know one name of each argument
+            call = watch.call = replace(call, input=with_own_names(tool.arguments, call.input))
         decision = watch.decision = self._access.authorize(scope.actor, "tool.use", call.name, call.input)
         if tool and decision.allowed and not self._access.selects(scope.tools, tool.spec):
             decision = watch.decision = replace(decision, allowed=False, rule="tools of the agent")
@@ -397,6 +399,11 @@ def _event(point: Point, tool: Tool, scope: CallScope, call: ToolCall, text: str
 def _brief(arguments: Mapping[str, Any]) -> str:
     """The beginning of a call's arguments, however long they are."""
     return " ".join(f"{name}={str(value)[:MOST_OF_A_VALUE]}" for name, value in islice(arguments.items(), 20))
+
+
+def _hint(template: str, values: Mapping[str, Any]) -> str:
+    """A line for people: files and models choose its words, so nothing in it steers a terminal."""
+    return mask(printable(_text(hint(template, values))))
 
 
 def error_text(message: str) -> str:
