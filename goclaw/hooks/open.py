@@ -18,6 +18,7 @@ from goclaw.plugins import Plugin, load, plugins
 from goclaw.redact import mask
 from goclaw.sandbox.base import Sandbox, Tier
 from goclaw.sandbox.select import OFF
+from goclaw.selection import NOT, SET
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +60,9 @@ def of_packages() -> Sequence[tuple[str, Registered, str]]:
 def _registered(plugin: Plugin) -> tuple[Registered, str]:
     try:
         part = load(plugin.path, HookPart)
-    except Exception as error:
+        match = _match_of(part)
+    except (Exception, SystemExit) as error:
         return _closed(plugin, f"{type(error).__name__}: {error}", frozenset())
-    match = frozenset(part.match)
     if not part.points or (unknown := {*part.points} - POINTS):
         what = ", ".join(map(str, unknown)) if part.points else "no point"
         return _closed(plugin, f"it wants to be called at {what}; there are {', '.join(sorted(POINTS))}", match)
@@ -77,6 +78,20 @@ def _registered(plugin: Plugin) -> tuple[Registered, str]:
         return answer
 
     return Registered(plugin.name, frozenset(part.points), bounded, match), ""
+
+
+def _match_of(part: HookPart) -> frozenset[str]:
+    """What a hook of a package wants to hear.
+
+    Raises:
+        ValueError: it is written so that the hook would hear nothing, and guard nothing.
+    """
+    if isinstance(part.match, str):
+        raise ValueError(f"its match is the text {part.match!r}, not a list of them")
+    wrong = [each for each in part.match if not each or each.startswith((SET, NOT))]
+    if wrong:
+        raise ValueError(f"its match has {wrong[0]!r}; there are names of tools, and `tag:x`")
+    return frozenset(part.match)
 
 
 def _closed(plugin: Plugin, error: str, match: frozenset[str]) -> tuple[Registered, str]:

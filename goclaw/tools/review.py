@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from goclaw.errors import ToolError
-from goclaw.redact import mask
+from goclaw.redact import mask, revealed
 from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
@@ -60,6 +60,12 @@ def _shown_diff(proposed: Proposed) -> list[str]:
     changed = difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "then", lineterm="", n=2)
     lines = list(islice(changed, 2, _MOST_LINES + 3))
     more = ["…"] if len(lines) > _MOST_LINES else []
-    # Nothing in the diff may end the fence that it stands in.
-    text = mask("\n".join([*(line[:_LONGEST_LINE] for line in lines[:_MOST_LINES]), *more])).replace(_FENCE, "'''")
+    # What cannot be seen is shown as its code, and nothing in the diff may end the fence that it stands in.
+    text = revealed(mask("\n".join([*map(_cut, lines[:_MOST_LINES]), *more]))).replace(_FENCE, "'''")
     return [f"`{proposed.path}`:\n{_FENCE}diff\n{text or '(no line changes)'}\n{_FENCE}"]
+
+
+def _cut(line: str) -> str:
+    """What is cut off is said: a change is easily pushed out of sight behind spaces."""
+    beyond = len(line) - _LONGEST_LINE
+    return f"{line[:_LONGEST_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line
