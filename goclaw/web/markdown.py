@@ -9,8 +9,8 @@ from pathlib import Path
 
 from goclaw.errors import ToolError
 
-SECONDS = 20.0
-"""How long it may take: an ordinary page needs a second, five megabytes of text about ten."""
+SECONDS = 30.0
+"""How long it may take: an ordinary page needs half a second, the largest five, on a busy machine three times that."""
 AT_ONCE = 2
 """Pages at the same time: each may take the worker's memory, and a processor."""
 _WORKER = Path(__file__).with_name("markdown_worker.py")

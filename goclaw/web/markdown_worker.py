@@ -19,6 +19,8 @@ from markdownify import MarkdownConverter
 
 _MOST_MEMORY = 1 << 30
 _MOST_SECONDS = 60
+_MOST_HTML = 2_000_000
+"""Characters of a page, scripts and styles left out, that are parsed: five seconds, and half a gigabyte at worst."""
 _MOST_TEXT = 2_000_000
 """Characters of Markdown that are given back."""
 _DEEPEST = 60
@@ -28,6 +30,10 @@ _DROPPED = (
     *("script", "style", "noscript", "template", "svg", "math", "canvas", "iframe", "object", "embed", "audio"),
     *("nav", "title", "meta", "link", "base", "button", "input", "select", "textarea", "dialog"),
 )
+_LONG_RUN = re.compile(r"[ \t]{100,}")
+"""Blanks on which the library would work for minutes: it looks at each of them for all behind it."""
+_SCRIPT = re.compile(r"<(script|style)\b", re.IGNORECASE)
+_ENDS_OF_SCRIPTS = {name: re.compile(rf"</{name}\b[^>]{{0,1000}}>", re.IGNORECASE) for name in ("script", "style")}
 _UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _P = frozenset({"p"})
 _ENDS = {
@@ -78,10 +84,25 @@ def main(source: BinaryIO, sink: BinaryIO) -> None:
     os.nice(10)
     warnings.simplefilter("ignore")  # the parser's opinion on a page
     (url,) = json.loads(source.readline())
-    title, text = markdown(source.read().decode(errors="replace"), url)
-    sink.write(json.dumps([title, text[:_MOST_TEXT], len(text) > _MOST_TEXT]).encode())
+    html = _LONG_RUN.sub(" ", without_scripts(source.read().decode(errors="replace")))
+    title, text = markdown(html[:_MOST_HTML], url)
+    cut = len(html) > _MOST_HTML or len(text) > _MOST_TEXT
+    sink.write(json.dumps([title, text[:_MOST_TEXT], cut]).encode())
     sink.flush()
     os._exit(0)  # the tree of a large page takes longer to be taken down than the rest
+
+
+def without_scripts(html: str) -> str:
+    """The page without what is most of many pages, and nothing to read; one without an end goes to the end of the page.
+
+    What the parser sees otherwise (in a comment, say) it drops anyway.
+    """
+    kept, position = [], 0
+    while begin := _SCRIPT.search(html, position):
+        kept.append(html[position : begin.start()])
+        end = _ENDS_OF_SCRIPTS[begin[1].lower()].search(html, begin.end())
+        position = end.end() if end else len(html)
+    return "".join([*kept, html[position:]])
 
 
 def markdown(html: str, url: str) -> tuple[str, str]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import aiohttp
+from typing import TYPE_CHECKING, Protocol
 
 from goclaw.config.web_tools import WebSearchSettings
+
+if TYPE_CHECKING:  # every tool comes by here, few need a client
+    import aiohttp
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +46,5 @@ class SearchPart:
     """A line of the catalogue: how to open a provider."""
 
     name: str
-    open: Callable[[WebSearchSettings, aiohttp.ClientSession], SearchProvider]
+    open: "Callable[[WebSearchSettings, aiohttp.ClientSession], SearchProvider]"
     """Raises ConfigError when something is missing (a key, an address). Nothing is sent yet."""

@@ -15,6 +15,16 @@ async def test_a_page_is_converted_beside_the_daemon() -> None:
     assert made == Markdown("T", "Grüße [on](https://example.com/x)", cut=False)
 
 
+async def test_a_page_without_end_is_read_from_its_beginning_and_said_to_be_cut() -> None:
+    made = await Converter().convert("<title>T</title>words" + "\n" * 2_000_000 + "more", "https://example.com/")
+    assert made == Markdown("T", "words", cut=True)
+
+
+async def test_blanks_without_end_take_no_time() -> None:
+    made = await Converter().convert("words" + " " * 2_000_000 + "more", "https://example.com/")
+    assert made.text == "words more"
+
+
 async def test_a_page_that_takes_too_long_is_given_up_and_its_process_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[asyncio.subprocess.Process] = []
     create = asyncio.create_subprocess_exec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.web.markdown_worker import markdown
+from goclaw.web.markdown_worker import markdown, without_scripts
 
 URL = "https://example.com/a/b"
 
@@ -77,3 +77,16 @@ def test_a_deeply_nested_page_keeps_its_words(tag: str) -> None:
 )
 def test_what_is_hardly_html_is_read_all_the_same(html: str) -> None:
     assert isinstance(text_of(html), str)
+
+
+@pytest.mark.parametrize(
+    ("html", "kept"),
+    [
+        ("a<script>x</script>b<STYLE a=b>y</Style >c", "abc"),
+        ("a<script>'</style>'</script>b", "ab"),
+        ("a<script>never ends", "a"),
+        ("a<scripture>b", "a<scripture>b"),
+    ],
+)
+def test_scripts_are_gone_before_the_page_is_parsed(html: str, kept: str) -> None:
+    assert without_scripts(html) == kept
