@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from goclaw.catalog import ALIASES
 from goclaw.config.policies import ADMIN, USER, RoleSettings
 from goclaw.config.schema import Config
 from goclaw.config.values import Answer, Mode, Row
@@ -126,7 +127,9 @@ class Access:
         self._users = users
         self._config = config
         self._spec: Callable[[str], ToolSpec | None] = _nothing_known
-        self.toolsets = Toolsets(config.tools.sets)
+        self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
+        """Other names by which tools may be called."""
+        self.toolsets = Toolsets(config.tools.sets, lambda name: self._spec(name) is not None)
 
     def learn(self, spec: Callable[[str], ToolSpec | None]) -> None:
         """Take whom to ask for the tool of a name: the registry, which is made later, as its tools come and go."""
@@ -212,7 +215,7 @@ class Access:
         ends_turn = self._has(self._config.policy.deny_ends_turn, tool)
         fixed: dict[str, Any] = {}
         for name, role in self._roles_behind(actor) if decision.allowed else ():
-            for argument, value in role.inputs.get(tool, {}).items():
+            for argument, value in _fixed_by(role, tool):
                 if fixed.setdefault(argument, value) != value:
                     rule = f"roles.{name}.inputs.{tool}.{argument}: another role of these people fixes it differently"
                     return Decision(False, rule, ends_turn=ends_turn)
@@ -279,6 +282,13 @@ class Access:
 def _nothing_known(tool: str) -> ToolSpec | None:
     """Before there is a registry, no tool has tags."""
     return None
+
+
+def _fixed_by(role: RoleSettings, tool: str) -> Iterator[tuple[str, Any]]:
+    """The arguments that a role fixes of a tool, under whichever of its names."""
+    for name, fixed in role.inputs.items():
+        if tool in (name, ALIASES.get(name)):
+            yield from fixed.items()
 
 
 def _chain(actor: Actor) -> Iterator[Actor]:

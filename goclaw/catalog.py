@@ -54,6 +54,40 @@ TOOLS = {
     "exit_plan_mode": "goclaw.tools.exit_plan_mode:exit_plan_mode",
 }
 
+ALIASES = {
+    "Agent": "agent",
+    "AskUserQuestion": "ask_user",
+    "Bash": "exec",
+    "BashOutput": "task_output",
+    "Config": "config",
+    "Edit": "edit",
+    "ExitPlanMode": "exit_plan_mode",
+    "Glob": "glob",
+    "Grep": "search",
+    "KillShell": "task_stop",
+    "LS": "list",
+    "MultiEdit": "multi_edit",
+    "NotebookEdit": "notebook_edit",
+    "Read": "read",
+    "SendMessage": "send_message",
+    "Task": "agent",
+    "TaskOutput": "task_output",
+    "TaskStop": "task_stop",
+    "TeamCreate": "team_create",
+    "TeamDelete": "team_delete",
+    "TodoWrite": "todo_write",
+    "WebFetch": "web_fetch",
+    "WebSearch": "web_search",
+    "Write": "write",
+    "ask_user_question": "ask_user",
+    "bash": "exec",
+    "goa_command": "command",
+    "grep": "search",
+    "ls": "list",
+    "ssh_bash": "ssh_exec",
+}
+"""Names of tools in other systems, which models know; see `toolkit.aliases`."""
+
 TOOL_SOURCES = {
     "cli": "goclaw.tools.cli_source:SOURCE",
 }

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from goclaw.catalog import ALIASES
+
 TAG, SET, NOT = "tag:", "set:", "-"
 
 Tags = Callable[[], frozenset[str] | None]
@@ -39,7 +41,11 @@ BUILT_IN = (
 class Toolsets:
     """All sets by name: those built in and those of `tools.sets`."""
 
-    def __init__(self, configured: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self, configured: Mapping[str, Sequence[str]] | None = None, exists: Callable[[str], bool] = lambda name: False
+    ) -> None:
+        """`exists`: whether there is a tool of exactly that name, so that no other is allowed by it."""
+        self._exists = exists
         self._sets = {each.name: each.tools for each in BUILT_IN} | {
             name: tuple(parts) for name, parts in (configured or {}).items()
         }
@@ -74,7 +80,8 @@ class Toolsets:
             known = tags()
             return unknown if known is None else part.removeprefix(TAG) in known
         if not part.startswith(SET):
-            return part == name
+            # A name of another system leaves its tool out in any case; it allows it unless a tool is really called so.
+            return part == name or (ALIASES.get(part) == name and (unknown or not self._exists(part)))
         chosen = part.removeprefix(SET)
         if chosen not in self._sets or chosen in within:  # a set within itself: refused by the configuration
             return unknown

@@ -7,6 +7,7 @@ misspelt allows nothing.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
+from goclaw.catalog import ALIASES
 from goclaw.config.files import shown_path
 from goclaw.config.keys import closest
 from goclaw.config.policies import ADMIN, USER
@@ -60,7 +61,7 @@ class _Known:
                 yield from self._missed(place, "tool", name, self._tools)
 
     def _missed(self, place: str, kind: str, name: str, known: Collection[str]) -> Iterator[str]:
-        if name not in known:
+        if name not in known and not (kind == "tool" and ALIASES.get(name) in known):
             yield f"{place}: unknown {kind} `{name}`{_hint(name, known)}"
 
 

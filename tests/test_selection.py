@@ -35,7 +35,9 @@ def picked(*selection: str, unknown: bool = False) -> set[str]:
     [
         ((), set()),
         (("read",), {"read"}),
-        (("Read",), set()),
+        (("READ",), set()),
+        (("Read", "Bash"), {"read", "exec"}),
+        (("tag:filesystem", "-Read"), {"write"}),
         (("read", "exec", "nothing"), {"read", "exec"}),
         (("tag:filesystem",), {"read", "write"}),
         (("tag:filesystem", "-write"), {"read"}),

@@ -63,6 +63,11 @@ class ToolsSettings(Section):
     disabled: Selection = Field(
         (), description="Tools that nobody may use: names, `tag:x`, `set:y`; with `-` before it, what is spared."
     )
+    aliases: bool = Field(
+        True,
+        description="Whether the agent may call tools by names of other systems, too (`Bash`, `Read`, `Grep`). "
+        "Wherever tools are chosen such a name always means the tool.",
+    )
     sets: dict[str, Selection] = Field(
         default_factory=dict, description="Sets of tools, by name, to be used as `set:name` wherever tools are chosen."
     )

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
+from goclaw.catalog import ALIASES
 from goclaw.config.hooks import DEFAULT_SECONDS
 from goclaw.config.values import Point as Point
 from goclaw.errors import HookFailed
@@ -101,7 +102,10 @@ class Registered:
         """Whether it is called for the event."""
         if event.point not in self.points:
             return False
-        return not self.match or not event.tool or bool(self.match & ({event.tool} | {f"tag:{t}" for t in event.tags}))
+        if not self.match or not event.tool:
+            return True
+        names = {event.tool, *(f"tag:{tag}" for tag in event.tags)}
+        return any(part in names or ALIASES.get(part) == event.tool for part in self.match)
 
 
 class Hooks:

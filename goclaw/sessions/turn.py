@@ -268,7 +268,10 @@ class TurnRun:
     async def _judged(self, number: int) -> Finished:
         """The model's answer, as hooks let it pass."""
         done = await self._ask(number)
-        return replace(done, message=await self._ports.hooks.said(self._turn.inbound, done.message))
+        message = await self._ports.hooks.said(self._turn.inbound, done.message)
+        # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
+        actor, meant = self._ports.scope.actor, self._ports.dispatcher.registry.meant
+        return replace(done, message=replace(message, calls=tuple(meant(call, actor) for call in message.calls)))
 
     async def _ask(self, number: int) -> Finished:
         self._go_on()

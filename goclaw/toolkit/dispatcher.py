@@ -74,7 +74,8 @@ class Dispatcher:
 
     async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
-        watch = Watch(self._environment.clock.monotonic(), call, scope.slot or Slot())
+        said, call = call.name, self.registry.meant(call)
+        watch = Watch(self._environment.clock.monotonic(), call, scope.slot or Slot(), said)
         try:
             with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
                 return await self._call(call, scope, watch)
@@ -230,7 +231,7 @@ class Dispatcher:
             decision = watch.decision = replace(decision, allowed=False, rule="tools of the agent")
         if tool is None or not decision.allowed:
             watch.refused = tool is not None
-            raise UnknownTool(call.name)
+            raise UnknownTool(watch.said)
         if decision.input is not None:
             watch.call = replace(call, input=dict(decision.input))
         return tool
@@ -355,7 +356,7 @@ class Dispatcher:
                 raise ToolError("not run: it has to be asked for now. Call it again to have it asked")
             return
         if self._known(scope, watch) is not tool:
-            raise UnknownTool(call.name)
+            raise UnknownTool(watch.said)
         changed, watch.call = watch.call.input != call.input, call
         await settle(context.sandbox)  # after a restart nothing is proven yet
         risk = _risk(tool, arguments, context)

@@ -9,7 +9,9 @@ from goclaw import catalog
 from goclaw.access import Access
 from goclaw.events import Actor
 from goclaw.plugins import load
+from goclaw.messages import ToolCall
 from goclaw.specs import ToolSpec
+from goclaw.toolkit.aliases import meant
 from goclaw.toolkit.base import LateSource, Tool, ToolSource
 
 
@@ -55,6 +57,21 @@ class Registry:
         """Every tool, whoever may use it."""
         return [tool.spec for source in self._sources for tool in source.tools()]
 
+    def meant(self, call: ToolCall, actor: Actor | None = None) -> ToolCall:
+        """The call under its tool's own name: models also know names of other systems.
+
+        With an actor only where that one may use the tool: for all others there is no such thing.
+        """
+        tool = self.find(call.name, actor) if actor else self._called(call.name)
+        return meant(call, tool.spec.name) if tool else call
+
+    def _called(self, name: str) -> Tool | None:
+        """The tool of that name, else the one that it is another name of."""
+        tool = self.named(name)
+        if tool is None and name in self._access.aliases:
+            tool = self.named(self._access.aliases[name])
+        return tool
+
     def named(self, name: str) -> Tool | None:
         """The tool of that name, whoever may use it; the first source that has one."""
         listed = [source.tools() for source in self._sources]
@@ -69,8 +86,8 @@ class Registry:
 
     def find(self, name: str, actor: Actor) -> Tool | None:
         """The tool, if it exists and `actor` may use it. Nobody can tell the two reasons for None apart."""
-        tool = self.named(name)
-        return tool if tool and self._access.authorize(actor, "tool.use", name).allowed else None
+        tool = self._called(name)
+        return tool if tool and self._access.authorize(actor, "tool.use", tool.spec.name).allowed else None
 
     def visible_to(self, actor: Actor, within: Sequence[str] | None = None) -> list[ToolSpec]:
         """What the model is shown when it acts for `actor`; `within`: what its agent may use of that, a selection."""

@@ -88,6 +88,8 @@ class Watch:
     """As it runs: with the input that hooks made of it."""
     slot: Slot
     """Its place among other calls."""
+    said: str
+    """The tool's name, as the model said it."""
     started: bool = False
     """Whoever watches was told that it runs."""
     began_to_act: bool = False

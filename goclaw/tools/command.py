@@ -40,6 +40,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
     access=_access,
     call_hint="Giving the command {{ command | truncate(100) }}",
+    result_hint="{{ answer | truncate(120) }}",
     examples=(Example("Whom the gateway takes the person for", {"command": "/whoami"}, "You are "),),
 )
 async def command(

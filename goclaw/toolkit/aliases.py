@@ -1,0 +1,110 @@
+"""Calls under the names that models know from other systems (`catalog.ALIASES`), with the arguments these have there.
+
+The model is shown each tool under one name, its own. What it asks for under another one is the same call from here on:
+rights, hooks, approvals and the audit log know the tool's own name only. An argument that cannot be told apart from
+ours stays as it is; what nobody understands is left for the validation to name.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from goclaw.messages import ToolCall
+
+Input = dict[str, Any]
+
+_MILLISECONDS = 1_000
+"""A time limit from here on is one in milliseconds: seconds end at 600."""
+
+
+def meant(call: ToolCall, tool: str) -> ToolCall:
+    """The call as one of the tool that its name is another name of."""
+    if call.name == tool:
+        return call
+    translate = _TRANSLATIONS.get(call.name, dict)
+    return replace(call, name=tool, input=translate(dict(call.input)))
+
+
+def _without(*names: str) -> Callable[[Input], Input]:
+    return lambda given: {name: value for name, value in given.items() if name not in names}
+
+
+def _renamed(given: Input, names: Mapping[str, str]) -> Input:
+    """A name that is taken is left alone: two values for one argument are for the model to clear up."""
+    return {
+        new if (new := names.get(name, name)) == name or new not in given else name: value
+        for name, value in given.items()
+    }
+
+
+def _in_seconds(given: Input, most: int) -> Input:
+    timeout = given.get("timeout")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= _MILLISECONDS:
+        return given
+    return {**given, "timeout": most if timeout >= most * _MILLISECONDS else math.ceil(timeout / 1_000)}
+
+
+def _bash(given: Input) -> Input:
+    return _in_seconds(_without("description")(given), 300)
+
+
+def _task(given: Input) -> Input:
+    return _in_seconds(_renamed(given, {"bash_id": "task_id", "shell_id": "task_id"}), 600)
+
+
+def _grep(given: Input) -> Input:
+    """Of `rg`'s options those that mean something here. Its search tells upper from lower case."""
+    plain = _without("-i", "-n", "output_mode")(given)
+    plain = _renamed(plain, {"-C": "context_lines", "head_limit": "max_results"})
+    insensitive = given.get("-i", False)
+    if not isinstance(insensitive, bool):
+        return {**plain, "-i": insensitive}
+    return {"case_sensitive": not insensitive, **plain}
+
+
+def _agent(given: Input) -> Input:
+    return _renamed(given, {"prompt": "task", "subagent_type": "kind"})
+
+
+def _todos(given: Input) -> Input:
+    return _each(given, "todos", _without("activeForm", "id", "priority"))
+
+
+def _questions(given: Input) -> Input:
+    def question(asked: Input) -> Input:
+        plain = _renamed(_without("multiSelect")(asked), {"header": "title"})
+        options = plain.get("options")
+        if not isinstance(options, list):
+            return plain
+        labels = [each.get("label", each) if isinstance(each, dict) else each for each in options]
+        return {**plain, "options": labels}
+
+    return _each(given, "questions", question)
+
+
+def _each(given: Input, name: str, translate: Callable[[Input], Input]) -> Input:
+    """The items of a list translated; what is no list of objects stays as it is."""
+    items = given.get(name)
+    if not isinstance(items, list):
+        return given
+    return {**given, name: [translate(item) if isinstance(item, dict) else item for item in items]}
+
+
+_TRANSLATIONS: Mapping[str, Callable[[Input], Input]] = {
+    "Agent": _agent,
+    "AskUserQuestion": _questions,
+    "Bash": _bash,
+    "BashOutput": _task,
+    "Grep": _grep,
+    "KillShell": _task,
+    "LS": _without("ignore"),
+    "Task": _agent,
+    "TaskOutput": _task,
+    "TaskStop": _task,
+    "TodoWrite": _todos,
+    "WebFetch": _without("prompt"),
+    "bash": _bash,
+    "grep": _grep,
+}
+"""By the other name."""
