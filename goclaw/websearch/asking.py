@@ -17,7 +17,8 @@ ANSWER_LIMIT = 2 << 20
 """Bytes of an answer that are read; twenty results have some 50 KB."""
 ANSWERED = frozenset({200, 202})
 """DuckDuckGo asks with 202 whether a person is there; what comes is looked at anyway."""
-KEY_REFUSED = frozenset({401, 403})
+KEY_REFUSED = frozenset({401, 403, 422})
+"""Brave says 422 of a key that it does not know (SUBSCRIPTION_TOKEN_INVALID)."""
 TOO_MANY = frozenset({429, 432, 433})
 """HTTP 429; Tavily has two more for what a plan allows (its API reference, "Response codes")."""
 

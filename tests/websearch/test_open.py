@@ -98,6 +98,7 @@ async def test_each_is_asked_as_its_reference_says(fake: FakeSearch) -> None:
     [
         (401, {}, "refused the search (HTTP 401)"),
         (403, {}, "refused the search (HTTP 403)"),
+        (422, {}, "refused the search (HTTP 422)"),
         (429, {"Retry-After": "30"}, "try again in 30 s"),
         (429, {"Retry-After": "soon"}, "try again later"),
         (432, {}, "no more searches now"),
