@@ -20,11 +20,24 @@ from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPort
 from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, DeliveryError
-from goclaw.events import Acceptance, Actor, Address, Attachment, Delivery, GatewayPort, Inbound, Receipt
+from goclaw.events import (
+    Acceptance,
+    Actor,
+    Address,
+    Attachment,
+    Choice,
+    Delivery,
+    GatewayPort,
+    Inbound,
+    Receipt,
+    TurnEvent,
+)
 
 NAME = "memory"
 HERE = Actor("tui:here", NAME, owner=True, name="Here")
 """Who speaks when nobody else is named: this process, which the operating system vouches for as the owner."""
+MOST_EVENTS = 10_000
+"""Events of turns that a room remembers, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,8 @@ class Room:
         """Everything that arrived, oldest first."""
         self.failures: deque[DeliveryError] = deque()
         """Raised by the next deliveries, one each, before anything arrives."""
+        self.happened: deque[TurnEvent] = deque(maxlen=MOST_EVENTS)
+        """What happened during turns, oldest first: hints of tools, the list of what is to be done, questions."""
         self._files: dict[str, bytes] = {}
         self._fresh: asyncio.Queue[Heard] = asyncio.Queue()
         self._gateway: GatewayPort | None = None
@@ -70,8 +85,7 @@ class Room:
         are bytes by their media type; the handles of `files` are made here. `edited`: a new version of the message
         that was said with the same `ref`.
         """
-        while (gateway := self._gateway) is None:
-            await self._connected.wait()
+        gateway = await self._door()
         shown = [(Attachment("image", "", mime, size=len(data)), data) for mime, data in (pictures or {}).items()]
         attachments = tuple(self._keep(file, data) for file, data in (*shown, *files))
         return await gateway.accept(
@@ -88,9 +102,18 @@ class Room:
             )
         )
 
+    async def press(self, choice: Choice, actor: Actor = HERE) -> str:
+        """Press a button of a message (`Delivery.choices`); returns what the person who did is told."""
+        return await (await self._door()).decide(actor, choice.question, choice.answer)
+
     async def heard(self) -> Heard:
         """The next thing that arrives and was not asked for yet."""
         return await self._fresh.get()
+
+    async def _door(self) -> GatewayPort:
+        while (gateway := self._gateway) is None:
+            await self._connected.wait()
+        return gateway
 
     def _keep(self, file: Attachment, content: bytes) -> Attachment:
         reference = f"file-{len(self._files) + 1}"
@@ -133,7 +156,10 @@ class MemoryChannel:
     async def run(self, gateway: GatewayPort) -> None:
         self._room._connect(gateway, self._clock)
         try:
-            await asyncio.Event().wait()
+            while True:  # a stream ends when its reader lags behind
+                async with gateway.subscribe(None) as events:
+                    async for event in events:
+                        self._room.happened.append(event)
         finally:
             self._room._disconnect()
 

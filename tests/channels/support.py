@@ -96,7 +96,7 @@ class RecordingGateway:
         return {}
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
-        return ""
+        return f"{actor.key} answered {question}: {answer}"
 
     async def choose(self, actor: Actor, question: str, index: int) -> str:
         self.chosen.append((actor.key, question, index))

@@ -12,7 +12,7 @@ from goclaw.channels.memory import Room
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, DeliveryError
-from goclaw.events import AcceptKind, Address, Delivery
+from goclaw.events import AcceptKind, Address, Choice, Delivery, ToolStarted
 from goclaw.plugins import load
 from goclaw.supervise import background
 from tests.channels.support import RecordingGateway
@@ -71,6 +71,16 @@ async def test_deliveries_are_heard_and_fail_on_order(room: Room, channel: Chann
     async with asyncio.timeout(5):
         heard = await room.heard()
     assert (heard.message_id, heard.delivery) == (receipt.message_id, delivery)
+
+
+async def test_a_room_sees_what_happens_in_turns_and_its_buttons_answer(room: Room, channel: Channel) -> None:
+    gateway, started = RecordingGateway(), ToolStarted("t1", "memory:here", "c1", "read", {}, "Reading a.txt")
+    async with background(channel.run(gateway), "memory"), asyncio.timeout(5):
+        await gateway.publish(started)
+        while not room.happened:  # noqa: ASYNC110 - a room is looked into
+            await asyncio.sleep(0)
+        assert list(room.happened) == [started]
+        assert await room.press(Choice("Allow once", "q1", "allow")) == "tui:here answered q1: allow"
 
 
 async def test_a_room_in_a_file_is_refused(ports: ChannelPorts) -> None:

@@ -31,6 +31,7 @@ from goclaw.events import (
     QuestionAsked,
     StreamRestarted,
     TextStreamed,
+    TodosChanged,
     ToolFinished,
     ToolStarted,
     TurnEvent,
@@ -144,6 +145,8 @@ class LiveViews:
                 view.tool_started(event.call_id, event.name, event.input, event.hint)
             case ToolFinished():
                 view.tool_finished(event.call_id, event.hint)
+            case TodosChanged():
+                view.todos_changed(event.todos)
             case QuestionAsked():
                 view.asking = True
             case QuestionAnswered():

@@ -113,7 +113,7 @@ class Previews:
     async def _content(self, view: View, *, draft: bool) -> Chunk | None:
         """What is to be seen; None for nothing."""
         chunks = await rendered(view.text)
-        if not chunks and not view.tools:
+        if not chunks and not view.line():
             return None if view.shown is None else Chunk("") if draft else NOTHING
         # In a draft the end, where the writing happens; the beginning of a long answer comes with the answer.
         chunk = chunks[-1 if draft else 0] if chunks else Chunk("")

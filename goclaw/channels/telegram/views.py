@@ -1,12 +1,13 @@
 """What is known of a turn that people in Telegram wait for: what it has written, and what they see of it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from goclaw.channels.telegram.calls import Target
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, units
+from goclaw.events import Todo
 from goclaw.redact import mask, printable
 
 LONGEST_LINE = 80
@@ -44,6 +45,8 @@ class View:
     """A line for each call that runs, the latest last."""
     outcome: str = ""
     """What came of the latest call, where it says so; shown until something else goes on."""
+    todos: str = ""
+    """How far the list of what is to be done is."""
     shown: Chunk | None = None
     shown_at: float = 0.0
     message_id: int | None = None
@@ -74,9 +77,16 @@ class View:
         self.outcome = said("✓", hint) if hint else ""
         self.changed.set()
 
+    def todos_changed(self, todos: Sequence[Todo]) -> None:
+        """There is another list of what is to be done; an empty one takes it away."""
+        done = sum(todo.status == "completed" for todo in todos)
+        doing = next((f"; now: {todo.content}" for todo in todos if todo.status == "in_progress"), "")
+        self.todos = said("☑", f"{done} of {len(todos)} done{doing}") if todos else ""
+        self.changed.set()
+
     def line(self) -> str:
-        """The one line about tools."""
-        return next(reversed(self.tools.values()), self.outcome)
+        """The one line about tools, below the one about what is to be done."""
+        return "\n".join(filter(None, (self.todos, next(reversed(self.tools.values()), self.outcome))))
 
     def end(self) -> None:
         """Nothing more is to be shown."""

@@ -1,4 +1,4 @@
-"""What is seen of a turn: its text, and one line about its tools without anything raw."""
+"""What is seen of a turn: its text, and a line each about its list and its tools, without anything raw."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 from goclaw.channels.telegram.calls import Target
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
 from goclaw.channels.telegram.views import LONGEST_LINE, View, tool_line, with_line
+from goclaw.events import Todo
 from goclaw.redact import MASK
 
 
@@ -47,6 +48,16 @@ def test_a_tool_says_in_its_own_words_what_it_does_and_what_came_of_it_until_som
     view.tool_started("4", "read", {})
     view.tool_finished("4")
     assert view.line() == "", "what came of the one before is old by now"
+
+
+def test_how_far_the_list_of_what_is_to_be_done_is_stands_above_the_line_of_the_tool() -> None:
+    view = View("t", "s", Target(5), 0.0)
+    view.todos_changed([Todo("Caulk", "completed"), Todo("Paint\nthe hull", "in_progress"), Todo("Sail")])
+    assert view.line() == "☑ 1 of 3 done; now: Paint the hull"
+    view.tool_started("1", "read", {"path": "a.txt"})
+    assert view.line().splitlines() == ["☑ 1 of 3 done; now: Paint the hull", "⚙ read: a.txt"]
+    view.todos_changed([])
+    assert view.line() == "⚙ read: a.txt"
 
 
 def test_a_line_stands_below_the_text_where_there_is_room() -> None:
