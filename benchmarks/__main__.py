@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import (
     compacting,
+    compressing,
     containment,
     dispatching,
     estimates,
@@ -60,6 +61,7 @@ BENCHMARKS: Mapping[str, Measure] = {
     "request": requests.measure_request,
     "loading": requests.measure_loading,
     "compaction": compacting.measure_compaction,
+    "compression": compressing.measure_compression,
     "estimates": estimates.measure_estimates,
     "stop": stopping.measure_stop,
     "begin": stopping.measure_beginning,

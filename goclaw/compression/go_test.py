@@ -15,8 +15,12 @@ _PACKAGE = re.compile(r"(ok  |\?   |---)\s*\t.*|FAIL\t\S.*")
 _OK = re.compile(r"ok  \t\S+\t(?:\(cached\)|[\d.]+s)(?: \[no tests to run\])?|\?   \t\S+\t\[no test files\]|PASS")
 _GOROUTINE = re.compile(r"goroutine \d+ (?:gp=\S+ m=\S+(?: mp=\S+)? )?\[.*\]:")
 _PLACE = re.compile(r"(\t\S.*\.(?:go|s):\d+)(?: \+0x[0-9a-f]+)?")
+_AFTER_STACK = re.compile(r"$|FAIL\b|ok  \t|\?   \t|--- |=== |exit status ")
 _OWN = re.compile(r"\t\S*/(?:src/(?:runtime|testing|internal|reflect)/|libexec/src/)\S*:\d+.*")
 """A file of Go itself."""
+
+
+_SAID = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
@@ -30,7 +34,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
         if len(line) > LONGEST_RECOGNISED:
             shown.append(line)
             continue
-        in_stack = bool(_GOROUTINE.fullmatch(line)) or (in_stack and line != "")
+        in_stack = bool(_GOROUTINE.fullmatch(line)) or (in_stack and not _AFTER_STACK.match(line))
         _count(line, counts)
         if in_stack:
             _add_frame(line, shown)
@@ -58,7 +62,7 @@ def _add_frame(line: str, shown: list[str]) -> None:
 
 def _count(line: str, counts: Counter[str]) -> None:
     if found := _RESULT.fullmatch(line):
-        counts[{"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}[found[1]]] += 1
+        counts[f"tests {_SAID[found[1]]}"] += 1
     elif line.startswith("ok  \t"):
         counts["packages ok"] += 1
     elif line.startswith("FAIL\t"):
@@ -69,7 +73,7 @@ def _count(line: str, counts: Counter[str]) -> None:
 
 def _sum(counts: Counter[str]) -> list[str]:
     """A line that is no line of Go's."""
-    said = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    said = ", ".join(f"{what}: {count:,}" for what, count in sorted(counts.items()))
     return [f"[{said}]"] if said else []
 
 

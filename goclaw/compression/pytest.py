@@ -17,12 +17,15 @@ _PASSED = re.compile(
 """Tests of which none failed. How many were skipped is told at the end."""
 _DOTS = re.compile(r"\.+")
 """The same where no test can have printed it."""
-_SURROUNDINGS = re.compile(r"(?:platform|cachedir|rootdir|configfile|plugins|asyncio|hypothesis profile)\b.*")
+_SURROUNDINGS = re.compile(r"(?:platform|cachedir|rootdir|configfile|plugins|timeout|asyncio|hypothesis profile)\b.*")
 _RULER = re.compile(r"=+ ([^=].*[^=]|[^=]) =+")
 _TEST = re.compile(r"_+ .+ _+")
 _PRINTED = re.compile(r"-{3,} ?Captured .+ -{3,}")
 _BETWEEN_FRAMES = re.compile(r"(?:_ ){3,}_?")
 _SOURCE = re.compile(r" {4}.*|\s*")
+_LIBRARY = re.compile(r"(?:/|\.\./)\S*/(?:lib/python[\d.]+|site-packages)/\S+:\d+: in .+")
+_EMPTY = re.compile(r"[\s^~]*")
+"""An empty line, or marks below code."""
 _ADVICE = re.compile(r"-- Docs: https?://\S+")
 _ABOUT_FAILURES = ("FAILURES", "ERRORS")
 
@@ -33,7 +36,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
     part, in_traceback = "", False
     shown: list[str] = []
     source: list[str] = []
-    """Of a function, until it is known that a line of it failed."""
+    """Of a function, until it is known whether a line of it failed; of a library also the line before it."""
     for line in lines:
         if ruler := _match(_RULER, line):
             part, in_traceback = ruler[1], False
@@ -44,11 +47,22 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
         if in_traceback and _match(_SOURCE, line):
             source.append(line)
             continue
-        shown += filter(signals, source) if in_traceback and line.startswith(">") else source
+        shown += _source(source, line) if in_traceback else source
         source = []
+        if in_traceback and _match(_LIBRARY, line):
+            source = [line]
+            continue
         if signals(line) or not _is_needless(line, part, in_traceback=in_traceback, printing=printing):
             shown.append(_narrowed(line, ruler))
     return Shown([*shown, *source], left_out=True)
+
+
+def _source(lines: Sequence[str], following: str) -> list[str]:
+    """What stays of the code before a line: nothing where that failed (`>`), or of a library that called others."""
+    is_library = bool(lines) and _match(_LIBRARY, lines[0]) is not None
+    if following.startswith(">") or (is_library and not following.startswith("E ")):
+        return list(filter(signals, lines))
+    return [line for line in lines if not _match(_EMPTY, line)]
 
 
 def _match(form: re.Pattern[str], line: str) -> re.Match[str] | None:

@@ -16,8 +16,8 @@ _TRANSPARENT = frozenset({"timeout", "nice", "env", "command", "stdbuf", "time"}
 """Wrappers that say nothing themselves, or nothing that looks like what they run."""
 _PART_OF = frozenset({"head", "tail", "cat"})
 """Without a file they show lines of the command before."""
-_PATTERN = re.compile(r"[^-*?\[{][^$`]*")
-"""A word that stands for names of files, of which none can be an option."""
+_PATTERN = re.compile(r"[^-{][^$`{]*")
+"""A word that stands for names of files. Should one look like an option, only the form of the output is misjudged."""
 
 
 def shown_by(line: str) -> tuple[str, ...]:
@@ -27,22 +27,23 @@ def shown_by(line: str) -> tuple[str, ...]:
         Unclear: several commands have a part in the output, or a word is only known when it runs.
     """
     root = parsed(line)
-    if root.has_error or len(root.named_children) != 1:
+    if root.has_error or len(root.children) != 1:
         raise Unclear("it is more than one command")
-    commands = [_words(_bare(node)) for node in _pipeline(root.named_children[0])]
+    commands = [_words(node) for node in _pipeline(root.children[0])]
     while len(commands) > 1 and _is_part(commands[-1]):
         commands.pop()
     return _unwrapped(commands[-1])
 
 
 def _pipeline(node: Node) -> list[Node]:
+    """The commands of a pipeline, without `cd` before it; the grammar reads `cd x && a 2>&1 | b` as `(…) | b`."""
     match node.type:
         case "list":
-            first, *between, last = node.children
-            if [each.type for each in between] == ["&&"] and _moves(first):
+            before, last = node.named_children[:-1], node.named_children[-1]
+            if all(child.is_named or child.type == "&&" for child in node.children) and all(map(_moves, before)):
                 return _pipeline(last)
         case "pipeline" if all(child.is_named or child.type == "|" for child in node.children):
-            return list(node.named_children)
+            return [command for child in node.named_children for command in _pipeline(child)]
         case "redirected_statement":
             statement, *others = node.named_children
             if all(map(_is_harmless, others)):
@@ -54,15 +55,9 @@ def _pipeline(node: Node) -> list[Node]:
 
 def _moves(node: Node) -> bool:
     """Whether it is nothing but `cd folder`."""
+    if node.type == "list":
+        return all(child.type == "&&" or _moves(child) for child in node.children)
     return node.type == "command" and words_of(node)[:1] == ("cd",)
-
-
-def _bare(node: Node) -> Node:
-    if node.type == "redirected_statement" and all(map(_is_harmless, node.named_children[1:])):
-        node = node.named_children[0]
-    if node.type != "command":
-        raise Unclear("it is more than a command")
-    return node
 
 
 def _is_harmless(redirection: Node) -> bool:

@@ -143,6 +143,8 @@ class Capture:
         except DiskError as error:
             log.warning("an output is not compressed, because its whole cannot be kept: %s", error)
             return
+        if short.left_out and self._spill and self._spill.truncated:
+            return
         self._short = short
 
     async def _spilled(self) -> Spill:
