@@ -25,6 +25,8 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 """The bits that make sense for something that is no folder."""
 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
+LIST = _READ_DIR
+"""The names in a folder and in all below it, and nothing of what they stand for."""
 WRITE = _ALL & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV)
 DEVICE = _READ_FILE | _WRITE_FILE | _TRUNCATE
 
@@ -46,7 +48,7 @@ def abi() -> int:
 
 
 def ruleset(grants: Iterable[tuple[str, int]], *, network: bool) -> int:
-    """A descriptor of a rule set that allows exactly `grants`: (path, `READ`, `WRITE` or `DEVICE`).
+    """A descriptor of a rule set that allows exactly `grants`: (path, `READ`, `LIST`, `WRITE` or `DEVICE`).
 
     Paths that do not exist are left out. Without `network` TCP is refused where the kernel's version can do that.
     Signals and abstract sockets to the outside are refused from `SCOPES_SINCE` on.

@@ -1,7 +1,7 @@
 """The two ways to find lines: ripgrep, or a scan of our own where there is none. Both say where, never what.
 
-What stands there is read through the workspace by whoever shows it: a link that is put in place of a folder while
-ripgrep walks leads to nothing that is shown.
+What stands there is read through the workspace by whoever shows it. But where it stands tells something as well: so
+ripgrep runs confined to the workspace, and a link that is put in place of a folder meanwhile leads it nowhere.
 """
 
 import asyncio
@@ -15,9 +15,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from goclaw.errors import ToolError
+from goclaw.sandbox.reading import can_confine, running_confined
+from goclaw.supervise import background
 from goclaw.tools.expression import Expression
 from goclaw.tools.text import as_utf8
 from goclaw.workspace import USERS, Opened, Wanted, Workspace
@@ -28,6 +31,8 @@ MOST_IN_FILE = 1_000
 _MOST_OUTPUT = 16 << 20
 """Bytes of ripgrep's answer that are read; a line of it has about a hundred."""
 _MOST_FILES = 100_000
+_MOST_BESIDE = 5_000
+"""Files and folders beside the notes of others, each of which ripgrep is granted by itself."""
 _CHUNK = 1 << 18
 _COUNT = re.compile(rb"([^\0\n]+)\0(\d+)\r?\n")
 _SPOT = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
@@ -77,21 +82,22 @@ def ripgrep() -> str | None:
 
 async def search_folder(query: Query, workspace: Workspace) -> Hits:
     """Every matching line below the folder of the query."""
-    program = ripgrep()
-    if program is None:
+    program, root = ripgrep(), await workspace.folder(".")
+    readable = await asyncio.to_thread(_readable, root, workspace.viewer)
+    if program is None or readable is None or not can_confine():
         return await _scan_folder(query, workspace)
-    root = await workspace.folder(".")
     folder = query.wanted.folder
     start = "./" if folder == "." else f"./{folder}"
     arguments = [*_options(query), *_excluded(query.wanted, workspace.viewer), "--", start]
     if workspace.viewer and _is_within(USERS, folder) and await workspace.exists(own := f"{USERS}/{workspace.viewer}"):
         arguments.append(f"./{own}")
-    answer, complete = await _run([program, "--count", *arguments], root, query.seconds)
+    answer, complete = await _walk([program, "--count", *arguments], root, readable, query.seconds)
     counts = await asyncio.to_thread(_counted, answer)
 
     async def where(paths: Sequence[str]) -> Spots:
         listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
-        told, _ = await _run([program, *_options(query), f"--max-count={MOST_IN_FILE}", *listed], root, query.seconds)
+        argv = [program, *_options(query), f"--max-count={MOST_IN_FILE}", *listed]
+        told, _ = await _walk(argv, root, readable, query.seconds)
         return await asyncio.to_thread(_parsed, told)
 
     return Hits(counts, complete, where)
@@ -107,9 +113,7 @@ async def search_text(query: Query, data: bytes, path: str) -> Hits:
                     return _known({path: await look(data)}, complete=True)
             except TimeoutError:
                 return _known({}, complete=False)
-    answer, complete = await _run(
-        [program, *_options(query), f"--max-count={MOST_IN_FILE}", "-"], None, query.seconds, data
-    )
+    answer, complete = await _run([program, *_options(query), f"--max-count={MOST_IN_FILE}", "-"], query.seconds, data)
     found = await asyncio.to_thread(_parsed, answer)
     return _known(dict(zip([path], found.values(), strict=False)), complete=complete)
 
@@ -155,31 +159,54 @@ def _is_within(path: str, folder: str) -> bool:
     return folder == "." or path == folder or path.startswith(f"{folder}/")
 
 
-async def _run(argv: Sequence[str], folder: Path | None, seconds: float, data: bytes = b"") -> tuple[bytes, bool]:
-    """The answer as far as it came in time, and whether that is all."""
-    answer, complete = bytearray(), False
-    async with _program(argv, folder) as (source, sink):
-        try:
-            async with asyncio.timeout(seconds), asyncio.TaskGroup() as both:
-                both.create_task(_feed(source, data))
-                while (chunk := await sink.read(_CHUNK)) and len(answer) < _MOST_OUTPUT:
-                    answer += chunk
-                complete = not chunk
-                if not complete:
-                    raise TimeoutError
-        except* TimeoutError:
-            pass  # there is no time, or no room, for the rest
-    return bytes(answer), complete
+def _readable(root: Path, viewer: str | None) -> list[str] | None:
+    """What ripgrep may read: everything in the workspace but the notes of others, as it is now; None: too much."""
+    root = root.resolve()
+    if viewer is None or not (root / USERS).is_dir():
+        return [str(root)]
+    is_name = "/" not in viewer and viewer not in ("", ".", "..")
+    found, folder = [str(root / USERS / viewer)] if is_name else [], root
+    for apart in USERS.split("/"):
+        with suppress(OSError), os.scandir(folder) as entries:
+            found += [entry.path for entry in islice(entries, _MOST_BESIDE) if entry.name != apart]
+        folder /= apart
+        if folder.is_symlink():
+            return None
+    return found if len(found) < _MOST_BESIDE else None
+
+
+async def _walk(argv: Sequence[str], root: Path, readable: Sequence[str], seconds: float) -> tuple[bytes, bool]:
+    """What ripgrep says of files, as far as it came in time, and whether that is all."""
+    try:
+        async with running_confined(argv, root, readable) as sink:
+            return await _heard(sink, seconds)
+    except OSError as error:
+        raise ToolError(f"the search could not be started: {error.strerror}") from error
+
+
+async def _heard(sink: asyncio.StreamReader, seconds: float) -> tuple[bytes, bool]:
+    answer = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            while (chunk := await sink.read(_CHUNK)) and len(answer) < _MOST_OUTPUT:
+                answer += chunk
+    except TimeoutError:
+        return bytes(answer), False
+    return bytes(answer), not chunk
+
+
+async def _run(argv: Sequence[str], seconds: float, data: bytes) -> tuple[bytes, bool]:
+    """What ripgrep says of one text, as far as it came in time, and whether that is all."""
+    async with _program(argv) as (source, sink), background(_feed(source, data), "text for a search"):
+        return await _heard(sink, seconds)
 
 
 @asynccontextmanager
-async def _program(
-    argv: Sequence[str], folder: Path | None
-) -> AsyncIterator[tuple[asyncio.StreamWriter, asyncio.StreamReader]]:
+async def _program(argv: Sequence[str]) -> AsyncIterator[tuple[asyncio.StreamWriter, asyncio.StreamReader]]:
     """A program with its two pipes; it is dead when the block ends. Nothing of our environment is passed on."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *argv, cwd=folder, env={}, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=_CHUNK
+        *argv, env={}, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=_CHUNK
     )
     if process.stdin is None or process.stdout is None:
         raise ToolError("the search could not be started")
@@ -221,7 +248,7 @@ Look = Callable[[bytes], Awaitable[list[Spot]]]
 @asynccontextmanager
 async def _worker(query: Query) -> AsyncIterator[Look]:
     """A program that scans one text after the other."""
-    async with _program((sys.executable, "-I", str(_WORKER)), None) as (source, sink):
+    async with _program((sys.executable, "-I", str(_WORKER))) as (source, sink):
         source.write(json.dumps([query.expression.python, not query.case_sensitive, MOST_IN_FILE]).encode() + b"\n")
 
         async def look(data: bytes) -> list[Spot]:

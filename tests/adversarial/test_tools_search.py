@@ -1,0 +1,175 @@
+"""Tools that look around: whatever is exchanged or named, nobody learns of what is not theirs."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goclaw.sandbox.reading import can_confine, running_confined
+from goclaw.testing import Bench, open_bench
+from goclaw.tools import engines
+from goclaw.tools.search import search
+from tests.tools.file_support import around
+from tests.tools.memory_support import ANNA, Surroundings
+from tests.tools.test_file_tools import TOOLS
+
+__all__ = ["around"]
+
+SECRET = "sk-canary-of-a-search"
+OPTIONS = ["--pre=/bin/sh", "-f/etc/passwd", "--files", "--follow", "-L", "--hostname-bin=/bin/sh", "-z", "--", "-"]
+"""What ripgrep would take for an option."""
+HEAVY = ["(a+)+$", "(a|aa)+$", "(.*a){40}$", "((a*)*)*b", "(\\w+\\s?)+!$", "(a{0,100}){5}b"]
+"""Expressions that a backtracking engine does not come back from."""
+
+
+@pytest.fixture(params=["ripgrep", "our own"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to find lines."""
+    if request.param == "our own":
+        monkeypatch.setattr(engines, "ripgrep", lambda: None)
+    elif engines.ripgrep() is None:
+        pytest.skip("there is no ripgrep for this machine")
+    return str(request.param)
+
+
+def exchange(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, goal: Path) -> None:
+    """While ripgrep runs, the folder `name` is a symbolic link to `goal`: what a command beside the search can do."""
+    real, folder, kept = engines.running_confined, bench.folder / name, bench.folder / "kept"
+
+    @asynccontextmanager
+    async def racing(argv: Sequence[str], root: Path, readable: Sequence[str]) -> AsyncIterator[Any]:
+        folder.rename(kept)
+        folder.symlink_to(goal)
+        try:
+            async with real(argv, root, readable) as sink:
+                yield sink
+        finally:
+            folder.unlink()
+            kept.rename(folder)
+
+    monkeypatch.setattr(engines, "running_confined", racing)
+
+
+@pytest.mark.skipif(not can_confine() or engines.ripgrep() is None, reason="ripgrep is not used here")
+@pytest.mark.promise("P-paths-inside")
+async def test_a_folder_exchanged_for_a_link_tells_nothing_of_what_is_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even how often something stands there: one could ask for a secret letter by letter."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "token").write_text(f"\n\n{SECRET}\n")
+    async with open_bench(tmp_path, search) as bench:
+        (bench.folder / "sub").mkdir()
+        # Lines of the decoy match as well: that it is found at all would tell that the secret matches.
+        (bench.folder / "sub" / "token").write_text("1\n2\n3\n")
+        exchange(bench, monkeypatch, "sub", secrets)
+        guesses = [f"^{SECRET[:8]}", "^no-such-secret", "."]
+        told = [(await bench.call("search", {"pattern": guess, "path": "sub"})).content for guess in guesses]
+    assert told == [f"nothing matches {guess}" for guess in guesses]
+
+
+@pytest.mark.skipif(not can_confine() or engines.ripgrep() is None, reason="ripgrep is not used here")
+@pytest.mark.promise("P-memory-own-notes")
+async def test_ripgrep_cannot_read_the_notes_of_others_by_any_name(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around.write("memory/users/telegram:9/n.md", f"{SECRET}\n")
+    around.write(f"memory/users/{ANNA.key}/n.md", f"{SECRET} of mine\n")
+    around.write("memory/shared.md", f"{SECRET} of all\n")
+    around.write("sub/n.md", "1\n")
+    root = around.the_workspace.root
+    readable = engines._readable(root, ANNA.key)
+    program = engines.ripgrep()
+    assert readable and program
+    assert not [each for each in engines._readable(root, "") or () if "users" in each], "whoever is nobody has no notes"
+    (root / "sub" / "n.md").unlink()
+    (root / "sub" / "n.md").symlink_to("../memory/users/telegram:9/n.md")
+    argv = [program, "--no-config", "--hidden", "--no-messages", "-l", "-L", "--", SECRET, "./", "sub/n.md"]
+    told, complete = await engines._walk(argv, root, readable, 20)
+    assert complete
+    assert sorted(told.decode().split()) == ["./memory/shared.md", f"./memory/users/{ANNA.key}/n.md"]
+
+
+@pytest.mark.skipif(not can_confine(), reason="the kernel has no Landlock")
+async def test_what_is_confined_reads_nothing_else_and_the_daemon_still_does(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("inside")
+    (tmp_path / "out").write_text(SECRET)
+    (tmp_path / "link").symlink_to("out")
+    script = "cat in/a; cat out link /etc/passwd; echo x > in/a; echo over"
+    folders = [str(tmp_path / each) for each in ("in", "link", "gone")]
+    for _ in range(2):  # the thread that gave it all up serves nobody else
+        async with running_confined(["/bin/sh", "-c", script], tmp_path, folders) as sink, asyncio.timeout(20):
+            assert (await sink.read()) == b"insideover\n"
+    assert await asyncio.to_thread((tmp_path / "out").read_text) == SECRET
+    assert (tmp_path / "in" / "a").read_text() == "inside"
+
+
+@pytest.mark.skipif(not can_confine(), reason="the kernel has no Landlock")
+async def test_what_is_confined_ends_with_whoever_reads_it(tmp_path: Path) -> None:
+    async with asyncio.timeout(20), running_confined(["/bin/sleep", "600"], tmp_path, []) as sink:
+        assert not sink.at_eof()
+    with pytest.raises(OSError, match="No such file"):
+        async with running_confined(["/no/such/program"], tmp_path, []):
+            pass
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+async def test_no_argument_becomes_an_option(option: str, engine: str, tmp_path: Path) -> None:
+    async with open_bench(tmp_path, *TOOLS) as bench:
+        (bench.folder / "a.txt").write_text(f"here is {option} as it is\n")
+        (bench.folder / option.replace("/", "_")).write_text("needle\n")
+        found = await bench.call("search", {"pattern": option.replace("(", "\\(")})
+        others = [
+            await bench.call("search", {"pattern": "needle", "glob": option}),
+            await bench.call("search", {"pattern": "needle", "exclude": [option]}),
+            await bench.call("search", {"pattern": "needle", "path": option.replace("/", "_")}),
+            await bench.call("glob", {"pattern": option}),
+        ]
+    assert "a.txt (1 matching line)" in found.content
+    assert not [each.content for each in others if "root:" in each.content or "failed unexpectedly" in each.content]
+    assert "(1 matching line)" in others[2].content, "a name is a name"
+
+
+@pytest.mark.parametrize("pattern", HEAVY)
+async def test_an_expression_that_takes_for_ever_takes_its_time_and_no_more(
+    pattern: str, engine: str, tmp_path: Path
+) -> None:
+    async with open_bench(tmp_path, search, tools={"search": {"timeout": 1}}) as bench:
+        (bench.folder / "a.txt").write_text("a" * 5_000 + "\n")
+        async with asyncio.timeout(10):
+            result = await bench.call("search", {"pattern": pattern})
+    assert result.is_error or "matching line" in result.content or "nothing matches" in result.content
+
+
+async def test_names_that_steer_a_terminal_are_shown_as_what_they_are(engine: str, tmp_path: Path) -> None:
+    names = ["\x1b[2Ja.txt", "b\u202etxt.exe", "c\nd.txt", "e\udcff.txt"]
+    async with open_bench(tmp_path, *TOOLS) as bench:
+        for name in names:
+            (bench.folder / os.fsencode(name).decode(errors="surrogateescape")).write_text("needle\n")
+        results = [
+            await bench.call("glob", {"pattern": "*"}),
+            await bench.call("list", {}),
+            await bench.call("search", {"pattern": "needle"}),
+        ]
+    for result in results:
+        assert not result.is_error, result.content
+        assert not set(result.content) & {"\x1b", "\u202e", "\udcff"}
+        assert result.content.encode()
+
+
+async def test_settings_of_ripgrep_in_the_workspace_or_the_environment_change_nothing(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rc").write_text("--pre=/bin/false\n--max-count=0\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "rc"))
+    async with open_bench(tmp_path, search) as bench:
+        for name in (".ignore", ".rgignore"):
+            (bench.folder / name).write_text("*\n!.*\n")
+        (bench.folder / "a.txt").write_text("needle\n")
+        assert "a.txt (1 matching line)" in (await bench.call("search", {"pattern": "needle"})).content
