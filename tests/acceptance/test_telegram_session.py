@@ -30,7 +30,7 @@ def texts(telegram: FakeTelegram, chat: int = ANN) -> list[str]:
 
 
 @pytest.mark.usefixtures("daemon")
-@pytest.mark.promise("P-telegram-photo")
+@pytest.mark.promise("P-media")
 async def test_a_photo_reaches_a_model_that_sees(telegram: FakeTelegram, model: EchoModel) -> None:
     await telegram.world.say("m1 plain", user=ANN, photo=PICTURE)
     await telegram.wait_sent(ANN)
@@ -183,7 +183,7 @@ async def test_telegram_being_away_for_a_while_costs_nothing(
 
 
 @pytest.mark.usefixtures("daemon")
-@pytest.mark.promise("P-telegram-photo")
+@pytest.mark.promise("P-media")
 async def test_an_album_is_answered_once_with_all_its_pictures(telegram: FakeTelegram, model: EchoModel) -> None:
     await telegram.world.album(PICTURE, PICTURE + b"2", PICTURE + b"3", text="m1 plain", user=ANN)
     await telegram.wait_sent(ANN)

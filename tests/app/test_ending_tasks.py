@@ -44,6 +44,7 @@ def reminders(world: World) -> list[str]:
     return [request.reminder for request in world.script.requests]
 
 
+@pytest.mark.promise("P-tasks")
 async def test_it_outlives_its_turn_and_its_end_is_told_to_people_and_to_the_model(
     tmp_path: Path, sandbox: Sandbox
 ) -> None:
@@ -78,6 +79,7 @@ async def test_stop_tasks_ends_them_and_says_so(tmp_path: Path, sandbox: Sandbox
         assert await core.command("/stop") == "Nothing is running."
 
 
+@pytest.mark.promise("P-tasks")
 async def test_a_restart_tells_the_model_of_the_task_that_is_lost(tmp_path: Path, sandbox: Sandbox) -> None:
     here = world(tmp_path, sandbox, Answer("I know."))
     async with here.running() as core:

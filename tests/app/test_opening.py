@@ -15,6 +15,7 @@ from tests.plugin import install, packages
 __all__ = ["packages"]
 
 
+@pytest.mark.promise("P-plugins-stop-nothing")
 async def test_broken_plugins_are_named_and_the_daemon_runs(
     tmp_path: Path, packages: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

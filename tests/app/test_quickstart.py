@@ -36,6 +36,7 @@ async def test_it_can_be_switched_off(tmp_path: Path) -> None:
     assert not ((await used(tmp_path, agents={"quickstart": False})) / NAME).exists()
 
 
+@pytest.mark.promise("P-quickstart-own")
 async def test_it_is_replaced_after_a_restart_and_never_when_it_was_changed(tmp_path: Path) -> None:
     file = (await used(tmp_path)) / NAME
     assert "count_lines" not in file.read_text()

@@ -204,7 +204,7 @@ def test_a_backup_of_an_older_goclaw_is_brought_up_to_date(home: Home) -> None:
     assert not list(home.state.glob("*.bak"))
 
 
-@pytest.mark.promise("P-newer-schema")
+@pytest.mark.promise("P-damaged-kept")
 def test_a_backup_of_a_newer_goclaw_is_refused(home: Home) -> None:
     newer = database_of(home, f"PRAGMA user_version={NEWEST + 1}")
     unchanged(home, rewritten(home, goclaw__db=newer), "newer version")

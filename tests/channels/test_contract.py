@@ -271,6 +271,7 @@ async def test_a_picture_and_a_document_reach_the_workspace_and_the_model(way: W
         assert (scene.workspace / "inbox" / "cheese.txt").read_bytes() == b"Wensleydale\nGouda\n"
 
 
+@pytest.mark.promise("P-artifacts")
 async def test_what_a_tool_keeps_for_people_reaches_them(any_way: Way) -> None:
     async with opened(any_way, when("go", call("chart"))) as scene, scene.daemon():
         await any_way.say("go")
@@ -321,6 +322,7 @@ async def test_the_list_of_what_is_to_be_done_is_shown_as_it_changes(way: Way) -
         await scene.answered()
 
 
+@pytest.mark.promise("P-tasks")
 async def test_the_end_of_a_background_task_is_told(way: Way) -> None:
     runs = when("go", call("exec", command="true", run_in_background=True))
     settings = {"tools": {"exec": {"sandbox": "off"}}, "policy": {"auto_allow": ["exec"]}}

@@ -30,7 +30,7 @@ def words(request: Request) -> str:
     return "\n".join(message.text for message in request.messages if isinstance(message, UserMessage))
 
 
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 @pytest.mark.parametrize(
     ("summary", "main", "source"),
     [

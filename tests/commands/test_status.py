@@ -18,7 +18,7 @@ def block(text: str, heading: str) -> str:
     return found
 
 
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 async def test_the_sizes_of_the_session(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("Hi", usage=Usage(input=124_000, output=1_000))])
     async with world.running() as core:
@@ -30,7 +30,7 @@ async def test_the_sizes_of_the_session(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 async def test_with_a_healthy_ollama(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=ScriptedModel([Answer(SUMMARY)]))
     async with world.running() as core:
@@ -52,7 +52,7 @@ async def test_with_a_healthy_ollama(tmp_path: Path) -> None:
     assert "  Messages: 2" in block(text, "Session Status"), "what the context holds"
 
 
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 async def test_when_ollama_is_degraded(tmp_path: Path) -> None:
     broken = ScriptedModel(rest=Answer(error=ModelErrorKind.NETWORK))
     world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=broken)
@@ -79,7 +79,7 @@ async def test_when_ollama_is_degraded(tmp_path: Path) -> None:
         assert "Ollama: healthy (3/3 failures)" in await core.command("/status")
 
 
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 async def test_without_ollama(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
         text = await core.command("/status")

@@ -34,7 +34,7 @@ def waiting_at(gate: asyncio.Event, begun: asyncio.Event) -> Act:
     return act
 
 
-@pytest.mark.promise("P-edit")
+@pytest.mark.promise("P-queue-modes")
 async def test_an_edit_replaces_what_waits_in_its_place_and_under_its_id(tmp_path: Path) -> None:
     gate, begun, ids = asyncio.Event(), asyncio.Event(), list[str]()
 
@@ -56,7 +56,7 @@ async def test_an_edit_replaces_what_waits_in_its_place_and_under_its_id(tmp_pat
     assert (house.texts(), ids) == (["1", "2nd", "3"], ["m1", "m2", "m3"])
 
 
-@pytest.mark.promise("P-edit")
+@pytest.mark.promise("P-queue-modes")
 async def test_an_edit_outlives_a_kill(tmp_path: Path) -> None:
     begun = asyncio.Event()
     house = House(tmp_path, waiting_at(asyncio.Event(), begun))
@@ -83,7 +83,7 @@ UNREACHED = {
 }
 
 
-@pytest.mark.promise("P-edit")
+@pytest.mark.promise("P-queue-modes")
 @pytest.mark.parametrize("edited", UNREACHED.values(), ids=UNREACHED.keys())
 async def test_an_edit_of_what_cannot_be_replaced_changes_nothing(tmp_path: Path, edited: Inbound) -> None:
     gate, begun = asyncio.Event(), asyncio.Event()
@@ -98,7 +98,7 @@ async def test_an_edit_of_what_cannot_be_replaced_changes_nothing(tmp_path: Path
     assert house.texts() == ["1", "2"]
 
 
-@pytest.mark.promise("P-edit")
+@pytest.mark.promise("P-queue-modes")
 @pytest.mark.parametrize("moment", ["fetched", "recorded"])
 async def test_an_edit_of_what_joins_counts_until_that_is_recorded(tmp_path: Path, moment: str) -> None:
     databases, heard = list[Slow](), list[str]()
@@ -136,7 +136,7 @@ async def test_an_edit_of_what_joins_counts_until_that_is_recorded(tmp_path: Pat
     assert (heard, house.texts()) == (["two" if moment == "fetched" else "2"], ["1"])
 
 
-@pytest.mark.promise("P-edit")
+@pytest.mark.promise("P-queue-modes")
 async def test_an_edit_that_the_disk_refuses_changes_nothing_and_can_be_tried_again(tmp_path: Path) -> None:
     databases, gate, begun = list[Slow](), asyncio.Event(), asyncio.Event()
 

@@ -65,6 +65,7 @@ async def test_what_means_nothing_at_a_point_is_a_failure(point: Point) -> None:
             assert bool(got.deny) is (point == "pre_tool")
 
 
+@pytest.mark.promise("P-hook-closed")
 async def test_a_failure_forbids_before_a_tool_and_is_reported_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
     remember("a-secret-of-a-hook-4711")
     alerts = Heard()

@@ -78,6 +78,7 @@ async def test_exit_code_2_says_no_with_standard_error_as_the_reason(tmp_path: P
     assert await answer_of(tmp_path, sandbox, body, "post_tool") == HookAnswer(context="no deletions")
 
 
+@pytest.mark.promise("P-hook-closed")
 @pytest.mark.parametrize(
     ("body", "why"),
     [
@@ -111,6 +112,7 @@ async def test_after_a_tool_a_failure_is_reported_until_it_works_again(tmp_path:
         assert stage.alerts.open == {}
 
 
+@pytest.mark.promise("P-hook-closed")
 async def test_its_whole_tree_ends_with_its_time(tmp_path: Path, sandbox: Sandbox) -> None:
     mark = "86413"
     body = f"(setsid sleep {mark} & ) ; sleep {mark}"

@@ -67,6 +67,7 @@ async def test_it_fails_as_others_do(tmp_path: Path, package: Any, command: str,
         assert why in stage.alerts.open["hook:tenant"]
 
 
+@pytest.mark.promise("P-hook-closed")
 @pytest.mark.parametrize(
     ("path", "why"),
     [
@@ -89,6 +90,7 @@ async def test_one_that_cannot_be_loaded_forbids_every_tool_and_says_so(
         assert not stage.hooks.any_for("message_in")
 
 
+@pytest.mark.promise("P-hook-closed")
 async def test_where_it_is_known_what_it_matches_only_that_is_forbidden(tmp_path: Path, package: Any) -> None:
     package(guard="guards:ELSEWHERE")
     async with opened(tmp_path, NoSandbox()) as stage:

@@ -78,6 +78,7 @@ esac
     assert events[3]["text"] == "three\nexit code: 0" and events[4]["text"] == "All done."
 
 
+@pytest.mark.promise("P-hook-closed")
 async def test_a_guard_that_is_broken_guards_and_is_told_to_the_operator(tmp_path: Path) -> None:
     answers: list[dict[str, Any]] = [
         {"calls": [{"id": "c1", "name": "exec", "input": {"command": "touch x"}}]},
@@ -95,6 +96,7 @@ async def test_a_guard_that_is_broken_guards_and_is_told_to_the_operator(tmp_pat
     assert not (tmp_path / "workspace/x").exists()
 
 
+@pytest.mark.promise("P-hook-closed")
 @pytest.mark.parametrize("contained", [True, False])
 def test_the_command_line_does_not_get_past_a_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], contained: bool

@@ -13,7 +13,7 @@ async def ask(*messages: Message) -> tuple[list[ModelEvent], Finished]:
     return events, last
 
 
-@pytest.mark.promise("P-demo-says-so")
+@pytest.mark.promise("P-first-run")
 async def test_every_reply_starts_by_saying_that_no_ai_is_connected_and_what_helps() -> None:
     told = (UserMessage("hello"),)
     called = (*told, AssistantMessage("", (ToolCall("a", "read", {}),)), ToolResult("a", "read", "text"))
@@ -32,7 +32,7 @@ async def test_the_reply_is_streamed_in_a_few_pieces_that_add_up_to_the_message(
     assert finished.stop is Stop.END
 
 
-@pytest.mark.promise("P-demo-says-so")
+@pytest.mark.promise("P-first-run")
 async def test_a_tool_line_below_the_envelope_becomes_that_very_call() -> None:
     said = '<context time="now" sender="Ann">\nmore</context>\nplease\n/tool exec {"command": "ls"}\n/tool read'
     events, finished = await ask(UserMessage(said))

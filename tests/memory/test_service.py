@@ -68,7 +68,7 @@ async def test_configured_paths_are_searched_below_the_workspace(notes: Notes) -
     assert await notes.found("fence") == ["docs/a.md", "docs/deep/b.md", "todo.txt"]
 
 
-@pytest.mark.promise("P-memory-fresh")
+@pytest.mark.promise("P-memory-own-notes")
 async def test_a_note_is_found_as_soon_as_it_is_written_changed_or_removed(notes: Notes) -> None:
     assert await notes.found("fence") == []
     note = notes.write("memory/a.md", "the green fence")

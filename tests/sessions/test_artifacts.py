@@ -70,6 +70,7 @@ async def said(core: Core, text: str, **options: Any) -> None:
     await core.settled()
 
 
+@pytest.mark.promise("P-artifacts")
 @pytest.mark.promise("P-media")
 async def test_no_model_ever_gets_it_and_people_get_it_once_behind_the_answer(tmp_path: Path) -> None:
     world = World(tmp_path, answers(), tools=[chart()])

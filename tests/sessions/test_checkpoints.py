@@ -85,7 +85,7 @@ async def test_the_main_model_makes_them_only_where_that_is_configured_and_it_is
             assert len(world.script.requests) == 1 + main_model
 
 
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 async def test_a_compaction_takes_one_that_covers_half_and_asks_nobody(tmp_path: Path) -> None:
     world = CheckedWorld(tmp_path, 60, 61, 62)
     async with world.running() as core:

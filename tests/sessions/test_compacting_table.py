@@ -242,7 +242,7 @@ async def test_with_a_checkpoint_nobody_is_asked(tmp_path: Path, wire: Wire, cau
 
 
 @FAILING
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 async def test_after_three_failures_it_is_left_alone_for_half_an_hour(
     tmp_path: Path, cause: Cause, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,7 +263,7 @@ async def test_after_three_failures_it_is_left_alone_for_half_an_hour(
 
 
 @WIRES
-@pytest.mark.promise("P-command-texts")
+@pytest.mark.promise("P-commands-at-once")
 async def test_without_a_summary_model_the_main_model_writes_it_and_status_says_so(tmp_path: Path, wire: Wire) -> None:
     for number, (cause, source, pending) in enumerate(
         [(None, "fallback model", 0), (CAUSES[4], "emergency truncation", 1)]

@@ -50,7 +50,7 @@ async def owing(core: Core, first: int = 0, count: int = 10) -> None:
     await check_mirrors_the_store(core)
 
 
-@pytest.mark.promise("P-summary-owed")
+@pytest.mark.promise("P-context-fits")
 async def test_a_stub_is_replaced_when_a_model_is_well_again(tmp_path: Path) -> None:
     world = DebtWorld(tmp_path)
     async with world.running() as core:
@@ -114,7 +114,7 @@ async def test_never_twice_at_once(tmp_path: Path) -> None:
         assert notices(core).count(PAID) == 1
 
 
-@pytest.mark.promise("P-summary-owed")
+@pytest.mark.promise("P-context-fits")
 async def test_two_emergencies_are_one_stub_and_one_payment_of_all_originals(tmp_path: Path) -> None:
     world = DebtWorld(tmp_path)
     async with world.running() as core:
@@ -253,7 +253,7 @@ async def test_with_nobody_to_ask_it_waits_and_pays_as_soon_as_there_is_somebody
         assert (await window_of(core)).summary == SUMMARY
 
 
-@pytest.mark.promise("P-summary-owed")
+@pytest.mark.promise("P-context-fits")
 async def test_kills_at_every_write_of_a_payment_leave_it_owed_or_paid(tmp_path: Path) -> None:
     for number in range(1, 20):
         folder = tmp_path / str(number)

@@ -137,6 +137,7 @@ async def test_the_context_is_for_the_model_alone_and_a_session_begins_once(tmp_
     assert isinstance(request[0], UserMessage) and request[0].text == third, "read back as it was said"
 
 
+@pytest.mark.promise("P-hook-unseen")
 async def test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown(tmp_path: Path) -> None:
     native = Native("scripted", 1, {"text": "the plan is secret"})
     world = World(tmp_path, [Answer("the plan is secret", thinking="hm", native=native), Answer("Bye")])
@@ -151,6 +152,7 @@ async def test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_
     assert "secret" not in str(world.script.requests[-1].messages)
 
 
+@pytest.mark.promise("P-hook-unseen")
 async def test_an_answer_that_is_kept_back_reaches_nobody_also_after_a_restart(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("psst"), Answer("Hello")])
     ears = Ears(lambda event: HookAnswer(suppress=event.text == "psst"))
@@ -167,6 +169,7 @@ async def test_an_answer_that_is_kept_back_reaches_nobody_also_after_a_restart(t
     assert world.texts() == ["Hello"]
 
 
+@pytest.mark.promise("P-hook-unseen")
 @pytest.mark.parametrize("write", range(1, 9))
 async def test_an_answer_that_is_kept_back_stays_so_when_the_turn_is_cut(tmp_path: Path, write: int) -> None:
     world = World(tmp_path, [Answer("psst")] * 3)
@@ -246,6 +249,7 @@ async def test_a_message_that_may_not_join_a_turn_has_one_of_its_own(tmp_path: P
     assert world.texts() == ["Done.", "no cards", "Later."]
 
 
+@pytest.mark.promise("P-hook-unseen")
 async def test_what_was_stopped_before_a_hook_had_looked_at_it_is_not_kept(tmp_path: Path) -> None:
     begun, never = asyncio.Event(), asyncio.Event()
 

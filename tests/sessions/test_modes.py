@@ -51,6 +51,7 @@ def calling(*calls: ToolCall) -> list[Answer]:
     return [*(Answer(calls=(call,)) for call in calls), Answer("Done.")]
 
 
+@pytest.mark.promise("P-modes")
 @pytest.mark.promise("P-what-runs-what-asks")
 async def test_in_plan_mode_nothing_is_changed_and_the_model_is_told_so_until_the_plan_is_approved(
     tmp_path: Path,
@@ -84,6 +85,7 @@ async def test_an_approved_plan_gives_no_bypass_to_who_is_no_admin(tmp_path: Pat
         assert await core.sessions.modes.of(ANN.key, ANN) == "plan"
 
 
+@pytest.mark.promise("P-modes")
 async def test_after_a_restart_a_bypass_that_is_allowed_no_more_asks_anew(tmp_path: Path) -> None:
     world = World(tmp_path, [*calling(REACH), *calling(REACH)], tools=TOOLS, users=USERS)
     reconfigure(world, policy={"allow_bypass": True})
@@ -101,6 +103,7 @@ async def test_after_a_restart_a_bypass_that_is_allowed_no_more_asks_anew(tmp_pa
         assert await core.sessions.modes.of(BOSS.key, BOSS) == "default"
 
 
+@pytest.mark.promise("P-modes")
 async def test_a_call_that_waits_for_approval_over_a_restart_is_judged_by_the_mode_of_then(tmp_path: Path) -> None:
     world = World(tmp_path, calling(REACH), tools=TOOLS, users=USERS)
     async with world.running() as core:
@@ -116,6 +119,7 @@ async def test_a_call_that_waits_for_approval_over_a_restart_is_judged_by_the_mo
         ]
 
 
+@pytest.mark.promise("P-one-result")
 @pytest.mark.parametrize("ends", [True, False])
 async def test_a_denial_ends_the_turn_when_every_call_has_its_result(tmp_path: Path, ends: bool) -> None:
     policy = {"deny_ends_turn": ["reach"] if ends else []}
@@ -141,6 +145,7 @@ def test_that_a_denial_ends_the_turn_is_journaled() -> None:
     assert not codec.from_json('{"call_id": "c1", "name": "reach", "content": "of an older version"}').ends_turn
 
 
+@pytest.mark.promise("P-modes")
 async def test_nothing_is_noted_while_a_session_is_in_plan_mode(tmp_path: Path) -> None:
     world = NotedWorld(tmp_path, 120, 130)
     async with world.running() as core:

@@ -55,6 +55,7 @@ async def until_stored(core: Core, *ids: str) -> None:
             await asyncio.sleep(0)
 
 
+@pytest.mark.promise("P-one-result")
 @pytest.mark.promise("P-stop")
 async def test_a_stopped_answer_has_one_result_for_every_call_in_the_models_order(tmp_path: Path) -> None:
     first, second = Trail(), Trail()
@@ -82,6 +83,7 @@ async def test_a_stopped_answer_has_one_result_for_every_call_in_the_models_orde
     assert [of for of, _ in results(world.script.requests[-1].messages)] == [call.id for call in calls]
 
 
+@pytest.mark.promise("P-one-result")
 async def test_results_come_as_they_are_done_and_are_read_in_the_models_order(tmp_path: Path) -> None:
     trails = [Trail(f"result {number}") for number in range(5)]
 

@@ -108,7 +108,7 @@ async def test_a_damaged_database_is_not_copied_as_if_it_were_sound(tmp_path: Pa
         copy_database(path, tmp_path / "copy.db")
 
 
-@pytest.mark.promise("P-newer-schema")
+@pytest.mark.promise("P-damaged-kept")
 async def test_a_database_of_a_newer_goclaw_is_refused(tmp_path: Path, database: Database) -> None:
     with closing(sqlite3.connect(tmp_path / "goclaw.db")) as connection:
         connection.execute(f"PRAGMA user_version={NEWEST + 1}")

@@ -54,7 +54,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert "colour" not in columns(path)
 
 
-@pytest.mark.promise("P-newer-schema")
+@pytest.mark.promise("P-damaged-kept")
 def test_a_file_of_a_newer_version_is_refused_with_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     migrate(path, [ADD_COLUMN])

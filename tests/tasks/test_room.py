@@ -73,6 +73,7 @@ async def test_a_task_that_takes_too_long_fails_with_its_tree(home: House) -> No
     assert sleeping(seconds) == []
 
 
+@pytest.mark.promise("P-tasks")
 async def test_stopping_ends_the_whole_tree_and_nobody_is_told(home: House) -> None:
     seconds = mark()
     async with asyncio.timeout(10):
@@ -104,6 +105,7 @@ async def test_who_waits_is_answered_and_nobody_else_is_told(home: House) -> Non
         assert await home.room.news(ANNA) == []
 
 
+@pytest.mark.promise("P-tasks")
 async def test_an_end_that_nobody_waits_for_is_told_once_to_people_and_once_to_the_model(home: House) -> None:
     heard = asyncio.Event()
     tell = home.room.tell
@@ -124,6 +126,7 @@ async def test_an_end_that_nobody_waits_for_is_told_once_to_people_and_once_to_t
         assert await home.room.news(ANNA) == []
 
 
+@pytest.mark.promise("P-tasks")
 @pytest.mark.parametrize("other", [BOB, Owner(ANNA.session, BOB.person), Owner(BOB.session, ANNA.person)])
 async def test_a_task_of_somebody_else_or_of_another_session_does_not_exist(other: Owner, home: House) -> None:
     room = home.room
@@ -143,6 +146,7 @@ async def test_a_task_of_somebody_else_or_of_another_session_does_not_exist(othe
         assert (await room.stop(theirs, ANNA)).state is TaskState.STOPPED
 
 
+@pytest.mark.promise("P-tasks")
 async def test_tasks_are_bounded_per_conversation_and_in_all(tmp_path: Path, sandbox: Sandbox) -> None:
     async with asyncio.timeout(20), house(tmp_path, sandbox, per_session=1, total=2) as home:
         first = await home.start("read x", keeps_input=True)
@@ -155,6 +159,7 @@ async def test_tasks_are_bounded_per_conversation_and_in_all(tmp_path: Path, san
         assert (await home.start("true")).running
 
 
+@pytest.mark.promise("P-tasks")
 async def test_a_flood_costs_a_bounded_file_and_keeps_head_and_tail(tmp_path: Path, sandbox: Sandbox) -> None:
     async with asyncio.timeout(30), house(tmp_path, sandbox, output_mb=1) as home:
         started = await home.start("echo head; head -c 5M /dev/zero | tr '\\0' x; echo tail")
@@ -194,6 +199,7 @@ async def test_what_cannot_be_contained_is_refused_and_leaves_nothing(home: Hous
     assert list((home.folder.parent / "blobs" / "spills").iterdir()) == []
 
 
+@pytest.mark.promise("P-tasks")
 async def test_who_is_cut_while_starting_leaves_nothing_running(home: House) -> None:
     seconds = mark()
     async with asyncio.timeout(10):
@@ -207,6 +213,7 @@ async def test_who_is_cut_while_starting_leaves_nothing_running(home: House) -> 
     assert await home.room.of(ANNA) == []
 
 
+@pytest.mark.promise("P-tasks")
 async def test_the_end_of_the_daemon_ends_tasks_and_a_restart_reports_them_as_lost(
     tmp_path: Path, sandbox: Sandbox
 ) -> None:
@@ -295,6 +302,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.promise("P-tasks")
 async def test_kill_9_of_the_daemon_leaves_no_process_and_the_task_is_lost(tmp_path: Path, sandbox: Sandbox) -> None:
     seconds = mark()
     daemon = await asyncio.create_subprocess_exec(

@@ -235,6 +235,7 @@ async def test_they_are_asked_in_order_and_the_first_denial_ends_it(tmp_path: Pa
     assert last == []
 
 
+@pytest.mark.promise("P-hook-closed")
 @pytest.mark.parametrize("point", ["pre_tool", "post_tool", "post_tool_failure"])
 async def test_a_hook_that_fails_forbids_before_and_is_reported_after(tmp_path: Path, point: Point) -> None:
     def fail(event: HookEvent) -> HookAnswer:

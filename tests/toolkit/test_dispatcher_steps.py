@@ -49,6 +49,7 @@ async def measure(ctx: ToolContext, place: str, times: int = 1) -> Measured:
     return Measured(average=1.5)
 
 
+@pytest.mark.promise("P-artifacts")
 async def test_people_see_hints_and_artifacts_and_the_model_reads_the_text(tmp_path: Path) -> None:
     async with bench(tmp_path) as at:
         result = await only(at, measure).call(measure, {"place": "hall", "times": 2})
@@ -235,6 +236,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_frees_those_behind_it(tmp
             await before
 
 
+@pytest.mark.promise("P-side-by-side")
 async def test_sessions_exclude_each_other_where_both_write(tmp_path: Path) -> None:
     gate, inside = asyncio.Event(), asyncio.Event()
 

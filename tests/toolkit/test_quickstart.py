@@ -50,6 +50,7 @@ async def test_it_is_written_once_and_anew_when_the_tools_change(workspace: Work
     assert (tmp_path / NAME).read_text() == page([COUNT, LAUNCH])
 
 
+@pytest.mark.promise("P-quickstart-own")
 @pytest.mark.parametrize(
     "own",
     [
@@ -69,6 +70,7 @@ async def test_a_file_of_somebodys_own_stays(own: str, workspace: Workspace, tmp
     assert (tmp_path / NAME).read_text() == own
 
 
+@pytest.mark.promise("P-quickstart-own")
 async def test_what_is_no_file_stays(workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     assert not await write_quickstart(workspace, [LAUNCH])

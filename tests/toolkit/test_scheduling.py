@@ -94,6 +94,7 @@ def judge(answers: Sequence[Sequence[Call]]) -> None:
                 assert before or others, "waits for nothing"
 
 
+@pytest.mark.promise("P-side-by-side")
 @given(st.lists(st.lists(ACCESSES, max_size=4), min_size=1, max_size=3), st.randoms(use_true_random=False))
 async def test_nothing_that_conflicts_overlaps_and_nobody_waits_without_need(
     wanted: list[list[Access]], chance: Random
@@ -114,6 +115,7 @@ async def test_nothing_that_conflicts_overlaps_and_nobody_waits_without_need(
     await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
+@pytest.mark.promise("P-one-result")
 @given(st.lists(ACCESSES, max_size=5))
 async def test_results_come_in_the_providers_order(accesses: list[Access]) -> None:
     calls = calls_of(accesses)
@@ -124,6 +126,7 @@ async def test_results_come_in_the_providers_order(accesses: list[Access]) -> No
     assert [task.result() for task in tasks] == calls
 
 
+@pytest.mark.promise("P-side-by-side")
 @pytest.mark.parametrize(
     ("one", "other", "together"),
     [
@@ -173,6 +176,7 @@ async def test_a_call_whose_access_is_not_known_yet_holds_up_what_could_conflict
         assert entered == [third, second]
 
 
+@pytest.mark.promise("P-side-by-side")
 async def test_two_names_of_one_file_are_one(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "link.txt").symlink_to("a.txt")

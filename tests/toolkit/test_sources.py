@@ -69,6 +69,7 @@ async def test_a_package_adds_a_tool(packages: Path, tmp_path: Path) -> None:
         assert sources.faults == {}
 
 
+@pytest.mark.promise("P-plugins-stop-nothing")
 @pytest.mark.parametrize(
     ("source", "point", "fault"),
     [
@@ -94,6 +95,7 @@ async def test_a_broken_plugin_is_named_and_stops_nothing(
     assert f"{what}: {why}" in caplog.messages
 
 
+@pytest.mark.promise("P-plugins-stop-nothing")
 @pytest.mark.parametrize(
     ("before", "fault"), [("raise OSError('no server')", "OSError: no server"), ("import nothing_there", "No module")]
 )
@@ -104,6 +106,7 @@ async def test_a_source_that_does_not_open_is_named(before: str, fault: str, pac
     assert what == "plugin tool_sources.bad (bad-tools 1.0)" and fault in why
 
 
+@pytest.mark.promise("P-plugins-stop-nothing")
 async def test_a_source_that_never_opens_is_not_waited_for(
     packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +117,7 @@ async def test_a_source_that_never_opens_is_not_waited_for(
     assert await faults_of(tmp_path) == {"plugin tool_sources.bad (bad-tools 1.0)": "it is not open after 0.1 s"}
 
 
+@pytest.mark.promise("P-plugins-stop-nothing")
 async def test_a_live_source_may_fail_later_and_come_back(
     packages: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,6 +38,7 @@ def answering(folder: Path, answers: list[Answer], **policy: Any) -> World:
     return World(folder, answers, tools=[exit_plan_mode, change], users=[User("memory:anna")], policy=policy)
 
 
+@pytest.mark.promise("P-modes")
 @pytest.mark.parametrize("said", ["1", "approve", "Approve"])
 async def test_an_approved_plan_ends_plan_mode(tmp_path: Path, said: str) -> None:
     world = planning(tmp_path, PLAN, CHANGE, mode="plan")
@@ -52,6 +53,7 @@ async def test_an_approved_plan_ends_plan_mode(tmp_path: Path, said: str) -> Non
         assert await core.sessions.modes.chosen(HERE) == "default"
 
 
+@pytest.mark.promise("P-modes")
 @pytest.mark.parametrize(
     ("said", "told"),
     [("2", "did not approve the plan\n"), ("Approve it without step 2", "and said:\nApprove it without step 2\n")],
@@ -91,6 +93,7 @@ async def test_the_question_outlives_a_restart_and_its_answer_still_ends_plan_mo
         assert (await results(core))[1] == "changed"
 
 
+@pytest.mark.promise("P-modes")
 async def test_what_stands_behind_the_plan_in_the_same_answer_is_not_done_with_its_approval(tmp_path: Path) -> None:
     world = answering(tmp_path, [Answer(calls=(PLAN, CHANGE)), Answer("Done.")], mode="plan")
     async with world.running() as core:

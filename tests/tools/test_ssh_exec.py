@@ -49,6 +49,7 @@ async def test_output_and_exit_code_are_the_result(
     assert sorted(said.splitlines()) == sorted(expected.splitlines())
 
 
+@pytest.mark.promise("P-ssh")
 @pytest.mark.parametrize(
     "command",
     ["-oProxyCommand=touch {}", "-- touch {}/x", "\n-oLocalCommand=x", "-V", "~.", "~C", "$(echo -V)"],
@@ -65,6 +66,7 @@ async def test_no_command_is_an_option_or_an_order_to_ssh(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.promise("P-ssh")
 async def test_a_host_with_another_key_is_not_spoken_to(around: Surroundings, server: SshServer) -> None:
     other = (server.folder / "key.pub").read_text().split()
     (server.folder / "known_hosts").write_text(f"[127.0.0.1]:{server.port} {other[0]} {other[1]}\n")
@@ -166,6 +168,7 @@ async def test_bad_input_is_told_by_its_field(given: dict[str, Any], words: str,
     assert words in str(caught.value)
 
 
+@pytest.mark.promise("P-ssh")
 async def test_without_a_host_it_says_what_is_missing(around: Surroundings) -> None:
     with pytest.raises(ToolError, match=r"^ssh_exec is not set up: .*tools\.ssh\.hosts"):
         await around.call(ssh_exec, {"host": "web1", "command": "true"})
@@ -215,6 +218,7 @@ def test_the_id_of_a_host_is_a_name(name: str) -> None:
         Config.model_validate({"tools": {"ssh": {"hosts": {name: HOST}}}})
 
 
+@pytest.mark.promise("P-ssh")
 async def test_ssh_reads_no_configuration_but_what_stands_here(around: Surroundings, server: SshServer) -> None:
     """Asked itself (`ssh -G`), ssh says what is in force; a file of the user's or the machine's has no part in it."""
     argv = _argv(around.config.tools.ssh.hosts["web1"], "true", around.the_workspace.root)

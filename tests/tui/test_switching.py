@@ -96,7 +96,6 @@ async def test_the_running_turn_of_the_session_before_is_not_that_of_the_next(
 
 
 @pytest.mark.promise("P-terminal-typing")
-@pytest.mark.promise("P-terminal-session")
 async def test_what_was_not_sent_goes_to_the_session_that_it_was_written_in(stage: Stage) -> None:
     async with asyncio.timeout(2 * PATIENCE):
         async with stage.daemon():
@@ -126,7 +125,7 @@ async def test_what_was_not_sent_goes_to_the_session_that_it_was_written_in(stag
             await terminal.__aexit__(None, None, None)
 
 
-@pytest.mark.promise("P-terminal-session")
+@pytest.mark.promise("P-terminal-typing")
 async def test_who_comes_back_before_it_was_sent_sees_it_wait_and_sends_it_once(stage: Stage) -> None:
     async with asyncio.timeout(2 * PATIENCE), stage.terminal() as screen:
         await screen.until("no daemon")

@@ -36,7 +36,7 @@ async def running(stage: Stage) -> AsyncIterator[asyncio.Task[None]]:
             await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_order() -> None:
     async with open_stage() as stage:
         updates = await stage.telegram.world.album(*PICTURES, text="which is best?")
@@ -50,7 +50,6 @@ async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_orde
         assert len(stage.gateway.accepted) == 1
 
 
-@pytest.mark.promise("P-telegram-albums")
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_a_part_is_acknowledged_when_it_is_on_disk_and_a_kill_then_loses_nothing(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
@@ -64,7 +63,7 @@ async def test_a_part_is_acknowledged_when_it_is_on_disk_and_a_kill_then_loses_n
     assert (inbound.text, len(inbound.attachments)) == ("look", 3)
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_a_part_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
     async with open_stage(state_dir=tmp_path, running=False) as stage:
         obstacle = tmp_path / f"{ALBUMS_FILE}.new"
@@ -82,7 +81,7 @@ async def test_a_part_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
             assert len(inbound.attachments) == 3
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_an_album_that_cannot_be_taken_in_is_tried_again_and_holds_nobody_up() -> None:
     async with open_stage() as stage:
         stage.gateway.errors = [StateError("the disk is full")]
@@ -93,7 +92,7 @@ async def test_an_album_that_cannot_be_taken_in_is_tried_again_and_holds_nobody_
         assert [inbound.text for inbound in await stage.gateway.wait_accepted(2)] == ["me", "look"]
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_others_are_heard_while_an_album_is_open() -> None:
     async with open_stage() as stage:
         await stage.telegram.world.album(*PICTURES)
@@ -103,7 +102,7 @@ async def test_others_are_heard_while_an_album_is_open() -> None:
         await settled(stage)
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_the_senders_next_message_ends_the_album_and_comes_after_it() -> None:
     clock = SteppedClock()  # no time passes: an album that waited would wait for ever
     async with open_stage(clock=clock) as stage:
@@ -114,7 +113,7 @@ async def test_the_senders_next_message_ends_the_album_and_comes_after_it() -> N
         assert len(accepted[0].attachments) == 3
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_ten_parts_end_an_album_at_once() -> None:
     async with open_stage(clock=SteppedClock()) as stage:
         await stage.telegram.world.album(*[b"x" * (400 + n) for n in range(10)])
@@ -122,7 +121,7 @@ async def test_ten_parts_end_an_album_at_once() -> None:
         assert len(inbound.attachments) == 10
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
     clock = SteppedClock()
     albums = Albums(Path("unused"), clock)
@@ -143,7 +142,6 @@ async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
         assert waiting.done() is over
 
 
-@pytest.mark.promise("P-telegram-albums")
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_a_kill_while_the_album_is_handed_over_neither_loses_nor_doubles_it(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
@@ -165,7 +163,7 @@ async def test_a_kill_while_the_album_is_handed_over_neither_loses_nor_doubles_i
             assert [inbound.text for inbound in await later.gateway.wait_accepted(1)] == ["and?"]
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_restart(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         async with open_stage(telegram=telegram, state_dir=tmp_path) as stage:
@@ -182,7 +180,7 @@ async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_resta
     assert [alone.id, last.id] == [f"telegram:{update['update_id']}" for update in (third, fourth)]
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_in_a_group_one_caption_that_addresses_the_bot_is_enough() -> None:
     async with open_stage() as stage:
         await stage.telegram.world.album(*PICTURES, chat=-100, text="not for the bot")
@@ -192,7 +190,7 @@ async def test_in_a_group_one_caption_that_addresses_the_bot_is_enough() -> None
         assert (inbound.text, len(inbound.attachments), inbound.session) == ("which?", 3, "telegram:-100")
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_an_edited_caption_brings_the_whole_album_again() -> None:
     async with open_stage() as stage:
         updates = await stage.telegram.world.album(*PICTURES, text="look")
@@ -203,7 +201,7 @@ async def test_an_edited_caption_brings_the_whole_album_again() -> None:
         assert edit.attachments == original.attachments
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_a_caption_that_is_edited_at_once_is_taken_as_it_is_then() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
@@ -214,7 +212,7 @@ async def test_a_caption_that_is_edited_at_once_is_taken_as_it_is_then() -> None
         assert [(inbound.text, inbound.edited) for inbound in accepted] == [("look", False), ("and?", False)]
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 @pytest.mark.parametrize("group", [None, 7, "", "x" * 65, "ü", ["1"], {}])
 async def test_an_odd_album_id_makes_a_plain_message(group: Any) -> None:
     async with open_stage(clock=SteppedClock(), running=False) as stage:
@@ -231,7 +229,7 @@ async def test_an_odd_album_id_makes_a_plain_message(group: Any) -> None:
         assert inbound.id == f"telegram:{update['update_id']}"
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_only_the_latest_albums_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goclaw.channels.telegram.albums.KEPT", 3)
     albums = Albums(tmp_path / "albums.json", SteppedClock())

@@ -49,7 +49,7 @@ def bot_at(server: str, session: aiohttp.ClientSession, proxy: str | None = None
     return Bot(TOKEN, f"{server}/bot", f"{server}/file/bot", request=request, get_updates_request=request)
 
 
-@pytest.mark.promise("P-telegram-proxy")
+@pytest.mark.promise("P-telegram-stays")
 async def test_the_proxy_is_used_with_its_password(session: aiohttp.ClientSession) -> None:
     heads: list[bytes] = []
 

@@ -140,7 +140,7 @@ async def test_an_update_is_acknowledged_when_it_is_durable_and_not_before(tmp_p
         assert stage.statuses() == [200]
 
 
-@pytest.mark.promise("P-telegram-albums")
+@pytest.mark.promise("P-telegram-no-loss")
 async def test_an_album_is_one_message_though_each_part_waits_for_the_answer_to_the_one_before(tmp_path: Path) -> None:
     async with called(tmp_path) as stage:
         await stage.telegram.world.album(b"one!", b"two!!", b"three!!!", text="which?")
