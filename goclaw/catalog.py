@@ -51,6 +51,7 @@ TOOLS = {
     "ask_user": "goclaw.tools.ask_user:ask_user",
     "todo_write": "goclaw.tools.todo_write:todo_write",
     "command": "goclaw.tools.command:command",
+    "config": "goclaw.tools.config:config",
     "exit_plan_mode": "goclaw.tools.exit_plan_mode:exit_plan_mode",
 }
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from goclaw import catalog
 from goclaw.access import Access
@@ -16,6 +17,7 @@ from goclaw.app.running import start
 from goclaw.bus import Bus
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Routes
 from goclaw.clock import Clock, RealClock
+from goclaw.config.load import CONFIG_FILE
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
@@ -66,11 +68,12 @@ async def open_app(
     with_channels: bool = True,
     vitals: Callable[[], Mapping[str, str]] = dict,
     counts: Callable[[], Mapping[str, float]] = dict,
+    config_file: Path | None = None,
 ) -> AsyncIterator[App]:
     """The daemon, listening and answering while the block runs.
 
     Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
-    to the status, `counts` numbers to that for machines.
+    to the status, `counts` numbers to that for machines. `config_file`: what `config` was read from, if anything was.
 
     Raises:
         ConfigError: something in the configuration or users.json cannot be used.
@@ -80,7 +83,7 @@ async def open_app(
     async with AsyncExitStack() as stack:
         ground = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
         channels = await _open_channels(stack, ground) if with_channels else {}
-        app = await _open_engine(stack, ground, channels)
+        app = await _open_engine(stack, ground, channels, config_file or config.state_dir / CONFIG_FILE)
         await start(stack, app, alone=not with_channels)
         yield app
 
@@ -117,7 +120,9 @@ async def _open_ground(
     )
 
 
-async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel]) -> App:
+async def _open_engine(
+    stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel], config_file: Path
+) -> App:
     config, clock = ground.config, ground.clock
     outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
     settings = Settings(ground.database)
@@ -152,6 +157,7 @@ async def _open_engine(stack: AsyncExitStack, ground: Ground, channels: Mapping[
             spending=Spending(ground.database),
             transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
             hooks=hooks,
+            config_file=config_file,
         )
     )
     outage = _watched(ground, channels)

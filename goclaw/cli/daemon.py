@@ -64,7 +64,9 @@ async def _serve(config: Config, told: Started | None) -> None:
     async with (
         _stop_signals() as stopping,
         open_vitals(clock) as vitals,
-        open_app(config, clock, vitals=vitals.lines, counts=vitals.counts) as app,
+        open_app(
+            config, clock, vitals=vitals.lines, counts=vitals.counts, config_file=told.config if told else None
+        ) as app,
     ):
         print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
         if told:

@@ -26,6 +26,8 @@ from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
 from goclaw.redact import remember
 
+CONFIG_FILE = "config.yaml"
+"""In the state folder, where no other one is named."""
 CONTAINER_SECRETS = Path("/run/secrets")
 """Where container engines mount secrets."""
 
@@ -152,7 +154,7 @@ def _named_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def _default_file(layers: list[Layer]) -> Path | None:
-    file = _state_dir(layers) / "config.yaml"
+    file = _state_dir(layers) / CONFIG_FILE
     return file if file.exists() or file.is_symlink() else None
 
 

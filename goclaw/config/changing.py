@@ -1,0 +1,135 @@
+"""Changing one key of the configuration file, with its comments and everything else in it as it was.
+
+What is written is loaded first, as the next start would: a file that could not be used, or in which more than the one
+key would change, is never put in place.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from goclaw.config.load import load_config
+from goclaw.config.reading import plain
+from goclaw.config.rewriting import only_writer, replace
+from goclaw.config.schema import Config
+from goclaw.errors import ConfigError, ToolError
+
+CHANGEABLE = (
+    "checkpoint.every_turns",
+    "log_level",
+    "media.text_characters",
+    "memory.max_results",
+    "queue.mode",
+    "telegram.artifacts",
+)
+"""Keys that an agent may change where a person agrees: none of them gives it a right, reaches out, or costs money."""
+
+_BY_HAND = "set it by hand"
+
+
+def change(file: Path, dotted: str, value: Any) -> str:
+    """Set a key in the file, which is made if it is not there; returns where it counts from the next start on. Blocks.
+
+    Raises:
+        ToolError: the key is not one of `CHANGEABLE`, the value does not fit, or the file cannot be changed by itself.
+    """
+    if dotted not in CHANGEABLE:
+        raise ToolError(f"{dotted} cannot be changed from here; an admin does it in {file.name}")
+    file = file.resolve()
+    try:
+        with only_writer(file.parent):
+            before = file.read_text(encoding="utf-8") if file.exists() else ""
+            return _put(file, before, with_value(before, dotted, value), dotted, value)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ToolError(f"{file.name} was not changed: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _put(file: Path, before: str, after: str, dotted: str, value: Any) -> str:
+    candidate = file.with_name(f".{file.stem}-candidate.yaml")
+    try:
+        replace(candidate, before)
+        old = load_config(candidate).config
+        replace(candidate, after)
+        loaded = load_config(candidate)
+        if _others(old, dotted) != _others(loaded.config, dotted):
+            raise ToolError(f"{file.name} was not changed: more than {dotted} would be; {_BY_HAND}")
+        if plain(loaded.config, dotted) != value:
+            origin = loaded.origin(tuple(dotted.split(".")))
+            raise ToolError(f"{file.name} was not changed: {dotted} is set elsewhere ({origin}), which goes first")
+        if file.exists():
+            candidate.chmod(file.stat().st_mode & 0o777)
+        candidate.replace(file)
+    except ConfigError as error:
+        raise ToolError(f"{file.name} was not changed: {str(error).replace(candidate.name, file.name)}") from None
+    finally:
+        candidate.unlink(missing_ok=True)
+    return file.name
+
+
+def _others(config: Config, dotted: str) -> dict[str, Any]:
+    """The whole configuration but for one key."""
+    whole: dict[str, Any] = config.model_dump()
+    inner = whole
+    *above, name = dotted.split(".")
+    for part in above:
+        inner = inner[part]
+    inner.pop(name)
+    return whole
+
+
+def with_value(text: str, dotted: str, value: Any) -> str:
+    """The text of a configuration with a key set; every other character stays.
+
+    Raises:
+        ToolError: the text is no mapping that can be added to.
+    """
+    path, written = dotted.split("."), orjson.dumps(value).decode()
+    try:
+        # Not the loader of libyaml: its positions count differently.
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ToolError(f"the configuration file cannot be read: {str(error).splitlines()[0]}") from None
+    if node is None:
+        return f"{_ended(text)}{_nested(path, written, 0)}"
+    indent = 0
+    while isinstance(node, yaml.MappingNode) and not node.flow_style:
+        found = next(((key, inner) for key, inner in node.value if key.value == path[0]), None)
+        if found is None:
+            return _added(text, node, _nested(path, written, node.start_mark.column))
+        key, node = found
+        indent, path = key.start_mark.column, path[1:]
+        if _is_nothing(node):
+            return _after(
+                text, key, f" {written}" if not path else f"\n{_nested(path, written, indent + 2)}".rstrip("\n")
+            )
+        if not path:
+            return f"{text[: node.start_mark.index]}{written}{text[node.end_mark.index :]}"
+    raise ToolError(f"{dotted} cannot be set in the configuration file as it is written there; {_BY_HAND}")
+
+
+def _is_nothing(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null"
+
+
+def _nested(path: list[str], written: str, indent: int) -> str:
+    """The keys of `path`, each below the one before it, with the value behind the last."""
+    lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
+    return "\n".join(lines) + f" {written}\n"
+
+
+def _added(text: str, node: yaml.MappingNode, lines: str) -> str:
+    """With more keys before the first one of a block."""
+    begin = text.rfind("\n", 0, node.start_mark.index) + 1
+    return f"{text[:begin]}{lines}{text[begin:]}"
+
+
+def _after(text: str, key: yaml.Node, added: str) -> str:
+    """With something behind a key that has no value."""
+    colon = text.index(":", key.end_mark.index) + 1
+    return f"{text[:colon]}{added}{text[colon:]}"
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"

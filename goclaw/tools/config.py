@@ -1,0 +1,121 @@
+"""The `config` tool."""
+
+import asyncio
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.config.changing import CHANGEABLE, change
+from goclaw.config.reading import plain, shown
+from goclaw.errors import ToolError
+from goclaw.specs import Annotations, Example, Risk, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
+
+SESSION = "session."
+"""Begins the names of the conversation's own settings."""
+RESTART = "it counts after a restart (goclaw restart)"
+
+
+class Setting(Result):
+    """A setting, or what there is to set."""
+
+    setting: str
+    shown: Annotated[str, Field(description="What is in force, a line for each key.")]
+    changed: bool = False
+    needs_restart: Annotated[bool, Field(description="It counts only after a restart.")] = False
+
+    def text(self) -> str:
+        if not self.changed:
+            return self.shown
+        return f"changed to {self.shown}" + (f"; {RESTART}" if self.needs_restart else "")
+
+
+def _risk(arguments: Any, ctx: ToolContext) -> Risk:
+    if arguments.value is None:
+        return Risk.LOW
+    return Risk.MEDIUM if arguments.setting.startswith(SESSION) else Risk.HIGH
+
+
+def _access(arguments: Any, ctx: ToolContext) -> Access:
+    return Access(orders=("settings",))
+
+
+async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
+    """What is agreed to is a change from one value to another."""
+    name = arguments.setting
+    if arguments.value is None or name not in CHANGEABLE:
+        return Grounds()
+    now, file = str(plain(ctx.config, name)), ctx.settings.file
+    line = f"`{name}` is `{now}` and would be `{arguments.value}` from the next start on, in `{file or 'no file'}`."
+    return Grounds(facts={name: now, "file": str(file)}, lines=(line,))
+
+
+@tool(
+    side_effect=SideEffect.MUTATING,
+    risk=_risk,
+    grounds=_grounds,
+    title="Settings",
+    tags=("conversation",),
+    annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),
+    foreign=False,
+    access=_access,
+    call_hint="Settings{% if setting %}: {{ setting }}{% endif %}{% if value is not none %} = {{ value }}{% endif %}",
+    result_hint="{% if changed %}Changed {% endif %}{{ setting or 'Listed' }}",
+    examples=(
+        Example("What a key is set to", {"setting": "memory.max_results"}, "memory.max_results: 6"),
+        Example("What may be changed", {}, "memory.max_results: 6"),
+    ),
+)
+async def config(
+    ctx: ToolContext,
+    setting: Annotated[
+        str, Field(max_length=200, description="`session.queue_mode`, or a key or section of the configuration.")
+    ] = "",
+    value: Annotated[
+        str | int | float | bool | None,
+        Field(description="The new value; left out, the setting is only read."),
+    ] = None,
+) -> Setting:
+    """Read GoClaw's settings, and change some of them. Without arguments it lists what can be changed.
+
+    Secrets are never shown. `session.…` holds for this conversation at once. The few keys of the configuration that can
+    be changed are written to its file when a person has agreed, and count after a restart; only for admins.
+    """
+    if not setting:
+        return Setting(setting="", shown=await _overview(ctx))
+    if setting.startswith(SESSION):
+        return await _of_session(ctx, setting, value)
+    if value is None:
+        if setting not in CHANGEABLE:
+            _check_admin(ctx, "read")
+        return Setting(setting=setting, shown=await asyncio.to_thread(shown, ctx.config, setting))
+    _check_admin(ctx, "changed")
+    if ctx.settings.file is None:
+        raise ToolError("it is not known here which the configuration file is: nothing was changed")
+    await asyncio.to_thread(change, ctx.settings.file, setting, value)
+    return Setting(setting=setting, shown=f"{setting}: {value}", changed=True, needs_restart=True)
+
+
+async def _overview(ctx: ToolContext) -> str:
+    session = [f"{name}: {value}" for name, value in (await ctx.settings.of_session()).items()]
+    keys = [shown(ctx.config, key) for key in CHANGEABLE]
+    return "\n".join([*session, *keys, "other keys can only be read: name a key or a section (agents, tools.exec …)"])
+
+
+async def _of_session(ctx: ToolContext, setting: str, value: Any) -> Setting:
+    if value is not None:
+        await ctx.settings.choose(setting, str(value))
+    known = await ctx.settings.of_session()
+    if setting not in known:
+        raise ToolError(f"no such setting of a conversation: {setting}; there are: {', '.join(known) or 'none here'}")
+    return Setting(setting=setting, shown=f"{setting}: {known[setting]}", changed=value is not None)
+
+
+def _check_admin(ctx: ToolContext, what: str) -> None:
+    """The configuration is the operator's: it names people, folders and hosts."""
+    decision = ctx.authorize("command.admin", "config")
+    if not decision.allowed:
+        raise ToolError(f"permission denied: that is {what} by admins only ({decision.rule})")
