@@ -12,6 +12,7 @@ from goclaw import catalog
 from goclaw.blobs import SPILL_PREFIX, image_type
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.messages import Image
+from goclaw.pictures import fault_of
 from goclaw.plugins import load
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
@@ -158,7 +159,10 @@ def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines |
     if mime := image_type(sample):
         if opened.stat.size > LARGEST_PICTURE:
             raise ToolError(f"picture too large: {path} has {opened.stat.size:,} bytes, at most {LARGEST_PICTURE:,}")
-        return _Picture(opened.file.read(LARGEST_PICTURE), mime)
+        picture = _Picture(opened.file.read(LARGEST_PICTURE), mime)
+        if fault := fault_of(picture.data, mime):
+            raise ToolError(f"{path} begins like a picture ({mime}) and cannot be shown: {fault}")
+        return picture
     if path.lower().endswith(NOTEBOOK) and opened.stat.size:
         return _Notebook(opened.file.read(opened.stat.size))
     return lines_of(path, window, opened.file, opened.stat.size)

@@ -38,7 +38,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 def exchange(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, goal: Path) -> None:
     """While ripgrep runs, the folder `name` is a symbolic link to `goal`: what a command beside the search can do."""
-    real, folder, kept = engines.running_confined, bench.folder / name, bench.folder / "kept"
+    real, folder, kept = running_confined, bench.folder / name, bench.folder / "kept"
 
     @asynccontextmanager
     async def racing(argv: Sequence[str], root: Path, readable: Sequence[str]) -> AsyncIterator[Any]:

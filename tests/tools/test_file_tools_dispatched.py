@@ -9,9 +9,10 @@ import pytest
 
 from goclaw.events import ToolFinished
 from goclaw.testing import open_bench
+from tests.picture_support import png
 from tests.tools.test_file_tools import TOOLS
 
-PICTURE = b"\x89PNG\r\n\x1a\nrest"
+PICTURE = png()
 HUGE = "x" * 2_000_000
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("read", {"path": "a.txt"}),
@@ -53,7 +54,7 @@ async def test_a_picture_goes_to_the_model_with_the_result(tmp_path: Path) -> No
         fill(bench.folder)
         result = await bench.call("read", {"path": "a.png"})
 
-    assert result.content == "a.png is a picture (image/png, 12 bytes)"
+    assert result.content == f"a.png is a picture (image/png, {len(PICTURE)} bytes)"
     assert [image.mime for image in result.images] == ["image/png"]
 
 

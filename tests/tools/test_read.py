@@ -10,6 +10,7 @@ from goclaw.toolkit.arguments import validate
 from goclaw.tools.edit import edit
 from goclaw.tools.read import read
 from goclaw.tools.write import write
+from tests.picture_support import png
 from tests.tools.file_support import around
 from tests.tools.memory_support import ANNA, Surroundings
 
@@ -199,13 +200,21 @@ async def test_the_notes_of_others_are_nobodys_nearest_file(around: Surroundings
 
 
 async def test_a_picture_goes_with_the_result(around: Surroundings) -> None:
-    around.write("a.png", b"\x89PNG\r\n\x1a\nrest")
+    around.write("a.png", png())
 
     result = await read.call(around.context(), validate(read.arguments, {"path": "a.png"}))
 
-    assert result.text() == "a.png is a picture (image/png, 12 bytes)"
+    assert result.text() == f"a.png is a picture (image/png, {len(png())} bytes)"
     (picture,) = result.pictures()
-    assert (picture.mime, await around.blobs.get(picture.blob)) == ("image/png", b"\x89PNG\r\n\x1a\nrest")
+    assert (picture.mime, await around.blobs.get(picture.blob)) == ("image/png", png())
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\nrest", png()[:-20], png(9_000, 1), b"GIF89a" + b"\0" * 90])
+async def test_what_only_begins_like_a_picture_is_not_shown(data: bytes, around: Surroundings) -> None:
+    around.write("a.png", data)
+
+    with pytest.raises(ToolError, match=r"^a\.png begins like a picture \(image/(png|gif)\) and cannot be shown: it "):
+        await around.call(read, {"path": "a.png"})
 
 
 async def test_a_picture_that_no_model_takes_is_refused(around: Surroundings) -> None:
