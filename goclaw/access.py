@@ -16,7 +16,7 @@ from goclaw.catalog import ALIASES
 from goclaw.config.policies import ADMIN, USER, RoleSettings
 from goclaw.config.schema import Config
 from goclaw.config.values import Answer, Mode, Row
-from goclaw.events import Actor, Decision
+from goclaw.events import AGENT_MARK, Actor, Decision, root_session
 from goclaw.selection import Toolsets
 from goclaw.specs import Risk, ToolSpec
 from goclaw.users import User, Users
@@ -143,6 +143,8 @@ class Access:
         if action not in get_args(Action) or not object:
             return Decision(False, f"no rule for {action or 'an action without a name'} on {object or 'nothing'}")
         decision = self._by_configuration(action, object)
+        if action.startswith("session."):
+            object = root_session(object)  # an agent's conversation belongs to whom it works for
         if decision is None:
             for each in _chain(actor):
                 decision = self._by_person(each, action, object)
@@ -191,9 +193,9 @@ class Access:
         spec = self._spec(tool)
         return spec.tags if spec else frozenset()
 
-    def selects(self, selection: Sequence[str] | None, spec: ToolSpec) -> bool:
-        """Whether a selection that allows tools (an agent's `tools`) has this one; None: every tool."""
-        return selection is None or self._picks(selection, spec)
+    def select(self, selections: Sequence[Sequence[str] | None], spec: ToolSpec) -> bool:
+        """Whether each of the selections that allow tools (an agent's `tools`) has this one; None: every tool."""
+        return all(selection is None or self._picks(selection, spec) for selection in selections)
 
     def _picks(self, selection: Sequence[str], spec: ToolSpec, *, unknown: bool = False) -> bool:
         return bool(selection) and self.toolsets.picks(selection, spec.name, lambda: spec.tags, unknown=unknown)
@@ -239,7 +241,7 @@ class Access:
 
     def is_group(self, session: str) -> bool:
         """Whether several people may speak in a session, so that what is said there is nobody's own."""
-        return _GROUP.fullmatch(session) is not None
+        return _GROUP.fullmatch(root_session(session)) is not None
 
     def session_for(self, actor: Actor, default: str) -> str:
         """The session for a message that would go to `default`: the user's `session` in place of their own one."""
@@ -254,6 +256,8 @@ class Access:
             return Decision(False, "config tools.disabled")
         if action == "message.other" and self._config.policy.other_chats == "deny":
             return Decision(False, "config policy.other_chats")
+        if action == "session.write" and AGENT_MARK in object_:
+            return Decision(False, "the conversation of an agent that was started for a task is only read")
         return None
 
     def _by_person(self, actor: Actor, action: str, object_: str) -> Decision:

@@ -50,6 +50,7 @@ TOOLS = {
     "memento": "goclaw.tools.memento:memento",
     "ask_user": "goclaw.tools.ask_user:ask_user",
     "todo_write": "goclaw.tools.todo_write:todo_write",
+    "agent": "goclaw.tools.agent:agent",
     "command": "goclaw.tools.command:command",
     "config": "goclaw.tools.config:config",
     "exit_plan_mode": "goclaw.tools.exit_plan_mode:exit_plan_mode",

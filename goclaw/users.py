@@ -22,6 +22,7 @@ from goclaw.config.report import json_type, problem_line, problem_lines
 from goclaw.config.rewriting import only_writer, replace
 from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
+from goclaw.events import AGENT_MARK
 from goclaw.selection import malformed
 from goclaw.supervise import background
 
@@ -255,6 +256,8 @@ def _text_problem(field: str, value: str) -> str | None:
         return "should not be empty or begin or end with a space; leave the key out"
     if field == "session" and (not value.isprintable() or len(value) > LONGEST_SESSION):
         return f"should be the name of a session: at most {LONGEST_SESSION} characters, all of them printable"
+    if field == "session" and AGENT_MARK in value:
+        return f"should not contain `{AGENT_MARK}`, which stands in the sessions of agents that are started for a task"
     if field == "workspace":
         try:
             absolute(Path(value))

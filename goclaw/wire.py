@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 from goclaw.codec import Codec
 from goclaw.events import (
     Acceptance,
+    AgentProgress,
     CommandInfo,
     MessageStored,
     Notice,
@@ -297,6 +298,7 @@ _EVENTS: dict[str, Codec[Any]] = {
         StreamRestarted,
         ToolStarted,
         ToolFinished,
+        AgentProgress,
         MessageStored,
         Notice,
         QuestionAsked,

@@ -96,6 +96,11 @@ class LimitSettings(Section):
     daily_cost: float | None = Field(
         None, gt=0, description="US dollars that one person may use in a day, where prices are known."
     )
+    agent_depth: int = Field(
+        2, ge=0, description="How deep agents may start agents for a task (tool `agent`); 0: none are started."
+    )
+    agents_at_once: int = Field(4, ge=1, description="Agents of one conversation that work at the same time.")
+    agents_per_turn: int = Field(16, ge=1, description="Agents that are started in one turn, those of agents included.")
     queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
     stuck_minutes: float = Field(
         10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."

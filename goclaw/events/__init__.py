@@ -1,12 +1,23 @@
 """What crosses rooms: who speaks, what comes in, what goes out, what happens during a turn, and the gateway's port."""
 
 from goclaw.events.alerts import Alerts, Unheard
-from goclaw.events.people import LOCAL, Actor, Address, Decision
+from goclaw.events.people import (
+    AGENT_MARK,
+    AGENT_TURN,
+    LOCAL,
+    Actor,
+    Address,
+    Decision,
+    root_session,
+    session_of_agent,
+    turn_of_agent,
+)
 from goclaw.events.port import CommandInfo, GatewayPort
 from goclaw.events.questions import ALLOW, ALWAYS, DECIDED, DENY, GONE, Question, Todo
 from goclaw.events.traffic import Acceptance, AcceptKind, Attachment, Choice, Delivery, Inbound, Receipt
 from goclaw.events.transcripts import CompactionRecord, Outline, SessionInfo, TranscriptRow
 from goclaw.events.turns import (
+    AgentProgress,
     MessageStored,
     Notice,
     Outcome,
@@ -26,6 +37,8 @@ from goclaw.events.turns import (
 )
 
 __all__ = [
+    "AGENT_MARK",
+    "AGENT_TURN",
     "ALLOW",
     "ALWAYS",
     "DECIDED",
@@ -36,6 +49,7 @@ __all__ = [
     "Acceptance",
     "Actor",
     "Address",
+    "AgentProgress",
     "Alerts",
     "Attachment",
     "Choice",
@@ -68,4 +82,7 @@ __all__ = [
     "TurnFinished",
     "TurnStarted",
     "Unheard",
+    "root_session",
+    "session_of_agent",
+    "turn_of_agent",
 ]

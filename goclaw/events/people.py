@@ -7,6 +7,29 @@ from typing import Any
 LOCAL = "local"
 """The channel name of clients on the socket: their sessions are read from the transcript, nothing is sent to them."""
 
+AGENT_MARK = "/agent:"
+"""In the key of an agent's session: before it stands the session that the agent was started from."""
+
+
+AGENT_TURN = ":agent:"
+"""The same in the id of a turn: before it stands the turn that the agent works for. What is delivered for a turn is
+named after it with a colon, too."""
+
+
+def turn_of_agent(turn: str, agent: str) -> str:
+    """The turn of an agent that was started in `turn`."""
+    return f"{turn}{AGENT_TURN}{agent}"
+
+
+def session_of_agent(session: str, agent: str) -> str:
+    """The session of an agent that was started from `session`."""
+    return f"{session}{AGENT_MARK}{agent}"
+
+
+def root_session(session: str) -> str:
+    """The session of the person for whom an agent works, however deep; any other is its own."""
+    return session.partition(AGENT_MARK)[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:

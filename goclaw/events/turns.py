@@ -66,6 +66,20 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentProgress:
+    """What an agent does that a call of the turn has started; its own events are those of its own session."""
+
+    turn: str
+    session: str
+    call_id: str
+    """The call that started it."""
+    agent: str
+    """Its kind and, where it has one, the name of its task."""
+    doing: str
+    """In one line for people: the hint of a tool that it uses."""
+
+
+@dataclass(frozen=True, slots=True)
 class MessageStored:
     """A row of the transcript. `row` grows within a session and is what a client resumes from."""
 
@@ -154,6 +168,7 @@ TurnEvent = (
     | StreamRestarted
     | ToolStarted
     | ToolFinished
+    | AgentProgress
     | MessageStored
     | Notice
     | QuestionAsked

@@ -6,7 +6,7 @@ again right before (`Consent.lapsed`).
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from goclaw.access import Access
 from goclaw.audit import Entry
@@ -45,6 +45,10 @@ class TurnQuestions:
     pause: PauseBudget
     was_denied: Callable[[ToolCall], bool]
     """Whether a person said no in this turn to the call or one much like it."""
+    agent: str = ""
+    """The agent that asks, where it is not the one that answers the person."""
+    prefix: str = ""
+    """Begins the names of that agent's steps."""
 
     async def approve(self, wanted: Wanted) -> Consent:
         """May this call run?"""
@@ -59,7 +63,7 @@ class TurnQuestions:
             id="",
             kind="approval",
             asker=self._asker,
-            title=f"May {wanted.call.name} run?",
+            title=f"May {wanted.call.name} run?{f' (the agent {self.agent})' if self.agent else ''}",
             text=asking_text(wanted),
             options=(ALLOW, ALWAYS, DENY) if wanted.pattern else (ALLOW, DENY),
             free_text=False,
@@ -71,7 +75,8 @@ class TurnQuestions:
         whole = whole_call(wanted.call) if is_long(wanted.call) else ""
         with self.pause():
             identified = self.questions.identified(question, self.turn)
-            asked, answer = await self.questions.ask(self.turn, f"approve:{wanted.step}", identified, text, whole)
+            step = f"approve:{self.prefix}{wanted.step}"
+            asked, answer = await self.questions.ask(self.turn, step, identified, text, whole)
         if answer.text not in (ALLOW, ALWAYS):
             in_time = "" if answer.by else " in time"
             return Consent(refusal=f"the user did not approve {wanted.call.name}{in_time}")
@@ -85,9 +90,11 @@ class TurnQuestions:
         Raises:
             ToolError: none was given, and the question requires one.
         """
+        if self.agent:
+            question = replace(question, title=f"{question.title} (the agent {self.agent})")
         identified = self.questions.identified(question, self.turn)
         with self.pause():
-            _, answer = await self.questions.ask(self.turn, f"ask:{step}", identified, question.text)
+            _, answer = await self.questions.ask(self.turn, f"ask:{self.prefix}{step}", identified, question.text)
         if answer.declined or not answer.text:
             if question.required:
                 raise ToolError("the user cancelled the question")

@@ -1,23 +1,25 @@
-"""Gives each turn what it stands on: the parts of the service, narrowed down to one turn of one session."""
+"""Gives each agent at work what it stands on: the parts of the service, narrowed down to one turn of one session."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
-from goclaw.agent.policy import RunPolicy
+from goclaw.agent.kinds import ABOUT, AGENT_TOOL, Kinds
 from goclaw.compression.choice import is_wanted
 from goclaw.context.calibration import Calibration
-from goclaw.engine.base import Turn
 from goclaw.errors import GoclawError, StateError
-from goclaw.events import Actor, Todo, TodosChanged
-from goclaw.llm.base import CachePoints, Finished
+from goclaw.events import Actor, AgentProgress, Inbound, Todo, TodosChanged, ToolStarted, TurnEvent
+from goclaw.hooks.base import Hooks
+from goclaw.llm.base import ChatModel, Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
+from goclaw.messages import UserMessage
 from goclaw.sessions.approvals import TurnQuestions
 from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
 from goclaw.sessions.hooking import Hooking
+from goclaw.sessions.level import Level
 from goclaw.sessions.modes import Modes
-from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.options import SessionOptions
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
@@ -29,6 +31,10 @@ from goclaw.sessions.turn import Opening, TurnPorts
 from goclaw.specs import ToolSpec
 from goclaw.tasks.base import Owner
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.spawning import AgentReport, AgentTask
+
+Spawner = Callable[[Level, AgentTask, str, str], Awaitable[AgentReport]]
+"""Starts an agent on behalf of another one, for the call with this step's name and this id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,99 +45,152 @@ class Fitting:
     calibration: Callable[[], Calibration]
     compactor: Compactor
     costs: Costs
+    kinds: Kinds
     modes: Modes
-    pauses: Pauses
     queue_modes: QueueModes
     received: Received
+    spawn: Spawner
 
-    def of(self, turn: Turn, session: Session, policy: RunPolicy) -> TurnPorts:
-        """What the steps of a turn stand on."""
-        ports, inbound = self.ports, turn.inbound
+    def of(self, level: Level) -> TurnPorts:
+        """What the steps of an agent's turn stand on."""
+        ports, session, policy, inbound = self.ports, level.session, level.policy, level.turn.inbound
+        reminders = session.reminders.turn()
 
         async def make_room(too_long: bool) -> int:
-            model = await ports.models.agent(session.key)
+            model = await self._model(level)
             session.window.scale = self.calibration().of(model.spec)
             await self.compactor.make_room(session, model.context_window, policy.rules.history, too_long=too_long)
             return session.window.tokens(session.overhead)
 
-        reminders = session.reminders.turn()
-
-        async def opening() -> Opening:
-            for ended in await ports.environment.tasks.news(Owner(session.key, inbound.actor.key)):
-                reminders.add(of_task(ended))
-            return await self._opening(inbound.actor, session, policy.rules.cache)
-
-        return TurnPorts(
+        fitted = TurnPorts(
             transcripts=ports.transcripts,
             dispatcher=ports.dispatcher,
-            publish=ports.bus.publish,
+            publish=partial(self.publish, level),
             now=ports.clock.now,
             received=self.received.message,
             hooks=Hooking(ports.hooks, session.window),
-            opening=opening,
-            joining=lambda request: self.queue_modes.joining(session, turn, request),
+            opening=lambda: self._opening(level, reminders),
+            joining=lambda request: self.queue_modes.joining(session, level.turn, request),
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
             kept=session.artifacts.extend,
-            remind=lambda names: self._remind(session, reminders, inbound.actor, names),
+            remind=lambda names: self._remind(level, reminders, names),
             spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
             planning=policy.planning,
             compresses=lambda spec: is_wanted(spec, ports.config),
-            held=self.pauses.gate(turn, policy.paused).passed,
-            affordable=lambda: self.costs.check(session.key, turn.id, inbound.actor.key, policy.rules),
-            scope=self._scope(turn, session, policy, reminders),
+            held=level.held,
+            affordable=lambda: self._affordable(level),
+            scope=self._scope(level, reminders),
         )
+        if level.parent is None:
+            return fitted
+        # The operator's hooks on messages are about what people and their agent say to each other.
+        return replace(fitted, received=_task, hooks=Hooking(Hooks(), session.window), joining=lambda request: ())
 
-    def _scope(self, turn: Turn, session: Session, policy: RunPolicy, reminders: TurnReminders) -> CallScope:
-        """On whose behalf the turn's tools are called, and what they may ask of the session."""
-        ports, inbound = self.ports, turn.inbound
-        questions = TurnQuestions(ports.questions, ports.approvals, turn, policy.paused, policy.was_denied)
+    def publish(self, level: Level, event: TurnEvent) -> None:
+        """Show what an agent does: in its own session, and in one line to whoever watches those above it."""
+        self.ports.bus.publish(event)
+        above = level.parent
+        if above is None:
+            return
+        match event:
+            case ToolStarted():
+                doing = event.hint or event.name
+            case AgentProgress():
+                doing = f"{event.agent} › {event.doing}"
+            case _:
+                return
+        self.publish(above, AgentProgress(above.turn.id, above.session.key, level.call_id, level.name, doing))
+
+    async def _affordable(self, level: Level) -> None:
+        """Before a request: whether the agent, and every one above it, may spend more. Raises LimitReached."""
+        each: Level | None = level
+        while each is not None:
+            person = level.turn.inbound.actor.key
+            await self.costs.check(each.session.key, each.turn.id, person, each.policy.rules)
+            each = each.parent
+
+    async def _model(self, level: Level) -> ChatModel:
+        own = level.settings.model if level.parent else None
+        return await self.ports.models.answering(level.home.key, own)
+
+    def _scope(self, level: Level, reminders: TurnReminders) -> CallScope:
+        """On whose behalf an agent's tools are called, and what they may ask of the session."""
+        ports, session, policy, inbound = self.ports, level.session, level.policy, level.turn.inbound
+        questions = TurnQuestions(
+            ports.questions,
+            ports.approvals,
+            level.root.turn,
+            level.paused,
+            level.was_denied,
+            agent=level.name,
+            prefix=level.prefix,
+        )
 
         async def keep_todos(todos: Sequence[Todo]) -> None:
             await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
             session.todos = tuple(todos)
-            ports.bus.publish(TodosChanged(turn.id, session.key, session.todos))
+            ports.bus.publish(TodosChanged(level.turn.id, session.key, session.todos))
 
-        return CallScope(
+        scope = CallScope(
             actor=inbound.actor,
-            session=inbound.session,
+            # What an agent starts (a command in the background) is known where the person is.
+            session=level.home.key,
             address=inbound.address,
             deliver=ports.outbox.send,
-            emit=ports.bus.publish,
+            emit=lambda event: self.publish(level, replace(event, session=session.key)),
             approve=questions.approve,
             ask=questions.ask,
             keep_todos=keep_todos,
-            turn=turn.id,
+            turn=level.turn.id,
             seconds=policy.rules.tool_seconds,
             complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
-            tools=ports.config.agents.main.tools,
-            chosen_mode=lambda: session.mode,
+            tools=level.settings.tools,
+            narrowed=self._narrowed(level),
+            chosen_mode=lambda: level.home.mode,
+            reminders=reminders,
+            spawn=partial(self.spawn, level),
+        )
+        if level.parent is not None:
+            return scope
+        # What changes the conversation itself is for the agent alone that leads it.
+        return replace(
+            scope,
             leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
             command=lambda text: ports.desk.answer(inbound, text),
             settings=SessionOptions(session.key, inbound.actor, self.queue_modes, self.modes, ports.config_file),
-            reminders=reminders,
         )
 
-    async def _opening(self, actor: Actor, session: Session, cache: CachePoints) -> Opening:
-        ports = self.ports
-        model = await ports.models.agent(session.key)
+    def _narrowed(self, level: Level) -> tuple[Sequence[str], ...]:
+        """What those above an agent leave it of its tools."""
+        deepest = level.depth >= self.ports.config.limits.agent_depth
+        return (*level.narrowed, (f"-{AGENT_TOOL}",)) if deepest else level.narrowed
+
+    async def _opening(self, level: Level, reminders: TurnReminders) -> Opening:
+        ports, session, actor = self.ports, level.session, level.turn.inbound.actor
+        if level.parent is None:
+            for ended in await ports.environment.tasks.news(Owner(session.key, actor.key)):
+                reminders.add(of_task(ended))
+        model = await self._model(level)
         try:
             system = await ports.prompt.system(await ports.environment.workspace(actor))
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must hear of it.
             raise GoclawError(str(error)) from error
-        if told := ports.config.agents.main.prompt.strip():
-            system = f"{system}\n\n{told}"
-        tools = ports.dispatcher.registry.visible_to(actor, ports.config.agents.main.tools)
+        tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
+        about = ABOUT if level.parent else ""
+        kinds = self.kinds.listed() if any(spec.name == AGENT_TOOL for spec in tools) else ""
+        system = "\n\n".join(filter(None, (system, about, kinds, level.settings.prompt.strip())))
         session.overhead = estimate_text(system) + estimate_tools(tools)
         session.remembered = await self._remembered(actor, session, tools)
-        return Opening(model, system, cache)
+        return Opening(model, system, level.policy.rules.cache)
 
-    def _remind(self, session: Session, reminders: TurnReminders, actor: Actor, names: Sequence[str]) -> str:
+    def _remind(self, level: Level, reminders: TurnReminders, names: Sequence[str]) -> str:
         """What the request ends with; `names`: of tools whose results come right before it."""
+        actor, session = level.turn.inbound.actor, level.session
         tools = [tool for name in names if (tool := self.ports.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
-        told = reminders.block([*self.modes.reminders(actor, session), *of_results])
+        told = reminders.block([*self.modes.reminders(actor, level.home), *of_results])
         text = "\n".join(part for part in (session.remembered, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text
@@ -147,3 +206,8 @@ class Fitting:
 
     def _counted(self, session: Session, done: Finished) -> None:
         self.calibration().take(done, session.window, session.overhead)
+
+
+async def _task(inbound: Inbound) -> UserMessage:
+    """The task of an agent, as its first message."""
+    return UserMessage(inbound.text)

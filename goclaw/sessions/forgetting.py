@@ -81,21 +81,28 @@ class Forgetter:
         return await self._ports.forgetting.unfinished(session) > 0
 
     async def forget(self, session: str) -> tuple[int, bool]:
-        """Delete a conversation; nothing of it may run (`Engine.alone`).
+        """Delete a conversation, with those of the agents that worked for it; nothing of it may run (`Engine.alone`).
 
         Returns the number of rows, and whether nothing is left to do: files that another turn may be about to use, and
         a database file that somebody reads, are tried again at the next start and once a day.
         """
         async with self._lock:
             await self._ports.tasks.forget(session)
-            try:
-                rows = await self._ports.forgetting.forget(session, self._ports.clock.now())
-            finally:
-                self._ports.contexts.forget(session, gone=True)
-                self._ports.models.forget(session)
-            self._ports.publish(SessionForgotten(session))
+            rows = 0
+            for agent in await self._ports.forgetting.agents_of(session):
+                rows += await self._forget(agent)
+            rows += await self._forget(session)
             log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})
             return rows, await self._finish()
+
+    async def _forget(self, session: str) -> int:
+        try:
+            rows = await self._ports.forgetting.forget(session, self._ports.clock.now())
+        finally:
+            self._ports.contexts.forget(session, gone=True)
+            self._ports.models.forget(session)
+        self._ports.publish(SessionForgotten(session))
+        return rows
 
     async def prune(self) -> None:
         """Once a day: delete what is older than wanted, and do what is owed."""

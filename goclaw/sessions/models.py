@@ -79,6 +79,14 @@ class Models:
                 log.warning("%s was chosen by /model but cannot be opened: %s", chosen, error)
         return await result_of(self._agent)
 
+    async def answering(self, session: str, first: str | None) -> ChatModel:
+        """The chain that answers in a session, with `first` before it where an agent has a model of its own.
+
+        Raises:
+            ConfigError: a model cannot be opened.
+        """
+        return await self._chain(first) if first else await self.agent(session)
+
     async def chosen(self, session: str) -> str:
         """What somebody chose for a session; empty: nothing."""
         if session not in self._chosen:

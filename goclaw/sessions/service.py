@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from goclaw.agent.kinds import Kinds
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
 from goclaw.agent.rules import rules_of
@@ -22,6 +23,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.sessions.agents import AgentPorts, Agents
 from goclaw.sessions.artifacts import files_of
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
@@ -31,6 +33,7 @@ from goclaw.sessions.debts import Debts
 from goclaw.sessions.fitting import Fitting
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.hooking import WITHHELD, instructed
+from goclaw.sessions.level import Level, Root
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.ports import SessionPorts
@@ -80,17 +83,7 @@ class Sessions:
         self.aside = Aside(
             AsidePorts(checkpoints, ports.clock, self.compactor, self.contexts, ports.flush, ports.models)
         )
-        self.received = Received(
-            ReceivedPorts(
-                blobs=ports.blobs,
-                channels=ports.channels,
-                clock=ports.clock,
-                may=self._may,
-                settings=ports.config.media,
-                transcriber=ports.transcriber,
-                workspace=ports.environment.workspace,
-            )
-        )
+        self.received = Received(self._receiving())
         self.questions = ports.questions
         self.rules = ports.approvals.rules
         self.strays = ports.dispatcher.strays
@@ -101,15 +94,43 @@ class Sessions:
         self.settings = ports.settings
         self.tasks = ports.environment.tasks
         self.spending = ports.spending
+        kinds = Kinds(ports.config)
+        self.agents = Agents(self._agents(kinds))
         self._fitting = Fitting(
             ports,
             lambda: self.calibration,
             self.compactor,
             self.costs,
+            kinds,
             self.modes,
-            self.pauses,
             self.queue_modes,
             self.received,
+            self.agents.spawn,
+        )
+
+    def _receiving(self) -> ReceivedPorts:
+        ports = self._ports
+        return ReceivedPorts(
+            blobs=ports.blobs,
+            channels=ports.channels,
+            clock=ports.clock,
+            may=self._may,
+            settings=ports.config.media,
+            transcriber=ports.transcriber,
+            workspace=ports.environment.workspace,
+        )
+
+    def _agents(self, kinds: Kinds) -> AgentPorts:
+        ports = self._ports
+        return AgentPorts(
+            clock=ports.clock,
+            contexts=self.contexts,
+            kinds=kinds,
+            limits=ports.config.limits,
+            models=ports.models,
+            publish=ports.bus.publish,
+            spending=ports.spending,
+            fit=lambda level: self._fitting.of(level),
         )
 
     def _forgetting(self) -> ForgettingPorts:
@@ -208,13 +229,16 @@ class Sessions:
             mode=await self.modes.chosen(key),
             details=details,
             policy=[*self.turn_rules.lines(), *await self._how_far(session)],
+            agents=await self.agents.lines(key),
             paused=session.running and bool(self.pauses.of(key, self._ports.bus.now(key).turn)),
         )
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
         policy = RunPolicy(self.turn_rules)
-        run = TurnRun(turn, session.window, self._fitting.of(turn, session, policy))
+        root = Root(turn, self.pauses.gate(turn, policy.paused))
+        level = Level(root, turn, session, policy, self._ports.config.agents.main)
+        run = TurnRun(turn, session.window, self._fitting.of(level))
         try:
             await self._ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)

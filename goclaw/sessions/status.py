@@ -56,6 +56,8 @@ class SessionStatus:
     details: Details
     policy: Sequence[tuple[str, str]] = ()
     """What holds for turns, and how far a day is used up: name and text."""
+    agents: Sequence[str] = ()
+    """The tree of agents that work for the turn that runs, a line each."""
     paused: bool = False
     """Somebody holds the turn that runs."""
 
@@ -74,6 +76,8 @@ class SessionStatus:
         ]
         if policy := self._policy_lines():
             blocks.append(["Run Policy", *policy])
+        if self.agents:
+            blocks.append(["Agents at work", *(f"  {line}" for line in self.agents)])
         return "\n\n".join("\n".join(block) for block in blocks)
 
     def _policy_lines(self) -> Sequence[str]:
@@ -131,6 +135,7 @@ class SessionStatus:
             },
             "queue_mode": self.queue_mode,
             "paused": self.paused,
+            "agents": list(self.agents),
             "mode": self.mode,
             "ollama": {
                 "configured": self.ollama_configured,

@@ -119,7 +119,8 @@ class TurnRun:
     @property
     def tools(self) -> list[ToolSpec]:
         """What the model is shown; asked anew for every request, so that a right that was taken away is gone."""
-        return self._ports.dispatcher.registry.visible_to(self._turn.inbound.actor, self._ports.scope.tools)
+        scope = self._ports.scope
+        return self._ports.dispatcher.registry.visible_to(self._turn.inbound.actor, scope.tools, *scope.narrowed)
 
     async def hear(self) -> None:
         """Put the user's message into the transcript, with what came with it."""

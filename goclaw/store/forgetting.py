@@ -14,9 +14,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import String, and_, bindparam, delete, func, or_, select, update
 
 from goclaw.codec import Codec
+from goclaw.events import AGENT_MARK
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.media import ARTIFACTS, HAS_MEDIA, blobs_of, media_of
 from goclaw.store.settings import Settings
@@ -67,6 +68,12 @@ _EMPTY_INBOX = Statement(
 )
 _EMPTY_ANSWERS = Statement(update(deliveries).where(ended, deliveries.c.seq.in_(_answers)).values(body=""))
 
+_AGENTS = Statement(
+    select(sessions.c.key).where(
+        sessions.c.key >= bindparam("of_session", type_=String) + AGENT_MARK,
+        sessions.c.key < bindparam("of_session", type_=String) + f"{AGENT_MARK[:-1]};",  # the character after ":"
+    )
+)
 _EXTENT = Statement(select(func.count(), func.min(messages.c.created_at)).where(_of_session))
 _OPEN = Statement(select(func.count()).where(inbox.c.session == bindparam("of_session"), inbox.c.state != "done"))
 _UNSENT = Statement(select(func.count()).select_from(deliveries).where(~ended, deliveries.c.seq.in_(_answers)))
@@ -124,6 +131,10 @@ class Forgetting:
         """What a person should know before it is deleted."""
         row = (await self._database.read(_EXTENT(of_session=session)))[0]
         return Extent(int(row[0]), row[1])
+
+    async def agents_of(self, session: str) -> Sequence[str]:
+        """The sessions of the agents that worked for a session, however deep."""
+        return [row[0] for row in await self._database.read(_AGENTS(of_session=session))]
 
     async def unfinished(self, session: str) -> int:
         """Messages of the session that are not answered yet, and answers that have not reached their chat."""

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import String, and_, bindparam, func, or_, select, update
 
+from goclaw.events import AGENT_MARK, AGENT_TURN
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import usage
 
@@ -20,7 +21,16 @@ _SUMS = (
     func.coalesce(func.sum(usage.c.cost), 0.0).label("cost"),
     func.coalesce(func.sum(usage.c.cost.is_(None)), 0).label("unpriced"),
 )
-_OF_TURN = Statement(select(*_SUMS).where(usage.c.turn == bindparam("turn"), usage.c.session == bindparam("session")))
+# Turns of agents that work for a turn are named after it (`turn_of_agent`), and so are their sessions.
+_session, _turn = bindparam("session", type_=String), bindparam("turn", type_=String)
+_ITS_AGENTS = and_(
+    usage.c.session >= _session + AGENT_MARK,
+    usage.c.session < _session + f"{AGENT_MARK[:-1]};",  # the character after ":"
+    usage.c.turn >= _turn + AGENT_TURN,
+    usage.c.turn < _turn + f"{AGENT_TURN[:-1]};",
+)
+_OF_TURN = Statement(select(*_SUMS).where(or_(and_(usage.c.session == _session, usage.c.turn == _turn), _ITS_AGENTS)))
+_AGENTS = Statement(select(usage.c.session).where(_ITS_AGENTS).distinct())
 _OF_PERSON = Statement(
     select(*_SUMS).where(usage.c.person == bindparam("person"), usage.c.created_at >= bindparam("since"))
 )
@@ -106,8 +116,12 @@ class Spending:
         return Spent(*(await self._database.read(_OF_SESSION(session=session)))[0])
 
     async def of_turn(self, session: str, turn: str) -> Spent:
-        """What the answers of a turn took."""
+        """What the answers of a turn took, those of the agents that work for it included."""
         return Spent(*(await self._database.read(_OF_TURN(session=session, turn=turn)))[0])
+
+    async def agents_of_turn(self, session: str, turn: str) -> frozenset[str]:
+        """The sessions of agents that answered for a turn, however deep."""
+        return frozenset(row[0] for row in await self._database.read(_AGENTS(session=session, turn=turn)))
 
     async def of_person(self, person: str, since: float) -> Spent:
         """What was spent for a person since a moment, in all sessions."""

@@ -35,6 +35,7 @@ from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.settings import NoSettings, SettingsPort
+from goclaw.toolkit.spawning import Spawn, no_agents
 from goclaw.toolkit.templates import check
 from goclaw.web.base import Web
 from goclaw.workspace import Workspace
@@ -141,6 +142,8 @@ class ToolContext:
     """Have a slash command answered as if the acting person had sent it; raises ToolError where that may not be."""
     settings: SettingsPort = NO_SETTINGS
     """The settings of the conversation."""
+    spawn: Spawn = no_agents
+    """Have an agent do a task, on behalf of whoever the call is made for and within what that one may do."""
     compress: bool = False
     """What commands say is shortened where that can be done: the model that asked has little room."""
     turn: str = ""
@@ -194,6 +197,8 @@ class Tool:
     takes: Takes = Takes.FIELDS
     artifacts: Mapping[str, type[BaseModel]] = field(default_factory=dict)
     """The models of the kinds in `spec.artifacts`."""
+    runs_steps: bool = False
+    """It runs steps of a turn, which must not go on behind it: a /stop waits for its end, however long that takes."""
 
     async def call(self, context: ToolContext, arguments: BaseModel) -> Any:
         """Run the function with validated arguments."""
@@ -249,6 +254,7 @@ def tool(
     access: AccessOf | None = None,
     bounded: bool = False,
     artifacts: Mapping[str, type[BaseModel]] | None = None,
+    runs_steps: bool = False,
 ) -> Callable[[ToolFunction], Tool]:
     """Turn `async def name(ctx, …) -> Result` into a `Tool`.
 
@@ -258,8 +264,7 @@ def tool(
 
     def declare(function: ToolFunction) -> Tool:
         arguments, takes, injected = arguments_of(function)
-        result = ResultType(get_type_hints(function).get("return", str))
-        kinds = artifacts or {}
+        result, kinds = ResultType(get_type_hints(function).get("return", str)), artifacts or {}
         spec = ToolSpec(
             name=name or function.__name__,
             description=inspect.getdoc(function) or "",
@@ -282,8 +287,9 @@ def tool(
             artifacts={kind: without_titles(model.model_json_schema()) for kind, model in kinds.items()},
         )
         check_spec(spec, arguments, result, denied)
-        by_call = None if isinstance(risk, Risk) else risk
-        return Tool(spec, arguments, function, own_timeout, by_call, grounds, denied, access, result, takes, kinds)
+        of_call = None if isinstance(risk, Risk) else risk
+        own = (own_timeout, of_call, grounds, denied, access, result, takes, kinds, runs_steps)
+        return Tool(spec, arguments, function, *own)
 
     return declare
 

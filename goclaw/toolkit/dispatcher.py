@@ -19,7 +19,7 @@ from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access
 from goclaw.audit import Entry
-from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, ToolError, UnknownTool
+from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
 from goclaw.events import Actor, ToolFinished, ToolStarted
 from goclaw.health.strays import Strays
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
@@ -86,9 +86,8 @@ class Dispatcher:
         reason = ""
         try:
             content, failed = await self._run(scope, watch), False
-        except DiskError as error:
-            # Nothing was done yet, or it may be done again: the call waits with its turn until it can be recorded.
-            if not watch.began_to_act or self.is_idempotent(call, scope.actor):
+        except StateError as error:
+            if self._must_wait(error, call, scope, watch):
                 raise
             content, failed = error_text(str(error)), True
         except Denied as error:
@@ -109,6 +108,15 @@ class Dispatcher:
         self._record(watch.call, scope, watch, reason or (content if failed else ""))
         content = await self._after(content, failed, scope, watch)
         return await self._told(content, failed, scope, watch)
+
+    def _must_wait(self, error: StateError, call: ToolCall, scope: CallScope, watch: Watch) -> bool:
+        """Whether the call waits with its turn until the disk takes what it is given.
+
+        It does where nothing was done yet, where it may be done again, and where what failed is a step of the turn.
+        """
+        if watch.tool and watch.tool.runs_steps:
+            return True
+        return isinstance(error, DiskError) and (not watch.began_to_act or self.is_idempotent(call, scope.actor))
 
     async def _told(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> ToolResult:
         """Tell whoever watches, and make the result."""
@@ -227,7 +235,7 @@ class Dispatcher:
         if tool:  # rules, hooks and people know one name of each argument
             call = watch.call = replace(call, input=with_own_names(tool.arguments, call.input))
         decision = watch.decision = self._access.authorize(scope.actor, "tool.use", call.name, call.input)
-        if tool and decision.allowed and not self._access.selects(scope.tools, tool.spec):
+        if tool and decision.allowed and not self._access.select((scope.tools, *scope.narrowed), tool.spec):
             decision = watch.decision = replace(decision, allowed=False, rule="tools of the agent")
         if tool is None or not decision.allowed:
             watch.refused = tool is not None
@@ -284,7 +292,9 @@ class Dispatcher:
         )
         try:
             async with asyncio.timeout(limit):
-                value = await self.strays.run(tool.call(context, arguments), f"tool {tool.spec.name} of {scope.turn}")
+                work = tool.call(context, arguments)
+                name = f"tool {tool.spec.name} of {scope.turn}"
+                value = await (work if tool.runs_steps else self.strays.run(work, name))
         except TimeoutError:
             after = "" if limit is None else f" after {limit:g} s"
             raise ToolError(f"{tool.spec.name} timed out{after}") from None
@@ -313,6 +323,7 @@ class Dispatcher:
             mode=lambda: self._access.mode(scope.actor, scope.chosen_mode()),
             command=watch.port(scope.command),
             settings=scope.settings,
+            spawn=watch.port(lambda task: scope.spawn(task, step, call.id)),
             compress=scope.compress,
             attach=watch.attach,
             reminders=scope.reminders,

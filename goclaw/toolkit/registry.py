@@ -8,8 +8,8 @@ from functools import cached_property
 from goclaw import catalog
 from goclaw.access import Access
 from goclaw.events import Actor
-from goclaw.plugins import load
 from goclaw.messages import ToolCall
+from goclaw.plugins import load
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.aliases import meant
 from goclaw.toolkit.base import LateSource, Tool, ToolSource
@@ -89,12 +89,12 @@ class Registry:
         tool = self._called(name)
         return tool if tool and self._access.authorize(actor, "tool.use", tool.spec.name).allowed else None
 
-    def visible_to(self, actor: Actor, within: Sequence[str] | None = None) -> list[ToolSpec]:
-        """What the model is shown when it acts for `actor`; `within`: what its agent may use of that, a selection."""
+    def visible_to(self, actor: Actor, *within: Sequence[str] | None) -> list[ToolSpec]:
+        """What the model is shown when it acts for `actor`; `within`: what its agent may use of that, selections."""
         return [
             spec
             for spec in self.specs()
-            if self._access.selects(within, spec) and self._access.authorize(actor, "tool.use", spec.name).allowed
+            if self._access.select(within, spec) and self._access.authorize(actor, "tool.use", spec.name).allowed
         ]
 
 

@@ -17,6 +17,7 @@ from goclaw.toolkit.consent import Approve
 from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.settings import SettingsPort
+from goclaw.toolkit.spawning import AgentReport, AgentTask, no_agents
 
 T = TypeVar("T")
 ValueT = TypeVar("ValueT")
@@ -28,6 +29,11 @@ Ask = Callable[[Question, str], Awaitable[str | None]]
 async def _as_it_is(spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
     """A call that nobody completes."""
     return call
+
+
+async def _no_agents(task: AgentTask, step: str, call_id: str) -> AgentReport:
+    """Where no turn runs that agents could work for."""
+    return await no_agents(task)
 
 
 async def _no_begin() -> None:
@@ -68,6 +74,8 @@ class CallScope:
     """Where reminders for the model go."""
     tools: Sequence[str] | None = None
     """What the agent may use of what the actor may: a selection (see `goclaw.selection`); None: all of it."""
+    narrowed: tuple[Sequence[str], ...] = ()
+    """More selections, each of which must have the tool: those of the agents for which this one works."""
     chosen_mode: Callable[[], Chosen | None] = _no_choice
     """The permission mode that was chosen for the session, as of now; None: the configured one."""
     leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
@@ -76,6 +84,8 @@ class CallScope:
     """Answers a slash command for the acting person. Raises ToolError where it may not be used."""
     settings: SettingsPort = NO_SETTINGS
     """What may be read and chosen for the conversation."""
+    spawn: Callable[[AgentTask, str, str], Awaitable[AgentReport]] = _no_agents
+    """Has an agent do a task, for the call with this step's name and this id."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.spawning import AgentReport, AgentTask
 from goclaw.toolkit.templates import HINT_LENGTH, hint
 from goclaw.users import User, Users
 from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
@@ -67,6 +68,9 @@ async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
     async def choose(question: Question, step: str) -> str | None:
         return question.options[0] if question.options else "yes"
 
+    async def answer(task: AgentTask, step: str, call_id: str) -> AgentReport:
+        return AgentReport("a1b2c3d4e5f6", "general", "tests/test_parser.py: that brackets nest", 3, 4_500)
+
     access = Access(Users([User(ANNA.key)]), around.config)
     scope = CallScope(
         actor=ANNA,
@@ -79,6 +83,7 @@ async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
         keep_todos=around.keep_todos,
         command=answered,
         turn="telegram:77",
+        spawn=answer,
     )
     dispatcher = Dispatcher(Registry([BuiltIn()], access), access, around)
     return await dispatcher.call(ToolCall("c1", tool.spec.name, dict(example.input)), scope)

@@ -1,0 +1,64 @@
+"""Which agents can be started for a task: those of `agents.kinds`, or, where there are none, one that is built in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from goclaw.agent.rules import TurnRules, rules_of
+from goclaw.config.agents import AgentSettings
+from goclaw.config.schema import Config
+from goclaw.errors import ToolError
+
+GENERAL = "general"
+"""The kind that is there without configuration, and that is meant where several are and none is named."""
+AGENT_TOOL = "agent"
+"""The tool that starts agents."""
+
+ABOUT = """You are an agent that another agent has started for one task; no person reads what you write. The message
+that you are given is the whole task: you know nothing of the conversation that it comes from, and nobody answers
+questions unless you have a tool to ask with. Do the task with your tools, and end with an answer that stands for
+itself: what you found or did, where (paths, lines), and what is left open or failed. The one that reads it sees nothing
+else of your work."""
+"""What such an agent is told beyond what every agent is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An agent that can be started."""
+
+    name: str
+    settings: AgentSettings
+    rules: TurnRules
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """All of them."""
+
+    config: Config
+    _known: Mapping[str, AgentSettings] = field(init=False)
+
+    def __post_init__(self) -> None:
+        built_in = {GENERAL: AgentSettings(description="Does any task that can be described in a message.")}
+        object.__setattr__(self, "_known", dict(self.config.agents.kinds) or built_in)
+
+    def named(self, name: str) -> Kind:
+        """The kind with this name; empty: the only one, or `general`.
+
+        Raises:
+            ToolError: there is none; the message names those that there are.
+        """
+        known = self._known
+        wanted = name or (next(iter(known)) if len(known) == 1 else GENERAL)
+        if wanted not in known:
+            what = f"no kind of agent is called {wanted[:80]!r}" if name else "say which kind of agent"
+            raise ToolError(f"{what}: there are {', '.join(sorted(known))}")
+        settings = known[wanted]
+        place = f"agents.kinds.{wanted}.policy"
+        return Kind(wanted, settings, rules_of(self.config.limits, settings.policy, place))
+
+    def listed(self) -> str:
+        """What the model is told of them; empty where there is nothing to choose from."""
+        if not self.config.agents.kinds:
+            return ""
+        lines = [f"- {name}: {' '.join(kind.description.split())}".rstrip(": ") for name, kind in self._known.items()]
+        return "\n".join([f"Kinds of agents that the tool `{AGENT_TOOL}` starts:", *lines])

@@ -1,0 +1,225 @@
+"""Agents that work on a part of a turn: started by the tool `agent`, each with a conversation and limits of its own.
+
+Whatever an agent does is a step of the turn that it works for (`nested`), so that it ends with that turn, and goes on
+with it after a crash. This is no way around any right: it acts as the same person, with fewer tools at most.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+
+from structlog.contextvars import bound_contextvars
+
+from goclaw.agent.kinds import Kind, Kinds
+from goclaw.agent.loop import run_turn
+from goclaw.agent.policy import RunPolicy
+from goclaw.clock import Clock
+from goclaw.config.policies import LimitSettings
+from goclaw.errors import GoclawError, LimitReached, StateError, ToolError
+from goclaw.events import (
+    LOCAL,
+    Address,
+    Inbound,
+    Outcome,
+    TurnFinished,
+    TurnStarted,
+    session_of_agent,
+    turn_of_agent,
+)
+from goclaw.redact import mask
+from goclaw.sessions.level import Level
+from goclaw.sessions.models import Models
+from goclaw.sessions.nested import NestedTurn
+from goclaw.sessions.state import Contexts, Session
+from goclaw.sessions.turn import TurnPorts, TurnRun
+from goclaw.store.spending import Spending, Spent
+from goclaw.toolkit.spawning import AgentReport, AgentTask
+
+log = logging.getLogger(__name__)
+
+EMPTY_ANSWER = "(The agent gave an empty answer.)"
+STOPPED = "Stopped."
+ID_LENGTH = 12
+LONGEST_NAME = 80
+"""Characters of what an agent is called for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPorts:
+    """What agents stand on."""
+
+    clock: Clock
+    contexts: Contexts
+    kinds: Kinds
+    limits: LimitSettings
+    models: Models
+    publish: Callable[[TurnStarted | TurnFinished], None]
+    spending: Spending
+    fit: Callable[[Level], TurnPorts]
+    """What the steps of an agent stand on."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """An agent at work, for people."""
+
+    id: str
+    level: Level
+    began: float
+    """Monotonic."""
+
+
+class Agents:
+    """All agents that work for turns now."""
+
+    def __init__(self, ports: AgentPorts) -> None:
+        self._ports = ports
+        self._running: dict[str, AtWork] = {}
+        """By their sessions, in the order of their start."""
+        self._places: dict[str, str] = {}
+        """The person's session of each that works or is about to, by its own."""
+
+    async def spawn(self, above: Level, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        """Run an agent for `above` to its end, or take it up where a crash has cut it.
+
+        Args:
+            above: the agent that starts it.
+            task: what it is to do.
+            step: the name of the call's step in the turn of `above`.
+            call_id: the call.
+
+        Raises:
+            ToolError: it may not be started, or did not finish.
+            StateError: the disk does not take what it does; the turn is taken up again.
+        """
+        kind = self._ports.kinds.named(task.kind)
+        agent = _id_of(above.turn.id, step)
+        await self._refuse_too_many(above, agent)
+        # Nothing is awaited in between: this is what counts as being at work.
+        async with self._working(above, agent) as session:
+            level = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
+            self._running[session.key] = AtWork(agent, level, self._ports.clock.monotonic())
+            with bound_contextvars(agent=agent):
+                return await self._run(level, agent, kind)
+
+    async def _run(self, level: Level, agent: str, kind: Kind) -> AgentReport:
+        turn, session = level.turn, level.session
+        log.info("agent of kind %s started", kind.name, extra={"depth": level.depth})
+        self._ports.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
+        outcome, text = Outcome.STOPPED, STOPPED
+        try:
+            outcome, text = await self._answer(level)
+        finally:
+            self._ports.publish(TurnFinished(turn.id, session.key, outcome, text))
+            log.info("agent %s", outcome)
+        if outcome is not Outcome.ANSWERED:
+            raise ToolError(f"the agent did not finish: {text} What it did until then is kept as {session.key}")
+        spent = await self._ports.spending.of_turn(session.key, turn.id)
+        return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
+
+    async def _answer(self, level: Level) -> tuple[Outcome, str]:
+        """Its last words, or the sentence that stands in their place."""
+        run = TurnRun(level.turn, level.session.window, self._ports.fit(level))
+        try:
+            return Outcome.ANSWERED, await run_turn(run, level.policy) or EMPTY_ANSWER
+        except LimitReached as limit:
+            outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
+        except asyncio.CancelledError:
+            if level.turn.stopping:
+                await run.settle(f"[{STOPPED}]", "stopped by the user")
+            raise
+        except StateError:
+            raise
+        except GoclawError as error:
+            outcome, text, reason = Outcome.FAILED, str(error), "the agent failed"
+        await run.settle(f"[{text}]", reason)
+        return outcome, text
+
+    @asynccontextmanager
+    async def _working(self, above: Level, agent: str) -> AsyncIterator[Session]:
+        """The agent's own conversation: empty, unless a crash has cut it. It leaves the memory when the agent ends."""
+        key = session_of_agent(above.session.key, agent)
+        self._places[key] = above.home.key
+        above.root.started.add(agent)
+        try:
+            async with self._ports.contexts.working(key) as session:
+                session.actor, session.person = above.turn.inbound.actor, above.turn.inbound.actor.key
+                yield session
+        finally:
+            del self._places[key]
+            self._running.pop(key, None)
+            self._ports.contexts.forget(key, gone=True)
+            self._ports.models.forget(key)
+
+    async def _refuse_too_many(self, above: Level, agent: str) -> None:
+        limits, root, home = self._ports.limits, above.root, above.home.key
+        if above.depth >= limits.agent_depth:
+            raise ToolError(
+                f"agents that start agents may be {limits.agent_depth} deep (limits.agent_depth): do the task yourself"
+            )
+        before = await self._ports.spending.agents_of_turn(home, root.turn.id)
+        started = root.started | {key.rpartition(":")[2] for key in before}
+        if agent not in started and len(started) >= limits.agents_per_turn:
+            raise ToolError(
+                f"{len(started)} agents were started in this turn, more may not (limits.agents_per_turn): do the rest "
+                "yourself"
+            )
+        if sum(place == home for place in self._places.values()) >= limits.agents_at_once:
+            raise ToolError(
+                f"{limits.agents_at_once} agents are at work in this conversation, more may not at the same time "
+                "(limits.agents_at_once): start it again when one has ended"
+            )
+
+    def of(self, home: str) -> Sequence[AtWork]:
+        """The agents at work in a person's session."""
+        return [each for each in self._running.values() if each.level.home.key == home]
+
+    async def lines(self, home: str) -> list[str]:
+        """The tree of agents at work, for people: who does what, how deep, for how long, and what it took so far."""
+        now, found = self._ports.clock.monotonic(), self.of(home)
+        lines = []
+        for each in sorted(found, key=lambda each: each.level.session.key):
+            level = each.level
+            spent = await self._ports.spending.of_turn(level.session.key, level.turn.id)
+            indent = "  " * (level.depth - 1)
+            lines.append(f"{indent}{level.name} ({each.id}): {_figures(spent)}, {now - each.began:.0f} s")
+        return lines
+
+
+def _below(
+    above: Level, kind: Kind, task: AgentTask, session: Session, agent: str, step: str, call_id: str, now: float
+) -> Level:
+    inbound = above.turn.inbound
+    asked = Inbound(
+        id=turn_of_agent(above.turn.id, agent),
+        actor=inbound.actor,  # with everyone on whose behalf that one acts
+        session=session.key,
+        text=task.text,
+        address=inbound.address,
+        received_at=now,
+    )
+    described = " ".join(mask(task.description).split())
+    return Level(
+        root=above.root,
+        turn=NestedTurn(above.turn, f"{step}/", asked),
+        session=session,
+        policy=RunPolicy(kind.rules),
+        settings=kind.settings,
+        parent=above,
+        name=f"{kind.name}: {described}"[:LONGEST_NAME] if described else kind.name,
+        call_id=call_id,
+        prefix=f"{above.prefix}{step}/",
+    )
+
+
+def _id_of(turn: str, step: str) -> str:
+    """The same after a crash, and of no other call."""
+    return sha256(f"{turn}\n{step}".encode()).hexdigest()[:ID_LENGTH]
+
+
+def _figures(spent: Spent) -> str:
+    requests = f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}"
+    return f"{requests}, {spent.input + spent.output:,} tokens"

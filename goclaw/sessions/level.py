@@ -1,0 +1,89 @@
+"""One agent at work in a turn: the one that answers the person, or one that was started for a part of the work.
+
+An agent may what the person may, as far as its own selection of tools and those of all above it go. What it spends, how
+long it waits for people, and /pause and /stop are shared with all above it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from goclaw.agent.policy import RunPolicy
+from goclaw.config.agents import AgentSettings
+from goclaw.engine.base import Turn
+from goclaw.messages import ToolCall
+from goclaw.sessions.pausing import Gate
+from goclaw.sessions.state import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What all agents of one turn share."""
+
+    turn: Turn
+    """The person's turn: whoever is asked is asked in it."""
+    gate: Gate
+    started: set[str] = field(default_factory=set)
+    """Ids of the agents that this run of the daemon has started in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """An agent at work."""
+
+    root: Root
+    turn: Turn
+    session: Session
+    policy: RunPolicy
+    settings: AgentSettings
+    parent: "Level | None" = None
+    """The agent that started it; None: it answers the person."""
+    name: str = ""
+    """For people: its kind and, where it has one, the name of its task."""
+    call_id: str = ""
+    """The call that started it."""
+    prefix: str = ""
+    """Begins the names of its steps among those of the root."""
+
+    @property
+    def depth(self) -> int:
+        """How many agents stand above it."""
+        return sum(1 for _ in self._above())
+
+    @property
+    def home(self) -> Session:
+        """The person's session."""
+        return next((level.session for level in self._above() if level.parent is None), self.session)
+
+    @property
+    def narrowed(self) -> tuple[Sequence[str], ...]:
+        """The selections of tools of those above it."""
+        return tuple(level.settings.tools for level in self._above() if level.settings.tools is not None)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stops its clock, and the clocks of those above, while the block waits for a person."""
+        with self._stopped(lambda level: True):
+            yield
+
+    async def held(self) -> None:
+        """Return when nobody holds the turn (`/pause`)."""
+        with self._stopped(lambda level: level.parent is not None):  # the gate stops the clock of the root
+            await self.root.gate.passed()
+
+    def was_denied(self, call: ToolCall) -> bool:
+        """Whether a person said no to the call, to this agent or to one above it."""
+        return any(level.policy.was_denied(call) for level in (self, *self._above()))
+
+    def _stopped(self, which: "Callable[[Level], bool]") -> AbstractContextManager[object]:
+        stack = ExitStack()
+        for level in (self, *self._above()):
+            if which(level):
+                stack.enter_context(level.policy.paused())
+        return stack
+
+    def _above(self) -> "Iterator[Level]":
+        level = self.parent
+        while level is not None:
+            yield level
+            level = level.parent

@@ -1,0 +1,75 @@
+"""The turn of an agent that works for another turn: its steps are steps of that turn, under names of their own.
+
+`tool:2:<call id>/model:1` is the first answer of the agent that the call has started. So one journal takes both up
+after a crash: the call is made again, and the agent reads back what it had done.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from goclaw.codec import Codec
+from goclaw.engine.base import Step, Turn, TurnKind
+from goclaw.engine.journal import no_rows, nobody
+from goclaw.errors import GoclawError
+from goclaw.events import Inbound
+from goclaw.store.database import Bound
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTurn:
+    """Implements `engine.base.Turn` on top of another one. Nothing joins it, and it is parked by its root only."""
+
+    parent: Turn
+    prefix: str
+    """Begins the names of its steps: the call's step and a slash."""
+    inbound: Inbound
+    """The task, as if it were a message: of whoever the parent works for, in the agent's own session."""
+
+    @property
+    def id(self) -> str:
+        return self.inbound.id
+
+    @property
+    def kind(self) -> TurnKind:
+        return "message"
+
+    @property
+    def stopping(self) -> bool:
+        return self.parent.stopping
+
+    async def step(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[T]],
+        codec: Codec[T],
+        *,
+        rows: Callable[[T], Sequence[Bound]] = no_rows,
+        kept: Callable[[Step[T]], None] = nobody,
+        unknown: Callable[[], T] | None = None,
+    ) -> Step[T]:
+        return await self.parent.step(f"{self.prefix}{name}", run, codec, rows=rows, kept=kept, unknown=unknown)
+
+    async def intend(self, name: str) -> None:
+        await self.parent.intend(f"{self.prefix}{name}")
+
+    def followers(self, *, past_others: bool) -> Sequence[Inbound]:
+        return ()
+
+    async def join(
+        self,
+        name: str,
+        inbound: Inbound,
+        run: Callable[[Inbound], Awaitable[T]],
+        codec: Codec[T],
+        *,
+        rows: Callable[[T], Sequence[Bound]],
+        kept: Callable[[Step[T]], None],
+        at: float,
+    ) -> Step[T]:
+        raise GoclawError("no message joins the work of an agent")
+
+    async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
+        return await self.parent.park(f"{self.prefix}{name}", question, ask)

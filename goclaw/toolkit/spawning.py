@@ -1,0 +1,53 @@
+"""The port through which a tool hands a task to an agent. Who runs agents is known above (`sessions.agents`)."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from goclaw.errors import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTask:
+    """What an agent is to do."""
+
+    text: str
+    kind: str = ""
+    """A name of `agents.kinds`; empty: the only one, or `general`."""
+    description: str = ""
+    """The task in a few words, for people."""
+    background: bool = False
+    """It goes on when the call that started it has ended."""
+    worktree: bool = False
+    """It works in a git worktree of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """What came of a task."""
+
+    agent: str
+    """The agent's id: its conversation is the session `<session>/agent:<id>`."""
+    kind: str
+    answer: str = ""
+    """Its last words; empty while it goes on in the background."""
+    requests: int = 0
+    tokens: int = 0
+    task: str = ""
+    """Of one in the background: its id for the tools for tasks."""
+    output: str = ""
+    """Of one in the background: `output:<id>`, where its answer will be."""
+    worktree: str = ""
+    """What became of its worktree, in words."""
+
+
+Spawn = Callable[[AgentTask], Awaitable[AgentReport]]
+"""Run an agent to its end, or start it in the background.
+
+Raises:
+    ToolError: it could not be started, or did not finish; the message says why.
+"""
+
+
+async def no_agents(task: AgentTask) -> AgentReport:
+    """Where no turn runs that agents could work for."""
+    raise ToolError("no agents can be started here: there is no conversation that they could work for")

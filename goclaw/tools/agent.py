@@ -1,0 +1,84 @@
+"""The `agent` tool: hands a task to an agent with a conversation of its own. See docs/agents.md."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from goclaw.errors import InvalidInput
+from goclaw.specs import Annotations, Example, Risk, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.spawning import AgentTask
+
+LONGEST_TASK = 50_000
+LONGEST_DESCRIPTION = 80
+
+
+class AgentResult(Result):
+    """What came of a task."""
+
+    agent: Annotated[str, Field(description="The agent's id; its conversation is kept as `<session>/agent:<id>`.")]
+    kind: str
+    answer: Annotated[str, Field(description="Its last words.")]
+    requests: Annotated[int, Field(ge=0, description="How often it asked its model, those of its own agents included.")]
+    tokens: Annotated[int, Field(ge=0)]
+
+    def text(self) -> str:
+        """Its last words: who started it needs nothing else."""
+        return self.answer
+
+
+@tool(
+    side_effect=SideEffect.SPAWNS,
+    # What the agent does is authorized and asked for call by call: to start one changes nothing yet.
+    risk=Risk.LOW,
+    idempotent=True,  # its steps are steps of the turn: called again after a crash, it goes on where it was
+    own_timeout=True,
+    runs_steps=True,
+    foreign=True,
+    tags=("agents",),
+    annotations=Annotations("Agent for a task", read_only=False, destructive=False, idempotent=True, open_world=True),
+    access=lambda arguments, ctx: Access(),
+    call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
+    result_hint="{{ kind }}: {{ requests }} requests, {{ tokens }} tokens",
+    examples=(
+        Example(
+            "Have something looked up",
+            {
+                "description": "Find the tests of the parser",
+                "task": "Find all tests that concern the parser in this workspace. Answer with their paths and, in a "
+                "line each, what they check.",
+            },
+            output="tests/test_parser.py",
+        ),
+    ),
+)
+async def agent(
+    ctx: ToolContext,
+    task: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=LONGEST_TASK,
+            description="The whole task: the agent knows nothing of this conversation. Say what its answer must hold.",
+        ),
+    ],
+    kind: Annotated[str, Field(max_length=40, description="Which kind of agent; left out: the usual one.")] = "",
+    description: Annotated[
+        str, Field(max_length=LONGEST_DESCRIPTION, description="The task in three to six words, for people.")
+    ] = "",
+) -> AgentResult:
+    """Have another agent do a task in a conversation of its own, and read its answer.
+
+    For work that takes many steps and of which only the outcome counts: a search through many files, a question that
+    needs research, a part that can be done by itself. It has your rights and at most your tools, and it cannot ask you
+    anything. Several calls in one answer work at the same time: let them not change the same files. What can be done in
+    one or two calls you do yourself.
+    """
+    if not task.strip():
+        raise InvalidInput('field "task": expected a task in words')
+    report = await ctx.spawn(AgentTask(task, kind, description))
+    return AgentResult(
+        agent=report.agent, kind=report.kind, answer=report.answer, requests=report.requests, tokens=report.tokens
+    )

@@ -1,0 +1,60 @@
+"""An agent at work, and a kill at every write: its work is taken up where it was, and nothing is done twice."""
+
+from pathlib import Path
+
+import pytest
+
+from goclaw.messages import AssistantMessage, ToolCall, UserMessage
+from goclaw.tools.agent import agent
+from tests.harness import World
+from tests.parts import Trail, acting
+from tests.sessions.agents import agents_of, asks_for, handing, results, says
+from tests.sessions.looking import unless_dead
+
+WRITES = 20
+"""More than a whole such turn has."""
+SCRIPT = [
+    asks_for("do it", handing("first task", "c1"), handing("second task", "c2")),
+    asks_for("first task", ToolCall("n1", "note", {})),
+    asks_for("second task", ToolCall("n1", "look", {})),
+    says("noted", "one is fine"),
+    says("outcome unknown", "one is fine"),
+    says("looked", "two is fine"),
+    says("two is fine", "All is well."),
+]
+
+
+def world_of(folder: Path, noting: Trail) -> World:
+    note = acting("note", noting.leave, idempotent=False)
+    return World(folder, SCRIPT, tools=[agent, note, acting("look", Trail("looked").leave)])
+
+
+@pytest.mark.parametrize("kind", ["die_before", "die_after"])
+@pytest.mark.parametrize("number", range(1, WRITES))
+async def test_agents_are_taken_up_where_they_were(tmp_path: Path, kind: str, number: int) -> None:
+    noting = Trail("noted")
+    world = world_of(tmp_path, noting)
+    async with world.running(**{kind: number}) as core:
+        await unless_dead(core, core.say("do it", message_id="1"))
+        await core.settled()
+    async with world.running() as core:
+        await core.say("do it", message_id="1")
+        await core.settled()
+        sessions = await agents_of(core)
+        theirs = [await core.messages(session) for session in sessions]
+        told = results(await core.messages())
+    assert sorted(told) == ["one is fine", "two is fine"]
+    assert noting.times <= 1, "what must not run twice did"
+    assert len(sessions) == 2
+    for messages in theirs:
+        assert [type(each) for each in messages[:2]] == [UserMessage, AssistantMessage]
+        assert len(messages) == 4, "each step is there once"
+    assert world.texts()[-1:] == ["All is well."]
+
+
+async def test_a_whole_turn_has_fewer_writes_than_are_tried(tmp_path: Path) -> None:
+    world = world_of(tmp_path, Trail("noted"))
+    async with world.running() as core:
+        await core.say("do it")
+        await core.settled()
+        assert core.database.writes < WRITES
