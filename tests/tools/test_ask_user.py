@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from goclaw.errors import GoclawError
+from goclaw.events import QuestionAsked
+from goclaw.llm.scripted import Answer
+from goclaw.messages import ToolCall
+from goclaw.testing import open_bench
 from goclaw.tools.ask_user import MOST_OPTIONS, ask_user
+from goclaw.users import User
+from tests.harness import World
+from tests.sessions.test_questions import results, seen
 from tests.tools.memory_support import surroundings
 
 
@@ -57,3 +64,28 @@ async def test_bad_questions_are_refused_before_anybody_is_asked(tmp_path: Path,
         with pytest.raises(GoclawError):
             await around.call(ask_user, given)
         assert around.questions == []
+
+
+async def test_what_was_answered_before_a_restart_is_not_asked_again(tmp_path: Path) -> None:
+    call = ToolCall("c1", "ask_user", {"questions": [{"question": "First?"}, {"question": "Second?"}]})
+    answers = [Answer(calls=(call,)), Answer("Thanks.")]
+    world = World(tmp_path, answers, tools=[ask_user], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("go")
+        await seen(core, QuestionAsked, lambda event: event.question.text == "First?")
+        await core.say("one")
+        await seen(core, QuestionAsked, lambda event: event.question.text == "Second?")
+    async with world.running() as core:
+        await seen(core, QuestionAsked, lambda event: event.question.text == "Second?")
+        await core.say("two")
+        await core.settled()
+        assert await results(core) == ["First?\none\n\nSecond?\ntwo"]
+        asked = [event.question.text for event in core.seen if isinstance(event, QuestionAsked)]
+        assert asked == ["Second?"]
+
+
+async def test_it_is_switched_off_like_every_tool(tmp_path: Path) -> None:
+    async with open_bench(tmp_path, ask_user, tools={"disabled": ["ask_user"]}) as bench:
+        result = await bench.call("ask_user", {"questions": [{"question": "?"}]})
+        assert result.content == '{"error": "unknown tool: ask_user"}'
+        assert bench.asked == []
