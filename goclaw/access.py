@@ -164,8 +164,12 @@ class Access:
             confirm=spec.confirm is not None,
             stricter=policy.stricter,
             auto_allow=self._picks(policy.auto_allow, spec) and (exactly or not critical),
-            always_ask=self._picks(policy.always_ask, spec, unknown=True),
+            always_ask=self.always_asks(spec),
         )
+
+    def always_asks(self, spec: ToolSpec) -> bool:
+        """Whether the configuration wants every call of the tool asked for, each by itself."""
+        return self._picks(self._config.policy.always_ask, spec, unknown=True)
 
     def mode(self, actor: Actor, chosen: Chosen | None = None) -> Mode:
         """The permission mode in force for the actor, in a session for which `chosen` was chosen.

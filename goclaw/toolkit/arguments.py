@@ -152,7 +152,8 @@ def _with_injected(
 ) -> dict[str, Any]:
     """Whoever asks the model for more than its schema shows must not learn what else there is."""
     if forbidden := sorted(set(given) & set(injected)):
-        raise InvalidInput("; ".join(f'field "{name}": unknown field' for name in forbidden))
+        shown = Shape(model.model_json_schema(), injected).names_in(())
+        raise InvalidInput("; ".join(f'field "{name}": unknown field{_nearest(name, shown)}' for name in forbidden))
     missing = [name for name in injected if name not in filled and model.model_fields[name].is_required()]
     if missing:
         log.error("no hook fills in %s of %s", ", ".join(sorted(missing)), model.__name__)

@@ -300,8 +300,7 @@ def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, d
     Raises:
         ValueError: it does not; the message names the tool and what is at fault.
     """
-    if not _NAME.fullmatch(spec.name):
-        raise ValueError(f"{spec.name!r}: a tool's name has up to 64 letters, digits, _ and -")
+    check_name(spec.name)
     names = set(arguments.model_fields)
     check(spec.call_hint, names, f"the call hint of {spec.name}")
     check(spec.result_hint, result.names | {"args"}, f"the result hint of {spec.name}")
@@ -312,6 +311,16 @@ def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, d
         raise ValueError(f"{spec.name} is bounded, so its result needs the fields {', '.join(BOUNDS)}")
     for example in spec.examples:
         _check_example(spec, arguments, example)
+
+
+def check_name(name: str) -> None:
+    """Whether a tool may be called that.
+
+    Raises:
+        ValueError: it may not.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r}: a tool's name has up to 64 letters, digits, _ and -")
 
 
 def _check_example(spec: ToolSpec, arguments: type[BaseModel], example: Example) -> None:

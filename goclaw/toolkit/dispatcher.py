@@ -342,7 +342,10 @@ class Dispatcher:
             return None
         await settle(context.sandbox)
         grounds = await grounds_of(tool, arguments, watch.call, context)
-        consent = await scope.approve(wanted(tool, arguments, watch.call, risk, context, grounds))
+        asked = wanted(tool, arguments, watch.call, risk, context, grounds)
+        if self._access.always_asks(tool.spec):  # by no rule that somebody made once
+            asked = replace(asked, pattern=(), labels=())
+        consent = await scope.approve(asked)
         if consent.refusal:
             raise denied(tool, arguments, consent.refusal)
         return consent

@@ -18,7 +18,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.plugins import Plugin, load, plugins
 from goclaw.redact import mask, printable
-from goclaw.toolkit.base import LateSource, Tool, ToolSource
+from goclaw.toolkit.base import LateSource, Tool, ToolSource, check_name
 from goclaw.toolkit.registry import BuiltIn, same
 
 log = logging.getLogger(__name__)
@@ -144,6 +144,9 @@ class Sources:
             listed: tuple[Any, ...] = tuple(named.source.tools())
             if strange := [tool for tool in listed if not isinstance(tool, Tool)]:
                 raise TypeError(f"it lists a {type(strange[0]).__name__}, not a Tool")
+            # However it was made: a name that no provider takes would fail every request of every conversation.
+            for tool in listed:
+                check_name(tool.spec.name)
         except Exception as error:
             self.report(named.origin, _words(error))
             return ()

@@ -140,7 +140,10 @@ async def mine(ctx: ToolContext, query: str, session: Annotated[Session, Injecte
 def test_an_injected_field_is_hidden_and_refused() -> None:
     assert "ession" not in str(mine.spec.schema)
     assert mine.spec.schema["required"] == ["query"]
-    assert complaint(mine, {"query": "a", "session": {"token": "mine"}}) == 'field "session": unknown field'
+    assert (
+        complaint(mine, {"query": "a", "session": {"token": "mine"}})
+        == 'field "session": unknown field, known are "query"'
+    )
     filled = {"session": Session(token="t"), "query": "not a hook's to give"}
     arguments = dict(validate(mine.arguments, {"query": "a"}, mine.spec.injected, filled))
     assert arguments == {"query": "a", "session": Session(token="t")}

@@ -183,12 +183,17 @@ async def test_a_hook_fills_in_what_is_injected_and_nobody_else_does(tmp_path: P
     async with bench(tmp_path) as at:
         only(at, mine, hooks=hook(HookAnswer(inject={"user": "anna", "query": "not its to give"})))
         assert (await at.call(mine, {"query": "keys"})).content == "anna: keys"
-        assert await at.error(mine, {"query": "keys", "user": "ben"}) == 'field "user": unknown field'
+        assert (
+            await at.error(mine, {"query": "keys", "user": "ben"})
+            == 'field "user": unknown field, did you mean "query"?'
+        )
         assert await only(at, mine).error(mine, {"query": "keys"}) == (
             "this tool is not set up: a hook of the operator has to fill in what it needs; the log says what"
         )
         only(at, mine, hooks=hook(HookAnswer(input={"query": "x", "user": "ben"}, inject={"user": "anna"})))
-        assert await at.error(mine, {"query": "keys"}) == 'field "user": unknown field', "not by a changed input either"
+        assert await at.error(mine, {"query": "keys"}) == 'field "user": unknown field, did you mean "query"?', (
+            "not by a changed input either"
+        )
     started = [event for event in at.seen if isinstance(event, ToolStarted)]
     assert all("user" not in event.input for event in started[:1]), "nobody is shown what was filled in"
 
