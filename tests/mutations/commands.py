@@ -178,7 +178,7 @@ BUGS: list[Bug] = [
         "variables that steer other commands may be set",
         "class exec: PATH=. and LD_PRELOAD before an allowed command",
         _SHELL,
-        "    if not text or _STEERING.fullmatch(text):",
+        "    if not text or STEERING.fullmatch(text):",
         "    if not text:",
         "tests/sandbox/test_rules.py",
         "tests/sandbox/test_shell.py",

@@ -89,8 +89,8 @@ BUGS: list[Bug] = [
         "results of tools show secrets",
         "class secrets: a key in the output of a command",
         "goclaw/toolkit/dispatcher.py",
-        "mask(_text(await self._run(call, scope, watch)))",
-        "_text(await self._run(call, scope, watch))",
+        "mask(_text(tool.result.text(value)))",
+        "_text(tool.result.text(value))",
         "tests/toolkit/test_dispatcher.py::test_secrets_are_masked_in_results_and_errors",
     ),
     bug(
@@ -121,9 +121,8 @@ BUGS: list[Bug] = [
         "refused calls leave no entry",
         "class audit: who tried is not known",
         "goclaw/toolkit/dispatcher.py",
-        '        decision = self._access.authorize(scope.actor, "tool.use", call.name)\n        known',
-        '        decision = self._access.authorize(scope.actor, "tool.use", call.name)\n'
-        "        if not decision.allowed:\n            return\n        known",
+        "        spec = watch.listed\n",
+        "        if not decision.allowed:\n            return\n        spec = watch.listed\n",
         "tests/test_audit.py",
     ),
     bug(
@@ -154,7 +153,7 @@ BUGS: list[Bug] = [
     bug(
         "an unknown key of the configuration is passed over",
         "class config: a misspelt rule protects nobody",
-        "goclaw/config/schema.py",
+        "goclaw/config/section.py",
         'model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)',
         'model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)',
         "tests/adversarial/test_broken.py",
