@@ -43,6 +43,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/acceptance/*": "the daemon from outside",
     "tests/adversarial/*": "the daemon from outside, by somebody who means harm",
     "tests/aimock/*": "the fake model server",
+    "tests/channels/test_contract.py": "every channel",
     "tests/mutations/*": "the tests themselves",
     "tests/fakes/*": "the fakes themselves",
 }

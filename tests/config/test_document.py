@@ -37,8 +37,8 @@ def test_the_example_has_every_key_and_loads_as_it_is_and_with_every_value_set(t
     by_name = {"providers": {}, "roles": {}, "hooks": (), "models": as_it_is.models, "tools": as_it_is.tools}
     by_name["agents"] = as_it_is.agents
     assert loaded.config.model_copy(update=by_name) == as_it_is
-    assert loaded.config.tools.model_copy(update={"cli": {}}) == as_it_is.tools
-    assert set(loaded.config.tools.cli) == {"lint"}
+    assert loaded.config.tools.model_copy(update={"cli": {}, "ssh": as_it_is.tools.ssh}) == as_it_is.tools
+    assert set(loaded.config.tools.cli) == {"lint"} and set(loaded.config.tools.ssh.hosts) == {"web1"}
     assert loaded.config.agents.model_copy(update={"kinds": {}}) == as_it_is.agents
     assert set(loaded.config.agents.kinds) == {"researcher"}
     assert set(loaded.config.providers) == {"anthropic"}

@@ -24,7 +24,8 @@ SWITCH = re.compile(r"--[a-z][a-z-]+|-[a-z]\b")
 SLASH = re.compile(r"/[a-z]+(?=$| )")
 IN_CLIENT = {"/quit", "/exit"}
 """Typed in the terminal client, and its own."""
-OF_OTHERS = {"/healthz", "/readyz", "/ws", "/newbot", "/setprivacy", "/deletewebhook", "/tmp", "/data", "/backups"}
+FOLDERS = {"/tmp", "/opt", "/data", "/backups"}
+OF_OTHERS = {"/healthz", "/readyz", "/ws", "/newbot", "/setprivacy", "/deletewebhook"} | FOLDERS
 """Commands of @BotFather, methods of the Bot API, folders."""
 SECTIONS = {key.path[0] for key in keys(Config) if len(key.path) == 1}
 KEYS = {key.path for key in keys(Config)}

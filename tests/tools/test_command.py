@@ -104,7 +104,7 @@ async def test_a_command_of_a_package_needs_to_be_allowed_by_name(tmp_path: Path
 )
 def test_what_changes_something_is_judged_as_a_change(given: str, risk: Risk) -> None:
     assert command.risk
-    assert command.risk(command.arguments.model_validate({"command": given}), None) is risk  # type: ignore[arg-type]
+    assert command.risk(command.arguments.model_validate({"command": given}), None) is risk  # type: ignore[arg-type]  # it asks no context
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ async def test_links_lead_to_nobody_elses_notes(tmp_path: Path) -> None:
 def test_only_what_changes_something_counts_as_a_change(tmp_path: Path) -> None:
     assert memento.risk
     risks = {
-        action: memento.risk(memento.arguments.model_validate({"action": action}), None)  # type: ignore[arg-type]
+        action: memento.risk(memento.arguments.model_validate({"action": action}), None)  # type: ignore[arg-type]  # asks no context
         for action in ("read", "list", "write", "append", "delete")
     }
     assert {action for action, risk in risks.items() if risk is Risk.LOW} == {"read", "list"}
