@@ -11,6 +11,7 @@ from goclaw.errors import StateError
 from goclaw.events import (
     Acceptance,
     AcceptKind,
+    AgentProgress,
     MessageStored,
     Notice,
     Question,
@@ -139,6 +140,8 @@ class PlainView:
                 self.asked(happened.question)
             case QuestionAnswered():
                 self._answered(happened)
+            case AgentProgress():
+                self.line(f"  ↳ {one_line(f'{happened.agent} › {happened.doing}', INPUT_SHOWN)}")
             case TodosChanged():
                 self._todos(happened.todos)
             case SessionForgotten():

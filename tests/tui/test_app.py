@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from goclaw.events import Notice, Outcome, StreamRestarted, ThinkingStreamed, ToolFinished, ToolStarted, TurnFinished
+from goclaw.events import (
+    AgentProgress,
+    Notice,
+    Outcome,
+    StreamRestarted,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
 from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.app import Terminal
 from goclaw.tui.recall import FILE
@@ -252,6 +261,17 @@ async def test_a_tool_says_what_it_does_and_what_came_of_it_also_in_a_terminal_t
     async with stage.terminal((120, 40)) as screen:
         text = await screen.until("✓ chart  boats")
         assert "  3 boats" in text and "more lines" not in text
+
+
+async def test_a_card_shows_what_an_agent_does_that_its_call_has_started(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.terminal((120, 40)) as screen:
+        daemon.begin("t1", "find them")
+        daemon.answer("t1", "", ToolCall("c1", "agent", {"task": "find"}))
+        daemon.bus.publish(ToolStarted("t1", SESSION, "c1", "agent", {"task": "find"}, "reader: Find"))
+        daemon.bus.publish(AgentProgress("t1", SESSION, "c1", "reader: Find", "Searching for tests"))
+        await screen.until("  ↳ reader: Find › Searching for tests")
+        daemon.bus.publish(ToolFinished("t1", SESSION, "c1", "agent", "two", False, 0.25, "reader: 3 requests"))
+        assert "↳" not in await screen.until("  reader: 3 requests")
 
 
 async def test_an_artifact_is_fetched_when_its_card_is_opened_and_only_once(daemon: FakeGateway, stage: Stage) -> None:

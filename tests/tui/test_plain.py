@@ -13,6 +13,7 @@ from goclaw.events import (
     DENY,
     Acceptance,
     AcceptKind,
+    AgentProgress,
     MessageStored,
     Notice,
     Outcome,
@@ -66,6 +67,14 @@ def test_what_a_tool_says_itself_stands_in_place_of_its_input_and_result() -> No
         ToolFinished("t", "s", "1", "chart", "1\n2\n3", False, 0.25, "3 boats", kept),
     )
     assert text.splitlines() == ["⚙ chart Counting boats", "  3 boats", "  ▸ chart.json · 1.2 MB", "  (0.2 s)"]
+
+
+def test_what_an_agent_does_that_a_call_has_started_is_a_line_below_the_call() -> None:
+    text = shown(
+        ToolStarted("t", "s", "1", "agent", {}, "reader: Find the tests"),
+        AgentProgress("t", "s", "1", "reader: Find the tests", "Searching for \x1b[31mtests"),
+    )
+    assert text.splitlines()[1] == "  ↳ reader: Find the tests › Searching for tests"
 
 
 def test_an_answer_after_a_tool_is_shown_although_text_came_before_it() -> None:

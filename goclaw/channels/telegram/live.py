@@ -23,6 +23,7 @@ from goclaw.events import (
     Acceptance,
     AcceptKind,
     Address,
+    AgentProgress,
     GatewayPort,
     Inbound,
     MessageStored,
@@ -143,6 +144,8 @@ class LiveViews:
                 view.starts_anew = True
             case ToolStarted():
                 view.tool_started(event.call_id, event.name, event.input, event.hint)
+            case AgentProgress():
+                view.agent_did(event.call_id, event.agent, event.doing)
             case ToolFinished():
                 view.tool_finished(event.call_id, event.hint)
             case TodosChanged():

@@ -71,6 +71,11 @@ class View:
         self.tools[call_id] = said("⚙", hint) if hint else tool_line(name, arguments)
         self.changed.set()
 
+    def agent_did(self, call_id: str, agent: str, doing: str) -> None:
+        """An agent that the call has started does something: shown in the call's line."""
+        self.tools[call_id] = said("⚙", f"{agent} › {doing}")
+        self.changed.set()
+
     def tool_finished(self, call_id: str, hint: str = "") -> None:
         """It runs no longer; `hint`: what came of it, in its own words."""
         self.tools.pop(call_id, None)

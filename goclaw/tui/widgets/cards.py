@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from goclaw.clock import Clock
-from goclaw.events import ToolFinished, ToolStarted
+from goclaw.events import AgentProgress, ToolFinished, ToolStarted
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.tui.widgets.tool_card import ToolCard
 
@@ -65,9 +65,14 @@ class Cards:
         self._unfinished[key].begin(age, event.hint)
         return new
 
-    def ended(self, event: ToolFinished) -> None:
-        """A tool has run."""
-        if card := self._unfinished.get((event.turn, event.call_id)):
+    def told(self, event: AgentProgress | ToolFinished) -> None:
+        """A tool has run, or an agent that it has started does something."""
+        card = self._unfinished.get((event.turn, event.call_id))
+        if card is None:
+            return
+        if isinstance(event, AgentProgress):
+            card.went_on(f"{event.agent} › {event.doing}")
+        else:
             card.finish(
                 event.content,
                 is_error=event.is_error,

@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from goclaw.clock import Clock
 from goclaw.events import (
+    AgentProgress,
     MessageStored,
     Notice,
     QuestionAnswered,
@@ -121,8 +122,8 @@ class Conversation(FollowedScroll):
                 await self._add(await self._row(event, age))
             case ToolStarted():
                 await self._add(self._cards.started(event, age))
-            case ToolFinished():
-                self._cards.ended(event)
+            case AgentProgress() | ToolFinished():
+                self._cards.told(event)
             case QuestionAsked():
                 await self._ask(self.questions.asked(event.question))
             case QuestionAnswered():

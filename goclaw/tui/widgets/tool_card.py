@@ -47,6 +47,8 @@ class ToolCard(Static):
         self._took = ""
         self._doing = ""
         """What it does, in the tool's own words."""
+        self._inner = ""
+        """What an agent does that it has started."""
         self._outcome = ""
         """What came of it, in the tool's own words."""
         self._artifacts: Sequence[Artifact] = ()
@@ -71,6 +73,11 @@ class ToolCard(Static):
         if doing:
             self._doing = doing
             self._show()
+
+    def went_on(self, doing: str) -> None:
+        """What goes on inside the call now: a line below it until the result is there."""
+        self._inner = doing
+        self._show()
 
     def finish(
         self,
@@ -149,7 +156,7 @@ class ToolCard(Static):
 
     def _folded(self) -> list[Content]:
         if self._content is None:
-            return []
+            return [Content(f"  ↳ {one_line(self._inner, DOING_LENGTH)}")] if self._inner else []
         kept = [Content(f"  ▸ {_named(each)}") for each in self._artifacts]
         if self._outcome:
             return [Content(f"  {one_line(self._outcome, DOING_LENGTH)}"), *kept]
@@ -165,7 +172,7 @@ class ToolCard(Static):
             for name, value in self._given.items()
         ]
         if self._content is None:
-            return given
+            return [*given, *self._folded()]
         shown = [Content.styled("  ─ result", "$text-accent"), *_lines(self._content or "(no output)")]
         for each in self._artifacts:
             text = self._fetched.get(each.blob, "…")

@@ -33,6 +33,15 @@ def test_a_long_call_is_shortened_after_its_secrets_are_masked() -> None:
     assert len(line) <= LONGEST_LINE and "secretsecret" not in line
 
 
+def test_what_an_agent_does_takes_the_place_of_the_call_that_started_it() -> None:
+    view = View("t", "s", Target(5), 0.0)
+    view.tool_started("1", "agent", {}, "reader: Find the tests")
+    view.agent_did("1", "reader: Find the tests", "Searching with sk-" + "secret" * 20)
+    assert view.line() == f"⚙ reader: Find the tests › Searching with {MASK}"
+    view.tool_finished("1", "reader: 3 requests")
+    assert view.line() == "✓ reader: 3 requests"
+
+
 def test_a_tool_says_in_its_own_words_what_it_does_and_what_came_of_it_until_something_else_goes_on() -> None:
     view = View("t", "s", Target(5), 0.0)
     view.tool_started("1", "chart", {"of": "boats"}, "Counting boats with sk-" + "secret" * 20)
