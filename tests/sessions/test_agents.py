@@ -1,5 +1,6 @@
 """Agents that work on a part of a turn: a conversation of their own, limits of their own, and never more rights."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,10 @@ import pytest
 
 from goclaw.events import Actor, AgentProgress, ToolStarted
 from goclaw.messages import AssistantMessage, ToolCall, UserMessage
+from goclaw.specs import Risk, SideEffect
+from goclaw.toolkit.base import ToolContext, tool
 from goclaw.tools.agent import agent
+from goclaw.users import User
 from tests.harness import Answer, World
 from tests.parts import Trail, acting
 from tests.sessions.agents import (
@@ -20,6 +24,7 @@ from tests.sessions.agents import (
     says,
     until,
 )
+from tests.sessions.approving import CHEF, PEOPLE, asked_so_far, reconfigure
 
 NOTE = ToolCall("n1", "note", {})
 SCRIPT = [
@@ -211,3 +216,117 @@ async def test_a_forgotten_session_takes_the_conversations_of_its_agents_with_it
         await core.sessions.forgetter.forget(HERE)
         assert await agents_of(core) == []
         assert await core.sessions._ports.forgetting.agents_of(HERE) == []
+
+
+@tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)
+async def risky(ctx: ToolContext) -> str:
+    """Need somebody's word."""
+    return "noted"
+
+
+RISKY = [SCRIPT[0], asks_for("look at x", ToolCall("r1", "risky", {})), *SCRIPT[2:], says("refused", "x is fine")]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_what_an_agent_wants_is_asked_in_its_name_where_the_person_is(tmp_path: Path, restart: bool) -> None:
+    world = World(tmp_path, RISKY, tools=[agent, risky], users=PEOPLE)
+    async with world.running() as core:
+        await core.say("do it", actor=Actor(CHEF, "memory"))
+        await until(lambda: asked_so_far(core))
+        (question,) = asked_so_far(core)
+        assert question.title == "May risky run? (the agent general: Look at x)"
+        assert core.sessions.questions.of(HERE) == (question,)
+        if not restart:
+            await core.command(f"/approve {question.id}", actor=Actor(CHEF, "memory"))
+            await core.settled()
+    if restart:
+        async with world.running() as core:
+            assert "Allowed" in await core.command(f"/approve {question.id}", actor=Actor(CHEF, "memory"))
+            await core.settled()
+    assert world.texts()[-1] == "All is well."
+
+
+async def test_an_agent_works_in_the_mode_of_the_session(tmp_path: Path) -> None:
+    world = World(tmp_path, RISKY, tools=[agent, risky], policy={"mode": "plan"})
+    async with world.running() as core:
+        await core.say("do it")
+        await core.settled()
+        (theirs,) = await agents_of(core)
+        (refused,) = results(await core.messages(theirs))
+    assert "the session is in plan mode" in refused and world.texts()[-1] == "All is well."
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"tools": {"disabled": ["note"]}},
+        {"roles": {"narrow": {"tools": ["agent"]}}},
+        {"agents": {"main": {"tools": ["agent"]}}},
+        {"agents": {"main": {"tools": ["-note"]}, "kinds": {"wide": {"tools": ["agent", "note"]}}}},
+    ],
+)
+async def test_an_agent_never_has_a_tool_that_whoever_starts_it_has_not(tmp_path: Path, config: dict[str, Any]) -> None:
+    trail = Trail("noted")
+    deeper = [
+        asks_for("do it", handing("go deeper")),
+        asks_for("go deeper", NOTE, handing("deepest", "d1")),
+        asks_for("deepest", NOTE),
+        says("unknown tool", "none of that"),
+        says("none of that", "none of that"),
+    ]
+    role = frozenset({"narrow"} if "roles" in config else {"user"})
+    world = world_of(tmp_path, deeper, trail, users=[User("memory:anna", roles=role)])
+    reconfigure(world, **config)
+    async with world.running() as core:
+        await core.say("do it", actor=Actor("memory:anna", "memory"), chat="anna")
+        await core.settled()
+        sessions = await agents_of(core, "memory:anna")
+        told = [text for session in sessions for text in results(await core.messages(session))]
+    assert len(sessions) == 2 and told.count('{"error": "unknown tool: note"}') == 2
+    assert trail.times == 0, "it never ran"
+    assert all(spec.name != "note" for request in world.script.requests for spec in request.tools)
+
+
+async def test_a_right_that_is_taken_away_is_gone_for_the_agents_at_work(tmp_path: Path) -> None:
+    trail = Trail("noted")
+    script = [*SCRIPT[:2], asks_for("noted", ToolCall("n2", "note", {})), says("unknown tool", "x is fine"), SCRIPT[3]]
+    anna = User("memory:anna")
+    world = World(tmp_path, script, tools=[agent, acting("note", trail.leave_slowly)], users=[anna])
+    async with world.running() as core:
+        await core.say("do it", actor=Actor(anna.key, "memory"), chat="anna")
+        await until(lambda: trail.times == 1)
+        world.users._users = {anna.key: replace(anna, allowed_tools=frozenset({"agent"}))}
+        trail.gate.set()
+        await core.settled()
+    assert trail.times == 1
+
+
+async def test_a_pause_holds_the_agents_too(tmp_path: Path) -> None:
+    trail = Trail("noted")
+    world = World(tmp_path, SCRIPT, tools=[agent, acting("note", trail.leave_slowly)])
+    async with world.running() as core:
+        await core.say("do it")
+        await until(lambda: trail.times == 1)
+        await core.command("/pause")
+        asked = len(world.script.requests)
+        trail.gate.set()
+        await until(lambda: any("paused" in getattr(event, "text", "") for event in core.seen))
+        assert len(world.script.requests) == asked
+        await core.command("/resume")
+        await core.settled()
+    assert world.texts()[-1] == "All is well."
+
+
+async def test_the_kind_has_a_model_of_its_own(tmp_path: Path) -> None:
+    world = world_of(tmp_path, SCRIPT, agents={"kinds": {"reader": {"model": "scripted:other"}}})
+    asked: list[tuple[str, str | None]] = []
+
+    async def answering(session: str, first: str | None) -> Any:
+        asked.append((session, first))
+        return world.script
+
+    world.models.answering = answering  # type: ignore[method-assign]  # what the real one opens is tried elsewhere
+    async with world.running() as core:
+        await core.say("do it")
+        await core.settled()
+    assert {(HERE, None), (HERE, "scripted:other")} == set(asked)
