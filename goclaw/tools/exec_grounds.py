@@ -21,6 +21,7 @@ from goclaw.sandbox.mentions import TooMany, folders_of, is_roundabout, paths_of
 from goclaw.sandbox.plain import INTERPRETERS
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
+from goclaw.tools.text import as_code
 from goclaw.workspace import Workspace
 
 HASHED = "sha256:"
@@ -51,10 +52,12 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
         states = await _states(line, folder, ctx.workspace)
     except TooMany:
         raise ToolError("the command is too long to be approved; write it into a script and run that") from None
-    files = [f"- `{path}` ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)]
+    files = [
+        f"- {as_code(path)} ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)
+    ]
     more = [f"- … and {len(files) - MOST_SHOWN} more"] if len(files) > MOST_SHOWN else []
     listed = "\n".join(["Approved as they are now:", *files[:MOST_SHOWN], *more]) if files else ""
-    contained = f"In `{folder}`, sandbox `{ctx.sandbox.tier}`, network `{ctx.config.tools.exec.network}`."
+    contained = f"In {as_code(folder)}, sandbox `{ctx.sandbox.tier}`, network `{ctx.config.tools.exec.network}`."
     parts = await _remembered(line, folder, ctx.workspace)
     return Grounds(
         facts={"folder": await asyncio.to_thread(_place, place), **states},

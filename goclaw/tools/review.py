@@ -12,7 +12,7 @@ from goclaw.redact import mask, revealed
 from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
-from goclaw.tools.text import shown, text_of
+from goclaw.tools.text import as_code, shown, text_of
 
 _MOST_LINES, _LONGEST_LINE = 60, 200
 """What is shown of a diff: somebody reads it on a telephone."""
@@ -41,7 +41,7 @@ async def grounds_of(ctx: ToolContext, proposed: Sequence[Proposed]) -> Grounds:
     states = await ctx.workspace.fingerprints(each.path for each in proposed)
     lines = await asyncio.to_thread(lambda: [line for each in proposed for line in _shown_diff(each)])
     real = await asyncio.to_thread(lambda: [ctx.workspace.real(each.path) for each in proposed])
-    labels = tuple(f"every change of `{each.path}`" for each in proposed)
+    labels = tuple(f"every change of {as_code(each.path)}" for each in proposed)
     return Grounds(facts=states, lines=tuple(lines), pattern=tuple(real), labels=labels)
 
 
@@ -56,13 +56,13 @@ async def now_in(ctx: ToolContext, path: str) -> str:
 def _shown_diff(proposed: Proposed) -> list[str]:
     before, after = shown(proposed.before), shown(proposed.after)
     if max(len(before), len(after)) > _COMPARED:
-        return [f"`{proposed.path}`: {len(before):,} characters become {len(after):,}"]
+        return [f"{as_code(proposed.path)}: {len(before):,} characters become {len(after):,}"]
     changed = difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "then", lineterm="", n=2)
     lines = list(islice(changed, 2, _MOST_LINES + 3))
     more = ["…"] if len(lines) > _MOST_LINES else []
     # What cannot be seen is shown as its code, and nothing in the diff may end the fence that it stands in.
     text = revealed(mask("\n".join([*map(_cut, lines[:_MOST_LINES]), *more]))).replace(_FENCE, "'''")
-    return [f"`{proposed.path}`:\n{_FENCE}diff\n{text or '(no line changes)'}\n{_FENCE}"]
+    return [f"{as_code(proposed.path)}:\n{_FENCE}diff\n{text or '(no line changes)'}\n{_FENCE}"]
 
 
 def _cut(line: str) -> str:

@@ -4,6 +4,7 @@ import codecs
 from dataclasses import dataclass
 
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.redact import revealed
 from goclaw.workspace import Opened, Version
 
 LARGEST = 20 << 20
@@ -92,6 +93,16 @@ def text_of(path: str, opened: Opened, tool: str = "edit") -> Text:
 def shown(text: str) -> str:
     """`text` as a model may read it: bytes that are no text are U+FFFD."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def as_code(name: str) -> str:
+    """A name in Markdown that a person decides on: all of it is seen, and nothing in it is more than a name."""
+    plain = revealed(name)
+    fence = "`"
+    while fence in plain:
+        fence += "`"
+    space = " " if len(fence) > 1 else ""
+    return f"{fence}{space}{plain}{space}{fence}"
 
 
 def as_utf8(data: bytes) -> bytes:
