@@ -17,7 +17,9 @@ _PASSED = re.compile(
 """Tests of which none failed. How many were skipped is told at the end."""
 _DOTS = re.compile(r"\.+")
 """The same where no test can have printed it."""
-_SURROUNDINGS = re.compile(r"(?:platform|cachedir|rootdir|configfile|plugins|timeout|asyncio|hypothesis profile)\b.*")
+_SURROUNDINGS = re.compile(
+    r"platform \S+ -- .*|hypothesis profile '.*|(?:cachedir|rootdir|configfile|plugins|asyncio|timeout(?: \w+)?): .*"
+)
 _RULER = re.compile(r"=+ ([^=].*[^=]|[^=]) =+")
 _TEST = re.compile(r"_+ .+ _+")
 _PRINTED = re.compile(r"-{3,} ?Captured .+ -{3,}")

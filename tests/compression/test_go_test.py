@@ -43,6 +43,7 @@ def test_stacks_lose_gos_own_frames() -> None:
         "./b.go:3:2: undefined: x",
         "ok  \texample.org/a\t0.1s\tcoverage: 80.0% of statements",
         "exit status 2",
+        "--- PASS: TestPanics (0.00s)",
         "BenchmarkA-8   \t 1000\t 12 ns/op",
     ],
 )

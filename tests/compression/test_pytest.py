@@ -101,6 +101,12 @@ def test_what_tests_print_is_no_progress() -> None:
     assert compressed(FAMILY, "...\n", "pytest -s") == "...\n"
 
 
+def test_what_is_printed_between_results_stays() -> None:
+    text = HEAD.replace("platform linux", "timeout after 3 s\nplatform linux")
+
+    assert "timeout after 3 s\n" in compressed(FAMILY, text, "pytest -s")
+
+
 def test_frames_of_libraries_go_unless_they_are_the_last() -> None:
     frame = "/usr/lib/python3.11/asyncio/threads.py:25: in to_thread\n    return await run()\n           ^^^^^^^^^^^\n"
     own = "a.py:3: in own\n    call()\n"

@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,11 @@ from goclaw.toolkit.base import Tool
 from goclaw.tools.cli_source import cli_tool
 from goclaw.tools.exec import exec_
 from goclaw.tools.read import read
+from goclaw.tools.ssh_exec import ssh_exec
 from tests.sandbox.conftest import sandbox
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
+from tests.tools.shell_support import ssh_server
 
 __all__ = ["around", "sandbox"]
 
@@ -156,6 +160,15 @@ async def test_a_full_disk_leaves_the_output_as_it_is(ready: Surroundings, monke
     assert await run(ready, exec_, {"command": "ls -l folder"}) == plain
 
 
+async def test_an_output_whose_whole_is_not_kept_to_its_end_is_left_as_it_is(
+    ready: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = await run(ready, exec_, {"command": "ls -l folder"}, compress=False)
+    monkeypatch.setattr(ready.blobs, "open_spill", partial(ready.blobs.open_spill, bound=10))
+
+    assert await run(ready, exec_, {"command": "ls -l folder"}) == plain
+
+
 async def test_no_half_secret_is_left_of_a_cut_line(ready: Surroundings) -> None:
     secret = "sk-" + "abcdefgh" * 6
     ready.write("keys", f"found {'x' * 180} {secret} {'y' * 200}\n" * 5)
@@ -170,6 +183,18 @@ async def test_tools_from_the_configuration_are_compressed_too(ready: Surroundin
     tool = cli_tool("names", CliToolSettings(command="ls", args=("-l",), description="Lists."))
 
     said = await run(ready, tool, {"args": "folder"})
+
+    assert said.startswith("[compressed: names only; for the whole read output:")
+    assert said.endswith("file-11.txt\nexit code: 0")
+
+
+async def test_commands_on_other_hosts_are_compressed_too(around: Surroundings, tmp_path: Path) -> None:
+    for number in range(12):
+        around.write(f"file-{number:02}.txt", "x")
+    async with ssh_server(tmp_path / "ssh") as server:
+        server.configure(around)
+
+        said = await run(around, ssh_exec, {"host": "web1", "command": f"ls -l {around.the_workspace.root}"})
 
     assert said.startswith("[compressed: names only; for the whole read output:")
     assert said.endswith("file-11.txt\nexit code: 0")
