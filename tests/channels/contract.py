@@ -21,6 +21,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError
 from goclaw.events import (
     Actor,
+    AgentProgress,
     Attachment,
     Question,
     QuestionAsked,
@@ -181,6 +182,8 @@ class MemoryWay(Way):
             match event:
                 case ToolStarted() | ToolFinished():
                     lines.append(event.hint)
+                case AgentProgress():
+                    lines.append(event.doing)
                 case TodosChanged():
                     lines += [f"{todo.status} {todo.content}" for todo in event.todos]
                 case _:

@@ -312,6 +312,16 @@ async def test_calls_that_run_side_by_side_are_all_shown(way: Way) -> None:
         assert sorted(await scene.results()) == ["Aalborg", "Kiel"]
 
 
+async def test_what_an_agent_does_that_a_call_has_started_is_shown(way: Way) -> None:
+    starts = when("go", call("agent", task="Find a boat", description="Boats"))
+    async with opened(way, starts, when("Find a boat", call("row", 2, harbour="Kiel"))) as scene, scene.daemon():
+        await way.say("go")
+        await seen(way, "Boats", "Rowing to Kiel")
+        harbours["Kiel"].set()
+        await scene.answered()
+        assert await scene.results() == ["Done."]
+
+
 async def test_the_list_of_what_is_to_be_done_is_shown_as_it_changes(way: Way) -> None:
     todos = [{"content": "Caulk", "status": "completed"}, {"content": "Paint", "status": "in_progress"}]
     listing = when("go", call("todo_write", 1, todos=todos)), when("1 of 2", call("row", 2, harbour="Kiel"))
