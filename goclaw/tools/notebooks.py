@@ -1,6 +1,7 @@
 """Jupyter notebooks through nbformat: shown as text, changed cell by cell. A file is neither read nor written here."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ _BROKEN = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 """How the library stumbles over what has not the form of a notebook."""
 _LONGEST_OUTPUT = 2_000
 """Characters of one output that are shown."""
+_HALVES = re.compile("[\ud800-\udfff]")
 _IDS_SINCE = (4, 5)
 """The version of the format that gave cells ids."""
 
@@ -69,14 +71,16 @@ def changed(data: bytes, change: CellChange) -> CellChanged:
     """
     notebook = _parsed(data, as_it_is=True)
     cells = notebook.cells
-    was_valid = _fault(notebook) is None
-    has_ids = (notebook.nbformat, notebook.get("nbformat_minor", 0)) >= _IDS_SINCE
     try:
+        was_valid = _fault(notebook) is None
+        has_ids = (notebook.nbformat, notebook.get("nbformat_minor", 0)) >= _IDS_SINCE
         place, cell_id = _act(cells, change, has_ids=has_ids)
         fault = _fault(notebook) if was_valid else None
         if fault:
             raise ToolError(f"the notebook would not be valid any more: {fault}")
         text = json.dumps(_library.v4.rwbase.split_lines(notebook), ensure_ascii=False, indent=_indent(data))
+        # JSON has a way to write half a character, UTF-8 has none.
+        text = _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
     except _BROKEN as error:
         raise ToolError(f"the notebook is damaged ({type(error).__name__}: {error})") from None
     return CellChanged(text.encode() + (b"\n" if data.endswith(b"\n") else b""), cell_id, place, len(cells))

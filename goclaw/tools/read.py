@@ -171,7 +171,9 @@ def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines |
 def _of_notebook(path: str, data: bytes, window: Window) -> ReadResult:
     """Its cells as text; what is no notebook is shown as it is, and said to be none."""
     try:
-        cells: BinaryIO = io.BytesIO(load(catalog.NOTEBOOKS["nbformat"], NotebookPart).shown(data).encode())
+        cells: BinaryIO = io.BytesIO(
+            load(catalog.NOTEBOOKS["nbformat"], NotebookPart).shown(data).encode(errors="replace")
+        )
         note = ""
     except ToolError as error:
         cells, note = io.BytesIO(data), f"[{path}: {error}; this is its text]"
