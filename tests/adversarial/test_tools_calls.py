@@ -23,7 +23,7 @@ from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.sources import Fixed, Named, Sources
 from goclaw.users import User, Users
 from tests.toolkit.test_dispatcher_rights import GUEST
-from tests.tools.test_file_tools import TOOLS
+from tests.tools.test_tools_files import TOOLS
 
 BY_ANOTHER_NAME: list[tuple[str, dict[str, Any]]] = [
     ("read", {"file_path": "secret.txt"}),

@@ -10,7 +10,7 @@ from goclaw.hooks.base import HookAnswer
 from goclaw.testing import open_bench
 from tests.hooks.support import event, opened
 from tests.parts import NoSandbox
-from tests.tools.test_file_tools import TOOLS
+from tests.tools.test_tools_files import TOOLS
 
 GUARDS = """
 import sys

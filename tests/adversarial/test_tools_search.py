@@ -15,7 +15,7 @@ from goclaw.tools import engines
 from goclaw.tools.search import search
 from tests.tools.file_support import around
 from tests.tools.memory_support import ANNA, Surroundings
-from tests.tools.test_file_tools import TOOLS
+from tests.tools.test_tools_files import TOOLS
 
 __all__ = ["around"]
 

@@ -10,7 +10,7 @@ import pytest
 from goclaw.events import ToolFinished
 from goclaw.testing import open_bench
 from tests.picture_support import png
-from tests.tools.test_file_tools import TOOLS
+from tests.tools.test_tools_files import TOOLS
 
 PICTURE = png()
 HUGE = "x" * 2_000_000
