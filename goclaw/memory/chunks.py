@@ -1,10 +1,10 @@
-"""Cuts Markdown into passages of about 200 tokens that know their headings and lines.
+"""Cuts Markdown into passages of about 200 tokens that know their headings and lines, and conversations likewise.
 
 Sizes are those measured best for keyword and vector search alike (256 tokens is what small embedders read).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 CHUNK_TOKENS = 200
@@ -63,6 +63,22 @@ def chunk_markdown(text: str) -> list[Chunk]:
             path = [*((level, title) for level, title in path if level < line.level), (line.level, line.text)]
             section = [_Line(line.number, "")]
     return chunks
+
+
+def chunk_messages(messages: Iterable[tuple[int, str]]) -> list[Chunk]:
+    """Windows over conversations: passages whose lines are messages, and whose line numbers are the messages' places.
+
+    Args:
+        messages: places in order, each with the text that it is embedded as. A window reaches over no missing place.
+    """
+    chunks: list[Chunk] = []
+    session: list[_Line] = []
+    for place, text in messages:
+        if session and place != session[-1].number + 1:
+            chunks += _pack("", session)
+            session = []
+        session.append(_Line(place, text))
+    return chunks + list(_pack("", session))
 
 
 def _lines(text: str) -> Iterator[_Line]:

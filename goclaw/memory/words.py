@@ -53,12 +53,22 @@ def match_expressions(query: str) -> Iterator[str]:
 
     Every term is quoted, so that no text is a syntax error; a query without a single word or symbol yields none.
     """
-    terms = list(dict.fromkeys(_query_terms(_UNSAYABLE.sub(" ", query[:QUERY_CHARACTERS]))))[:QUERY_TERMS]
+    terms = _read(query)
     if terms:
         yield " OR ".join(_quoted(term) for term in terms)
     beginnings = [term for term in terms if len(term) >= PREFIX_LENGTH and term.isalnum()]
     if beginnings:
         yield " OR ".join(f"{_quoted(term)} *" for term in beginnings)
+
+
+def term_expressions(query: str) -> list[str]:
+    """An FTS5 expression for each term of `query`, for a search that weighs the terms itself (`ranking`)."""
+    return [_quoted(term) for term in _read(query)]
+
+
+def _read(query: str) -> list[str]:
+    """The terms of whatever somebody wrote, each once, bounded in number."""
+    return list(dict.fromkeys(_query_terms(_UNSAYABLE.sub(" ", query[:QUERY_CHARACTERS]))))[:QUERY_TERMS]
 
 
 def _query_terms(query: str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.memory.chunks import BYTES_PER_TOKEN, CHUNK_TOKENS, OVERLAP_TOKENS, Chunk, chunk_markdown
+from goclaw.memory.chunks import BYTES_PER_TOKEN, CHUNK_TOKENS, OVERLAP_TOKENS, Chunk, chunk_markdown, chunk_messages
 
 
 def test_a_passage_knows_its_lines_and_the_headings_above_it() -> None:
@@ -90,3 +90,21 @@ def test_no_word_of_any_text_is_lost(text: str) -> None:
     kept = " ".join(f"{chunk.heading} {chunk.text}" for chunk in chunk_markdown(text))
     for letter in "ab认😀":
         assert (letter in text) == (letter in kept)
+
+
+def test_windows_over_messages_overlap_and_never_reach_over_a_missing_place() -> None:
+    said = "word " * 30  # some forty tokens
+    messages = [(place, f"Anna: {said}") for place in (*range(10, 22), *range(40, 43))]
+    windows = [(window.start, window.end) for window in chunk_messages(messages)]
+    assert windows[0][0] == 10 and windows[-1] == (40, 42)
+    assert all(later[0] <= earlier[1] for earlier, later in pairwise(windows[:-1]))
+    assert not any(first <= 21 < last for first, last in windows)
+
+
+def test_a_long_message_has_several_windows_of_its_own() -> None:
+    windows = chunk_messages([(7, "word " * 1_000)])
+    assert len(windows) > 5 and {(window.start, window.end) for window in windows} == {(7, 7)}
+
+
+def test_no_messages_have_no_windows() -> None:
+    assert chunk_messages([]) == [] and chunk_messages([(1, " ")]) == []

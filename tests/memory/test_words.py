@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goclaw.memory.words import QUERY_TERMS, extra_terms, match_expressions
+from goclaw.memory.words import QUERY_TERMS, extra_terms, match_expressions, term_expressions
 
 
 def best(query: str) -> str:
@@ -97,3 +97,9 @@ def test_accented_words_are_not_taken_apart() -> None:
 
 def test_unspaced_scripts_and_emoji_are_extra_terms() -> None:
     assert extra_terms("认证 ok 😀😀") == ["认", "证", "认证", "u1f600"]
+
+
+def test_terms_come_one_by_one_for_a_search_that_weighs_them_itself() -> None:
+    assert term_expressions('What about "deploys" by Anna?') == ['"deploys"', '"Anna"']
+    assert " OR ".join(term_expressions("anna@example.com")) == best("anna@example.com")
+    assert term_expressions(" \x00 ") == []

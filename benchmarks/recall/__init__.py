@@ -1,0 +1,1 @@
+"""How much of the evidence the search over conversations finds: `python -m benchmarks.recall`, see the README."""

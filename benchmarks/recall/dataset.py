@@ -1,0 +1,111 @@
+"""LoCoMo as it is read from disk: turns of conversations, and questions with the turns that answer them.
+
+The data (CC BY-NC 4.0) is no part of this repository; only figures that were computed from it are.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from goclaw.memory.ranking import REACH
+
+FOLDER_VARIABLE = "GOCLAW_LOCOMO"
+"""Names the folder with `<conversation>.turns.jsonl` and `<conversation>.queries.jsonl`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message."""
+
+    place: int
+    """Consecutive in a session; see `goclaw.memory.ranking`."""
+    speaker: str
+    text: str
+    """With the caption of its picture."""
+    told: datetime
+
+    @property
+    def line(self) -> str:
+        """As it is embedded and shown."""
+        return f"{self.speaker}: {self.text}"
+
+    @property
+    def dated(self) -> str:
+        """As BM25 alone reads it: what it is about in words, with nothing left to metadata."""
+        return f"[{self.told:%d %B %Y}] {self.line}"
+
+    @property
+    def tokens(self) -> float:
+        """What showing it costs, by the usual estimate of four characters a token."""
+        return len(self.line) / 4
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the places of its evidence."""
+
+    text: str
+    category: str
+    evidence: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Turns in order, and the questions about them."""
+
+    name: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+
+def conversations(folder: Path) -> list[Conversation]:
+    """All conversations of the folder, by name."""
+    return [_conversation(path) for path in sorted(folder.glob("*.turns.jsonl"))]
+
+
+def given_folder() -> Path | None:
+    """The folder that the environment names; None when it names none, or one without data."""
+    folder = Path(os.environ.get(FOLDER_VARIABLE, ""))
+    return folder if FOLDER_VARIABLE in os.environ and any(folder.glob("*.turns.jsonl")) else None
+
+
+def pooled(separate: list[Conversation]) -> Conversation:
+    """One conversation with the turns and the questions of all: ten strangers in one index."""
+    turns: list[Turn] = []
+    questions: list[Question] = []
+    for conversation in separate:
+        shift = turns[-1].place + REACH + 1 if turns else 0
+        turns += [replace(turn, place=turn.place + shift) for turn in conversation.turns]
+        questions += [
+            replace(question, evidence=frozenset(place + shift for place in question.evidence))
+            for question in conversation.questions
+        ]
+    return Conversation("all in one index", tuple(turns), tuple(questions))
+
+
+def _conversation(path: Path) -> Conversation:
+    name = path.name.removesuffix(".turns.jsonl")
+    turns: list[Turn] = []
+    places: dict[str, int] = {}
+    place, session = 0, None
+    for row in _rows(path):
+        place += 1 if row["s"] == session else REACH + 1
+        session = row["s"]
+        places[row["id"]] = place
+        text = row["x"] + (f" [image: {row['cap']}]" if "cap" in row else "")
+        turns.append(Turn(place, row["sp"], text, datetime.fromisoformat(row["t"])))
+    questions = tuple(
+        Question(row["q"], row["c"], frozenset(places[given] for given in row["rel"]))
+        for row in _rows(path.with_name(f"{name}.queries.jsonl"))
+        if row["rel"]
+    )
+    return Conversation(name, tuple(turns), questions)
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)

@@ -1,0 +1,132 @@
+"""Times that a query names, and how well a day fits them. Pure; the caller gives the day it is asked on.
+
+People tell of a thing on the day itself or soon after, so the days behind a named time count, too, but less. The worths
+were measured together with the rest of the recipe (`benchmarks/recall`, `ranking` has the weight of the whole).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+DAY_WORTH, MONTH_WORTH, YEAR_WORTH = 1.0, 0.6, 0.2
+"""What a day within a named day, month or year is worth: the narrower, the more it says."""
+LATER_WORTH = 0.2
+"""What the days behind a named month are worth."""
+DAYS_AFTER_A_DAY = 3
+DAYS_AFTER_A_MONTH = 15
+"""How long people go on telling of it."""
+
+_MONTHS = "january february march april may june july august september october november december"
+_NUMBERS = {word: number for number, name in enumerate(_MONTHS.split(), 1) for word in (name, name[:3])} | {"sept": 9}
+_ISO = re.compile(r"\b((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?\b")
+_MONTH = re.compile(
+    r"\b(?:(?P<before>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?"
+    r"(?:(?P<hint>in|on|since|of|until|till|by|early|late|mid|last|this|before|after|during)[\s-]+)?"
+    rf"(?P<name>{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\b\.?"
+    r"(?:\s+(?P<after>\d{1,2})(?:st|nd|rd|th)?\b)?"
+    r"(?:,?\s+(?:of\s+)?(?P<year>(?:19|20)\d\d)\b)?"
+)
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_AMBIGUOUS = frozenset(("may", "march", "mar", "jan"))
+"""Months that are other words or names as well: they count beside a number or a word of time only."""
+_RELATIVE = re.compile(r"\b(today|yesterday|(?:this|last)\s+(?:week|month|year))\b")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTime:
+    """A time as a query names it; a part that it leaves open is None."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+
+    def fit(self, told: date) -> float:
+        """How well something that was told on `told` fits: 0 to 1."""
+        if self.month is None:
+            return YEAR_WORTH if told.year == self.year else 0.0
+        # Without a year, the latest such time before it was told.
+        years = [self.year] if self.year is not None else [told.year, told.year - 1]
+        return max(self._fit_in(year, self.month, told) for year in years)
+
+    def _fit_in(self, year: int, month: int, told: date) -> float:
+        first, behind = date(year, month, 1), _next_month(year, month)
+        if self.day is not None and self.day <= (behind - first).days:
+            named = first.replace(day=self.day)
+            if named <= told <= named + timedelta(days=DAYS_AFTER_A_DAY):
+                return DAY_WORTH
+        if first <= told < behind:
+            return MONTH_WORTH
+        return LATER_WORTH if behind <= told < behind + timedelta(days=DAYS_AFTER_A_MONTH) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days that a query names by their distance from today; both ends belong to it."""
+
+    first: date
+    last: date
+
+    def fit(self, told: date) -> float:
+        """How well something that was told on `told` fits: 0 to 1."""
+        if self.first <= told <= self.last:
+            return DAY_WORTH
+        return LATER_WORTH if self.last < told <= self.last + timedelta(days=DAYS_AFTER_A_DAY) else 0.0
+
+
+def named_times(query: str, today: date) -> list[NamedTime | Span]:
+    """The times that a query names, in no order; a text without any has none.
+
+    Read are English names of months with a day or a year beside them, ISO dates, years, and days counted from `today`
+    (`yesterday`, `last month`).
+    """
+    text = query.lower()
+    times: list[NamedTime | Span] = [_span(match[1], today) for match in _RELATIVE.finditer(text)]
+    found = [*_iso(text), *_months(text)]
+    times += found
+    told = {time.year for time in found}
+    times += [NamedTime(year) for year in dict.fromkeys(map(int, _YEAR.findall(text))) if year not in told]
+    return times
+
+
+def fit(times: Sequence[NamedTime | Span], told: date) -> float:
+    """How well `told` fits the best of the times; 0 when the query names none."""
+    return max((time.fit(told) for time in times), default=0.0)
+
+
+def _iso(text: str) -> Iterator[NamedTime]:
+    for match in _ISO.finditer(text):
+        year, month, day = int(match[1]), int(match[2]), int(match[3] or 0)
+        if 1 <= month <= 12:
+            yield NamedTime(year, month, day or None)
+
+
+def _months(text: str) -> Iterator[NamedTime]:
+    years = [int(year) for year in _YEAR.findall(text)]
+    for match in _MONTH.finditer(text):
+        day = int(match["before"] or match["after"] or 0)
+        if match["name"] in _AMBIGUOUS and not (day or match["hint"] or match["year"]):
+            continue
+        # "In 2023, when was it that … in March?": one year counts for a month that has none of its own.
+        year = int(match["year"]) if match["year"] else years[0] if len(years) == 1 else None
+        yield NamedTime(year, _NUMBERS[match["name"]], day if 1 <= day <= 31 else None)
+
+
+def _span(words: str, today: date) -> Span:
+    which, _, unit = " ".join(words.split()).partition(" ")
+    back = which in ("last", "yesterday")
+    if not unit:
+        day = today - timedelta(days=int(back))
+        return Span(day, day)
+    if unit == "week":
+        monday = today - timedelta(days=today.weekday() + 7 * back)
+        return Span(monday, monday + timedelta(days=6))
+    if unit == "year":
+        return Span(date(today.year - back, 1, 1), date(today.year - back, 12, 31))
+    first = today.replace(day=1)
+    first = (first - timedelta(days=1)).replace(day=1) if back else first
+    return Span(first, _next_month(first.year, first.month) - timedelta(days=1))
+
+
+def _next_month(year: int, month: int) -> date:
+    return date(year + month // 12, month % 12 + 1, 1)
