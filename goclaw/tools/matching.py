@@ -10,11 +10,12 @@ Three tiers, each tried where the one before found nothing (Goa tool system, "ed
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
-from itertools import islice
+from itertools import accumulate, islice
 
 LIKENESS, LINE_LIKENESS = 0.92, 0.8
 """Shares of characters in common (difflib's ratio)."""
@@ -26,6 +27,11 @@ MOST_REPLACED = 100_000
 """Places that one replacement may have: each costs memory."""
 _MOST_COMPARED = 2_000
 """Places that are compared letter by letter; a text that may stand in more of them has no certain place."""
+_MOST_LINES = 500_000
+"""Of a text in which more than exact matches are looked for: each of its lines is held several times."""
+_MOST_WORK, _OF_A_LINE = 12_000_000, 50
+"""What all comparisons of the third tier may cost, about two seconds: a pair of lines, and each pair of characters of
+two that differ. No thread can be told to stop."""
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
 _NUMBER = re.compile(r"\d+")
 
@@ -66,10 +72,10 @@ def find(body: str, old: str, *, fuzzy: bool, every: bool = False) -> Match | No
     spans = list(islice(_exact(body, old, every=every), most + 1))
     if spans:
         return Match(Tier.EXACT, spans)
-    if not fuzzy or not old.strip():
+    if not fuzzy or not old.strip() or body.count("\n") > _MOST_LINES:
         return None
     lines = _Lines(body)
-    spans = list(islice(_trailing(lines, old), most + 1))
+    spans = list(islice(_trailing(lines, old, every=every), most + 1))
     if spans:
         return Match(Tier.TRAILING, _apart(spans) if every else spans)
     if len("".join(old.split())) < SHORTEST:
@@ -103,25 +109,26 @@ class _Lines:
             start = end + 1
 
 
-def _trailing(lines: _Lines, old: str) -> Iterator[Span]:
+def _trailing(lines: _Lines, old: str, *, every: bool) -> Iterator[Span]:
+    """Places where the lines are the same but for what ends them: those of one text in another, both without that."""
     wanted = old.replace("\r\n", "\n").split("\n")
     to_the_end = wanted[-1] != wanted[-1].rstrip()
     wanted = [line.rstrip() for line in wanted]
     if len(wanted) == 1 and not to_the_end:
         return  # nothing in it ends a line
-    for first in range(len(lines.texts) - len(wanted) + 1):
-        begin = lines.texts[first].rstrip()
-        if not begin.endswith(wanted[0]):
-            continue
-        last = first + len(wanted) - 1
-        if any(lines.texts[first + n].rstrip() != wanted[n] for n in range(1, len(wanted) - 1)):
-            continue
-        text = lines.texts[last]
-        start = lines.starts[first] + len(begin) - len(wanted[0])
-        if to_the_end and (first == last or text.rstrip() == wanted[-1]):
-            yield Span(start, lines.starts[last] + len(text))
-        elif not to_the_end and text.startswith(wanted[-1]):
-            yield Span(start, lines.starts[last] + len(wanted[-1]))
+    plain = [text.rstrip() for text in lines.texts]
+    starts = [0, *accumulate(len(text) + 1 for text in plain)]
+    body, part = "\n".join(plain), "\n".join(wanted)
+    place = body.find(part)
+    while place >= 0:
+        behind, following = place + len(part), place + 1
+        if not to_the_end or body[behind : behind + 1] in ("", "\n"):
+            first = bisect_right(starts, place) - 1
+            last = first + len(wanted) - 1
+            end = len(lines.texts[last]) if to_the_end else behind - starts[last]
+            yield Span(lines.starts[first] + place - starts[first], lines.starts[last] + end)
+            following = behind if every else following
+        place = body.find(part, following)
 
 
 def _apart(spans: Sequence[Span]) -> list[Span]:
@@ -136,16 +143,19 @@ def _fuzzy(lines: _Lines, old: str) -> Match | None:
     wanted = old.replace("\r\n", "\n").split("\n")
     ends_a_line = wanted[-1] == ""
     folded = [_folded(line) for line in (wanted[:-1] if ends_a_line else wanted)]
+    there = [_folded(text) for text in lines.texts]
     found: list[tuple[Span, float]] = []
-    compared = 0
-    for first in range(len(lines.texts) - len(folded) + 1):
+    compared, work = 0, _Work()
+    for first in range(len(there) - len(folded) + 1):
         last = first + len(folded) - 1
-        if _folded(lines.texts[first]) != folded[0] or _folded(lines.texts[last]) != folded[-1]:
+        if there[first] != folded[0] or there[last] != folded[-1]:
             continue
         compared += 1
-        if compared > _MOST_COMPARED or len(found) > MOST_PLACES:
+        if len(found) > MOST_PLACES:
             break
-        likeness = _likeness(folded, [_folded(text) for text in lines.texts[first : last + 1]])
+        likeness = _likeness(folded, there, first, work)
+        if compared > _MOST_COMPARED or work.left < 0:
+            return None  # there may be more of them
         if likeness >= LIKENESS:
             end = lines.ends[last] if ends_a_line else lines.starts[last] + len(lines.texts[last])
             found.append((Span(lines.starts[first], end), likeness))
@@ -154,14 +164,25 @@ def _fuzzy(lines: _Lines, old: str) -> Match | None:
     return Match(Tier.FUZZY, [span for span, _ in found], min(likeness for _, likeness in found))
 
 
+@dataclass(slots=True)
+class _Work:
+    """How much may still be compared."""
+
+    left: int = _MOST_WORK
+
+
 def _folded(line: str) -> str:
     return " ".join(line.translate(_SIGNS).split())
 
 
-def _likeness(wanted: Sequence[str], there: Sequence[str]) -> float:
-    """How much of two rows of lines is the same, 0 to 1."""
+def _likeness(wanted: Sequence[str], there: Sequence[str], first: int, work: _Work) -> float:
+    """How much of two rows of lines is the same, 0 to 1; `first`: where the second one begins."""
     alike = whole = 0.0
-    for one, other in zip(wanted, there, strict=True):
+    for number, one in enumerate(wanted, first):
+        other = there[number]
+        work.left -= _OF_A_LINE if one == other else len(one) * len(other)
+        if work.left < 0:
+            return 0.0
         weight = len(one) + len(other)
         share = 1.0 if one == other else _ratio(one, other)
         if share < LINE_LIKENESS:

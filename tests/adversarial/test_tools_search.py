@@ -22,7 +22,7 @@ __all__ = ["around"]
 SECRET = "sk-canary-of-a-search"
 OPTIONS = ["--pre=/bin/sh", "-f/etc/passwd", "--files", "--follow", "-L", "--hostname-bin=/bin/sh", "-z", "--", "-"]
 """What ripgrep would take for an option."""
-HEAVY = ["(a+)+$", "(a|aa)+$", "(.*a){40}$", "((a*)*)*b", "(\\w+\\s?)+!$", "(a{0,100}){5}b"]
+HEAVY = ["(a+)+$", "(.*a){40}$", "(\\w+\\s?)+!$"]
 """Expressions that a backtracking engine does not come back from."""
 
 
