@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from goclaw.clock import Clock
-from goclaw.errors import DiskError
+from goclaw.errors import DiskError, GoclawError
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +99,17 @@ async def result_of(future: "asyncio.Future[T]") -> T:
     """Await what others wait for as well: who is cancelled leaves it as it is. Whoever sets it retrieves its error."""
     await asyncio.wait({future})
     return future.result()
+
+
+async def unless_unforeseen(work: Awaitable[T], name: str) -> T | None:
+    """What `work` yields; None when it fails of what nobody foresaw, which is in the log. Our own errors are raised."""
+    try:
+        return await work
+    except GoclawError:
+        raise
+    except Exception:
+        log.exception("%s failed unexpectedly", name)
+        return None
 
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:

@@ -233,6 +233,7 @@ class World:
                     checkpoints=CheckpointStore(database),
                     flush=Flush(self.config.memory.flush, Settings(database), access, environment, self.is_alone),
                     forgetting=Forgetting(database),
+                    journal=journal,
                     retention=Retention(database, Forgetting(database)),
                     questions=Questions(asking),
                     approvals=ApprovalPorts(access, self.audited.append, self.clock, ApprovalRules(database)),

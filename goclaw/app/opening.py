@@ -150,6 +150,7 @@ async def _open_engine(
             checkpoints=CheckpointStore(ground.database),
             flush=Flush(config.memory.flush, settings, ground.access, ground.environment, partial(_is_alone, ground)),
             forgetting=forgetting,
+            journal=journal,
             retention=Retention(ground.database, forgetting),
             questions=Questions(_asking(ground, channels, outbox, journal)),
             approvals=ApprovalPorts(ground.access, ground.environment.audit, clock, rules),

@@ -53,6 +53,9 @@ _PARKED = Statement(
     .where(steps.c.state == "parked", or_(inbox.c.state == "new", inbox.c.state == "next"))
     .order_by(inbox.c.seq)
 )
+_OF_NO_MESSAGE = steps.c.turn.not_in(select(inbox.c.id))
+_LOOSE = Statement(select(func.count()).select_from(steps).where(_OF_NO_MESSAGE))
+_FORGET_LOOSE = Statement(delete(steps).where(_OF_NO_MESSAGE))
 _FORGET_STEPS = Statement(delete(steps).where(steps.c.turn == bindparam("turn")))
 _ANSWERED = Statement(
     update(steps)
@@ -368,6 +371,11 @@ class Journal:
         if not waiter.done():
             waiter.set_result(answer)
         return True
+
+    async def forget_loose(self) -> None:
+        """Forget the steps of turns that no message began (`new_turn` without `submit`): they ended with the daemon."""
+        if (await self._database.read(_LOOSE()))[0][0]:
+            await self._database.write(_FORGET_LOOSE())
 
     async def prune(self, now: float) -> None:
         """Forget the ids of messages that nobody can redeliver any more."""

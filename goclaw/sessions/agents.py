@@ -8,17 +8,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from structlog.contextvars import bound_contextvars
 
-from goclaw.agent.kinds import Kind, Kinds
+from goclaw.agent.kinds import AGENT_TOOL, Kind, Kinds
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
 from goclaw.clock import Clock
+from goclaw.codec import Codec
 from goclaw.config.policies import LimitSettings
-from goclaw.errors import GoclawError, LimitReached, StateError, ToolError
+from goclaw.engine.base import Turn
+from goclaw.engine.journal import Journal
+from goclaw.errors import GoclawError, LimitReached, OutcomeUnknown, StateError, ToolError
 from goclaw.events import (
     LOCAL,
     Address,
@@ -30,15 +33,20 @@ from goclaw.events import (
     turn_of_agent,
 )
 from goclaw.redact import mask
-from goclaw.sessions.level import Level
+from goclaw.sessions.level import Level, Root
 from goclaw.sessions.models import Models
 from goclaw.sessions.nested import NestedTurn
+from goclaw.sessions.pausing import Gate
+from goclaw.sessions.questions import Questions
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.turn import TurnPorts, TurnRun
 from goclaw.store.spending import Spending, Spent
+from goclaw.tasks.base import Job, JobEnd, Owner, Tasks
 from goclaw.toolkit.spawning import AgentReport, AgentTask
 
 log = logging.getLogger(__name__)
+
+_STARTED: Codec[tuple[str, str]] = Codec(tuple[str, str])
 
 EMPTY_ANSWER = "(The agent gave an empty answer.)"
 STOPPED = "Stopped."
@@ -58,8 +66,13 @@ class AgentPorts:
     models: Models
     publish: Callable[[TurnStarted | TurnFinished], None]
     spending: Spending
+    journal: Journal
+    questions: Questions
+    tasks: Tasks
     fit: Callable[[Level], TurnPorts]
     """What the steps of an agent stand on."""
+    gate: Callable[[Turn], Gate]
+    """What a turn in the background passes before each step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +111,63 @@ class Agents:
         kind = self._ports.kinds.named(task.kind)
         agent = _id_of(above.turn.id, step)
         await self._refuse_too_many(above, agent)
+        if task.background:
+            return await self._start(above, kind, task, agent, step)
         # Nothing is awaited in between: this is what counts as being at work.
         async with self._working(above, agent) as session:
             level = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
             self._running[session.key] = AtWork(agent, level, self._ports.clock.monotonic())
             with bound_contextvars(agent=agent):
                 return await self._run(level, agent, kind)
+
+    async def _start(self, above: Level, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
+        """Let an agent work beside the turn. It is started once: what a crash cuts is lost, and told as such."""
+        if above.parent is not None:
+            raise ToolError("an agent that works for another one starts none in the background")
+        turn, name, key = above.turn, f"{step}/start", session_of_agent(above.session.key, agent)
+        has_begun = False
+        self._places[key] = above.home.key
+
+        async def start() -> tuple[str, str]:
+            nonlocal has_begun
+            await turn.intend(name)
+            info = await self._ports.tasks.begin(self._job(above.detached(), kind, task, agent, step))
+            has_begun = True
+            return info.id, info.output
+
+        try:
+            task_id, output = (await turn.step(name, start, _STARTED, unknown=lambda: ("", ""))).value
+        finally:
+            if not has_begun:
+                self._places.pop(key, None)
+        if not task_id:
+            raise ToolError(str(OutcomeUnknown(AGENT_TOOL)))
+        return AgentReport(agent, kind.name, task=task_id, output=output)
+
+    def _job(self, above: Level, kind: Kind, task: AgentTask, agent: str, step: str) -> Job:
+        ports, inbound = self._ports, above.turn.inbound
+        mine = turn_of_agent(above.turn.id, agent)
+        # No message began it, so no restart takes it up; its questions are asked where the person is.
+        own = ports.journal.new_turn(replace(inbound, id=mine, text=task.text, attachments=()), "message")
+
+        async def run() -> JobEnd:
+            try:
+                async with self._working(above, agent) as session:
+                    level = _below(above, kind, task, session, agent, step, "", ports.clock.now())
+                    root = Root(own, ports.gate(own))
+                    level = replace(level, root=root, turn=NestedTurn(own, "", level.turn.inbound), prefix="")
+                    self._running[session.key] = AtWork(agent, level, ports.clock.monotonic())
+                    return JobEnd((await self._run(level, agent, kind)).answer)
+            finally:
+                await ports.questions.turn_ended(own.id)
+                await ports.journal.end(own.id, ports.clock.now(), ())
+
+        def stop() -> None:
+            own.stopping = True
+
+        owner, label = Owner(above.home.key, inbound.actor.key), _name(kind, task)
+        seconds = 60.0 * ports.kinds.config.tools.tasks.minutes
+        return Job(owner, inbound.address, label, run, stop, seconds, above.turn.id)
 
     async def _run(self, level: Level, agent: str, kind: Kind) -> AgentReport:
         turn, session = level.turn, level.session
@@ -149,7 +213,7 @@ class Agents:
                 session.actor, session.person = above.turn.inbound.actor, above.turn.inbound.actor.key
                 yield session
         finally:
-            del self._places[key]
+            self._places.pop(key, None)
             self._running.pop(key, None)
             self._ports.contexts.forget(key, gone=True)
             self._ports.models.forget(key)
@@ -201,7 +265,6 @@ def _below(
         address=inbound.address,
         received_at=now,
     )
-    described = " ".join(mask(task.description).split())
     return Level(
         root=above.root,
         turn=NestedTurn(above.turn, f"{step}/", asked),
@@ -209,10 +272,15 @@ def _below(
         policy=RunPolicy(kind.rules),
         settings=kind.settings,
         parent=above,
-        name=f"{kind.name}: {described}"[:LONGEST_NAME] if described else kind.name,
+        name=_name(kind, task),
         call_id=call_id,
         prefix=f"{above.prefix}{step}/",
     )
+
+
+def _name(kind: Kind, task: AgentTask) -> str:
+    described = " ".join(mask(task.description).split())
+    return f"{kind.name}: {described}"[:LONGEST_NAME] if described else kind.name
 
 
 def _id_of(turn: str, step: str) -> str:

@@ -91,7 +91,7 @@ class Fitting:
         """Show what an agent does: in its own session, and in one line to whoever watches those above it."""
         self.ports.bus.publish(event)
         above = level.parent
-        if above is None:
+        if above is None or not level.call_id:
             return
         match event:
             case ToolStarted():

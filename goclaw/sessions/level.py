@@ -6,7 +6,7 @@ long it waits for people, and /pause and /stop are shared with all above it.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from goclaw.agent.policy import RunPolicy
 from goclaw.config.agents import AgentSettings
@@ -41,9 +41,14 @@ class Level:
     name: str = ""
     """For people: its kind and, where it has one, the name of its task."""
     call_id: str = ""
-    """The call that started it."""
+    """The call that waits for it; empty: none does."""
     prefix: str = ""
     """Begins the names of its steps among those of the root."""
+
+    def detached(self) -> "Level":
+        """The same with those above it, for an agent that goes on when they have ended: their clocks have stopped."""
+        above = self.parent.detached() if self.parent else None
+        return replace(self, policy=RunPolicy(self.policy.rules), parent=above)
 
     @property
     def depth(self) -> int:

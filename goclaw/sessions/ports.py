@@ -10,6 +10,7 @@ from goclaw.bus import Bus
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.engine.journal import Journal
 from goclaw.engine.outbox import Outbox
 from goclaw.hooks.base import Hooks
 from goclaw.sessions.approvals import ApprovalPorts
@@ -45,6 +46,7 @@ class SessionPorts:
     prompt: Prompt
     checkpoints: CheckpointStore
     flush: Flush
+    journal: Journal
     forgetting: Forgetting
     retention: Retention
     questions: Questions

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -131,6 +132,10 @@ class Sessions:
             publish=ports.bus.publish,
             spending=ports.spending,
             fit=lambda level: self._fitting.of(level),
+            gate=lambda turn: self.pauses.gate(turn, nullcontext),
+            journal=ports.journal,
+            questions=ports.questions,
+            tasks=ports.environment.tasks,
         )
 
     def _forgetting(self) -> ForgettingPorts:
@@ -148,6 +153,7 @@ class Sessions:
 
     async def restore(self) -> None:
         """Take up what an earlier run learnt: how summaries go, how far token estimates are off, who holds what."""
+        await self._ports.journal.forget_loose()
         await self.compactor.restore()
         await self.pauses.restore()
         self.calibration = Calibration(await self.settings.fact(SCALES))

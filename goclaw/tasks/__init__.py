@@ -1,1 +1,1 @@
-"""Background tasks: commands that go on when the call that started them has ended."""
+"""Background tasks: commands and agents that go on when the call that started them has ended."""

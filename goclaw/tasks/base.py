@@ -4,7 +4,7 @@ A task belongs to one session and one person: for anybody else it does not exist
 not the daemon; what ran when the daemon ended is `lost`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -51,6 +51,29 @@ class Work:
     seconds: float
     turn: str = ""
     """The turn that started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """What came of a job."""
+
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something that the daemon itself does in the background, instead of a command."""
+
+    owner: Owner
+    address: Address
+    label: str
+    run: Callable[[], Awaitable[JobEnd]]
+    """Does it; cancelled when it is to end."""
+    stop: Callable[[], None]
+    """Told before that, if it is somebody's order: what it says of its end may then be kept."""
+    seconds: float
+    turn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +151,10 @@ class Tasks(Protocol):
         """
         ...
 
+    async def begin(self, job: Job) -> TaskInfo:
+        """Do a job; returns when it is being done. Raises ToolError as `start` does."""
+        ...
+
     async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
         """The task as it is when it has ended, or after so many seconds."""
         ...
@@ -173,6 +200,9 @@ class NoTasks:
     """Where nothing can go on in the background."""
 
     async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+        raise ToolError("nothing can run in the background here")
+
+    async def begin(self, job: Job) -> TaskInfo:
         raise ToolError("nothing can run in the background here")
 
     async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:

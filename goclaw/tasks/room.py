@@ -13,9 +13,9 @@ from goclaw.config.shell_tools import TasksSettings
 from goclaw.errors import DiskError, ToolError
 from goclaw.sandbox.base import Sandbox
 from goclaw.supervise import result_of, see_through
-from goclaw.tasks.base import Owner, TaskInfo, TaskRecord, UnknownTask, Work
+from goclaw.tasks.base import Job, Owner, TaskInfo, TaskRecord, UnknownTask, Work
 from goclaw.tasks.output import last_of
-from goclaw.tasks.running import RunningTask
+from goclaw.tasks.running import RunningCommand, RunningJob, RunningTask
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +28,11 @@ WRITE_SECONDS = 10.0
 PIECE = 4096
 """Bytes that a pipe takes whole or not at all (PIPE_BUF), so that it is known how much was taken."""
 
-Tell = Callable[[TaskInfo, Work], Awaitable[None]]
+Tell = Callable[[TaskInfo, Work | Job], Awaitable[None]]
 """Tell the people of a session that a task ended."""
 
 
-async def _tell_nobody(info: TaskInfo, work: Work) -> None:
+async def _tell_nobody(info: TaskInfo, work: Work | Job) -> None:
     """Where nobody is to be told."""
 
 
@@ -59,12 +59,17 @@ class TaskRoom:
         return sum(session in (None, task.info.owner.session) for task in self._tasks.values() if task.info.running)
 
     async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+        return await self._start(RunningCommand(self._new_id(), work, self._clock.now, sandbox))
+
+    async def begin(self, job: Job) -> TaskInfo:
+        return await self._start(RunningJob(self._new_id(), job, self._clock.now))
+
+    async def _start(self, task: RunningTask) -> TaskInfo:
         if self._refusal:
             raise ToolError(self._refusal)
-        self._refuse_too_many(work.owner)
-        task = RunningTask(self._new_id(), work, self._clock.now)
+        self._refuse_too_many(task.work.owner)
         self._tasks[task.info.id] = task
-        life = asyncio.create_task(self._live(task, sandbox), name=f"background task {task.info.id}")
+        life = asyncio.create_task(self._live(task), name=f"background task {task.info.id}")
         self._lives.add(life)
         life.add_done_callback(self._gone)
         try:
@@ -182,9 +187,9 @@ class TaskRoom:
             if task_id not in self._tasks:
                 return task_id
 
-    async def _live(self, task: RunningTask, sandbox: Sandbox) -> None:
+    async def _live(self, task: RunningTask) -> None:
         try:
-            await task.run(sandbox, self._blobs, self._record, self._settings.output_mb << 20, IN_MEMORY)
+            await task.run(self._blobs, self._record, self._settings.output_mb << 20, IN_MEMORY)
             if task.has_started:
                 await task.put_on_record(self._record)
         finally:
@@ -211,10 +216,9 @@ class TaskRoom:
             del self._tasks[task_id]
 
     async def _stop(self, task: RunningTask) -> None:
-        process = task.process
-        if process is not None:
+        if task.is_at_work:
             task.stopping = True
-            await process.kill()
+            await task.end()
             await task.ended.wait()
 
     async def _stop_each(self, tasks: Sequence[RunningTask]) -> int:

@@ -1,7 +1,8 @@
-"""One task from its start to its end. Whoever cancels `run` ends the command with its whole tree."""
+"""One task from its start to its end. Whoever cancels `run` ends it with all that belongs to it."""
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,16 +10,17 @@ from dataclasses import replace
 from goclaw.blobs import Blobs, Spill
 from goclaw.errors import DiskError, GoclawError
 from goclaw.sandbox.base import Process, Sandbox
-from goclaw.tasks.base import TaskInfo, TaskRecord, TaskState, Work
+from goclaw.supervise import background, unless_unforeseen
+from goclaw.tasks.base import Job, JobEnd, TaskInfo, TaskRecord, TaskState, Work
 from goclaw.tasks.output import Output
 
 log = logging.getLogger(__name__)
 
 
-class RunningTask:
+class RunningTask(ABC):
     """A task, and all that is known of it."""
 
-    def __init__(self, task_id: str, work: Work, now: Callable[[], float]) -> None:
+    def __init__(self, task_id: str, work: Work | Job, now: Callable[[], float]) -> None:
         self.work = work
         self._now = now
         self.info = TaskInfo(task_id, work.owner, work.label, now(), output="")
@@ -32,11 +34,24 @@ class RunningTask:
         self.stopping = False
 
     @property
+    @abstractmethod
+    def is_at_work(self) -> bool:
+        """There is something that could be ended."""
+
+    @abstractmethod
+    async def end(self) -> None:
+        """End what it does; `stopping` says that somebody wants it so."""
+
+    @abstractmethod
+    async def _to_its_end(self, output: Output) -> TaskInfo:
+        """Do it, and say how it ended."""
+
+    @property
     def has_started(self) -> bool:
         return self.started.done() and not self.started.cancelled() and self.started.exception() is None
 
-    async def run(self, sandbox: Sandbox, blobs: Blobs, record: TaskRecord, bound: int, memory: int) -> None:
-        """Run the command to its end; of its output `bound` bytes are kept in a file, the last `memory` at hand.
+    async def run(self, blobs: Blobs, record: TaskRecord, bound: int, memory: int) -> None:
+        """Do it to its end; of its output `bound` bytes are kept in a file, the last `memory` at hand.
 
         What it said outlives a cancellation, which leaves the record as it is: of a task that was running.
         """
@@ -46,7 +61,7 @@ class RunningTask:
                 self.output = Output(spill, memory)
                 async with self._on_record(record, spill):
                     try:
-                        self.info = await self._to_its_end(sandbox, self.output)
+                        self.info = await self._to_its_end(self.output)
                     except asyncio.CancelledError as error:
                         if not self.has_started:
                             raise
@@ -73,9 +88,36 @@ class RunningTask:
                 await record.remove(self.info.id)
             raise
 
-    async def _to_its_end(self, sandbox: Sandbox, output: Output) -> TaskInfo:
+    def _with_end(self, state: TaskState, code: int | None = None, note: str = "") -> TaskInfo:
+        return replace(self.info, state=state, ended_at=self._now(), code=code, note=note)
+
+    async def put_on_record(self, record: TaskRecord) -> None:
+        """Write its end down; what cannot be written is lost at the next start, and true in memory until then."""
+        try:
+            await record.end(self.info)
+        except DiskError as error:
+            log.warning("the end of %s is not on record: %s", self.info.id, error)
+
+
+class RunningCommand(RunningTask):
+    """A command."""
+
+    def __init__(self, task_id: str, work: Work, now: Callable[[], float], sandbox: Sandbox) -> None:
+        super().__init__(task_id, work, now)
+        self._command = work
+        self._sandbox = sandbox
+
+    @property
+    def is_at_work(self) -> bool:
+        return self.process is not None
+
+    async def end(self) -> None:
+        if self.process is not None:
+            await self.process.kill()
+
+    async def _to_its_end(self, output: Output) -> TaskInfo:
         code, note = None, ""
-        async with sandbox.run(self.work.command, self.work.policy) as process:
+        async with self._sandbox.run(self._command.command, self._command.policy) as process:
             self.process = process
             self.started.set_result(None)
             try:
@@ -91,12 +133,45 @@ class RunningTask:
             return self._with_end(TaskState.STOPPED)
         return self._with_end(TaskState.COMPLETED if code == 0 else TaskState.FAILED, code, note)
 
-    def _with_end(self, state: TaskState, code: int | None = None, note: str = "") -> TaskInfo:
-        return replace(self.info, state=state, ended_at=self._now(), code=code, note=note)
 
-    async def put_on_record(self, record: TaskRecord) -> None:
-        """Write its end down; what cannot be written is lost at the next start, and true in memory until then."""
+class RunningJob(RunningTask):
+    """A job of the daemon."""
+
+    def __init__(self, task_id: str, job: Job, now: Callable[[], float]) -> None:
+        super().__init__(task_id, job, now)
+        self._job = job
+        self._result: JobEnd | None = None
+        self._doing: asyncio.Task[None] | None = None
+
+    @property
+    def is_at_work(self) -> bool:
+        return self._doing is not None
+
+    async def end(self) -> None:
+        self._job.stop()
+        if self._doing is not None:
+            self._doing.cancel()
+
+    async def _to_its_end(self, output: Output) -> TaskInfo:
+        note = ""
+        async with background(self._do(), f"job {self.info.id}") as self._doing:
+            self.started.set_result(None)
+            try:
+                async with asyncio.timeout(self.work.seconds):
+                    await asyncio.wait({self._doing})
+            except TimeoutError:
+                note = f"its time of {self.work.seconds:g} s was up"
+            finally:
+                doing, self._doing = self._doing, None
+        if self._result is not None:
+            await output.add(self._result.text.encode())
+            return self._with_end(TaskState.FAILED if self._result.failed else TaskState.COMPLETED)
+        stopped = self.stopping and doing.cancelled()
+        return self._with_end(TaskState.STOPPED if stopped else TaskState.FAILED, note=note)
+
+    async def _do(self) -> None:
         try:
-            await record.end(self.info)
-        except DiskError as error:
-            log.warning("the end of %s is not on record: %s", self.info.id, error)
+            done = await unless_unforeseen(self._job.run(), self.info.id)
+        except GoclawError as error:
+            done = JobEnd(str(error), failed=True)
+        self._result = done or JobEnd("it failed unexpectedly; the log has the details", failed=True)

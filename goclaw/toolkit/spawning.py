@@ -17,8 +17,6 @@ class AgentTask:
     """The task in a few words, for people."""
     background: bool = False
     """It goes on when the call that started it has ended."""
-    worktree: bool = False
-    """It works in a git worktree of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,6 @@ class AgentReport:
     """Of one in the background: its id for the tools for tasks."""
     output: str = ""
     """Of one in the background: `output:<id>`, where its answer will be."""
-    worktree: str = ""
-    """What became of its worktree, in words."""
 
 
 Spawn = Callable[[AgentTask], Awaitable[AgentReport]]

@@ -1,5 +1,6 @@
 """The `agent` tool: hands a task to an agent with a conversation of its own. See docs/agents.md."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.spawning import AgentTask
+from goclaw.tools.background import started_text
 
 LONGEST_TASK = 50_000
 LONGEST_DESCRIPTION = 80
@@ -23,10 +25,12 @@ class AgentResult(Result):
     answer: Annotated[str, Field(description="Its last words.")]
     requests: Annotated[int, Field(ge=0, description="How often it asked its model, those of its own agents included.")]
     tokens: Annotated[int, Field(ge=0)]
+    task: Annotated[str, Field(description="Of one in the background: its id for the tools for tasks.")] = ""
+    output: Annotated[str, Field(description="Of one in the background: where its answer will be, for `read`.")] = ""
 
     def text(self) -> str:
         """Its last words: who started it needs nothing else."""
-        return self.answer
+        return started_text(self.task, self.output) if self.task else self.answer
 
 
 @tool(
@@ -41,7 +45,8 @@ class AgentResult(Result):
     annotations=Annotations("Agent for a task", read_only=False, destructive=False, idempotent=True, open_world=True),
     access=lambda arguments, ctx: Access(),
     call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
-    result_hint="{{ kind }}: {{ requests }} requests, {{ tokens }} tokens",
+    result_hint="{{ kind }}: {% if task %}{{ task }} started{% else %}{{ requests }} requests, {{ tokens }} tokens"
+    "{% endif %}",
     examples=(
         Example(
             "Have something looked up",
@@ -68,6 +73,9 @@ async def agent(
     description: Annotated[
         str, Field(max_length=LONGEST_DESCRIPTION, description="The task in three to six words, for people.")
     ] = "",
+    run_in_background: Annotated[
+        bool, Field(description="Do not wait for it: you are told when it has ended, task_output shows its answer.")
+    ] = False,
 ) -> AgentResult:
     """Have another agent do a task in a conversation of its own, and read its answer.
 
@@ -78,7 +86,4 @@ async def agent(
     """
     if not task.strip():
         raise InvalidInput('field "task": expected a task in words')
-    report = await ctx.spawn(AgentTask(task, kind, description))
-    return AgentResult(
-        agent=report.agent, kind=report.kind, answer=report.answer, requests=report.requests, tokens=report.tokens
-    )
+    return AgentResult(**asdict(await ctx.spawn(AgentTask(task, kind, description, run_in_background))))
