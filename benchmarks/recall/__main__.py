@@ -26,13 +26,13 @@ Figures = dict[str, Scores]
 """Means by what they are of: everything, a category, a conversation."""
 
 
-def main() -> int:
-    """Returns 1 when a target was missed."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as from the command line; returns 1 when a target was missed."""
     parser = argparse.ArgumentParser(prog="benchmarks.recall", description=__doc__)
     parser.add_argument("--data", type=Path, default=given_folder(), help=f"folder of LoCoMo; else {FOLDER_VARIABLE}")
     parser.add_argument("--python", default=vectors.given_python(), help=f"has the model; else {PYTHON_VARIABLE}")
     parser.add_argument("--keep", metavar="NAME", help="keep the figures as results/NAME-<date>.json")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     separate = conversations(given.data) if given.data else []
     if not separate:
         print(f"skipped: there is no LoCoMo here; {FOLDER_VARIABLE} or --data names its folder")
