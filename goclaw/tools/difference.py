@@ -1,7 +1,8 @@
 """What a call changed in a file, whole and for people; the model reads a short preview in the result."""
 
 import asyncio
-import difflib
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Annotated
 
@@ -12,7 +13,9 @@ from goclaw.tools.text import shown
 
 KIND = "diff"
 COMPARED = 200_000
-"""Characters of either side that are compared line by line: difflib takes its time (see `review`)."""
+"""Characters of either side that are compared line by line (see `review`)."""
+_MOST_PAIRS = 500_000
+"""Lines that changed on one side times those on the other: of more, difflib may need hours."""
 
 
 class Difference(BaseModel):
@@ -36,4 +39,43 @@ async def difference(path: str, before: str, after: str) -> Difference:
 def _lines(before: str, after: str) -> list[str]:
     # Bytes that are no text fit into no JSON.
     old, new = shown(before).splitlines(), shown(after).splitlines()
-    return list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=3))
+    return list(unified(old, new, ("before", "after"), 3))
+
+
+def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:
+    """A unified diff, `around` lines of context to each change; two lines with the names first, if anything changed.
+
+    What changed is compared line by line only where that ends soon, for no thread can be told to stop. Else it is one
+    change from its first line to its last.
+    """
+    if before == after:
+        return
+    begin = max(0, _common(before, after) - around)
+    end = max(0, _common(before[begin:][::-1], after[begin:][::-1]) - around)
+    old, new = before[begin : len(before) - end], after[begin : len(after) - end]
+    if len(old) * len(new) <= _MOST_PAIRS:
+        groups = SequenceMatcher(None, old, new).get_grouped_opcodes(around)
+    else:
+        groups = iter([[("replace", 0, len(old), 0, len(new))]])
+    yield from (f"--- {names[0]}", f"+++ {names[1]}")
+    for group in groups:
+        (_, first, _, first_new, _), (_, _, last, _, last_new) = group[0], group[-1]
+        yield f"@@ -{_range(begin + first, last - first)} +{_range(begin + first_new, last_new - first_new)} @@"
+        for kind, first, last, first_new, last_new in group:
+            if kind == "equal":
+                yield from (f" {line}" for line in old[first:last])
+                continue
+            yield from (f"-{line}" for line in old[first:last])
+            yield from (f"+{line}" for line in new[first_new:last_new])
+
+
+def _common(some: Sequence[str], others: Sequence[str]) -> int:
+    """How many lines at the beginning are the same."""
+    return next((number for number, (one, other) in enumerate(zip(some, others, strict=False)) if one != other),
+                min(len(some), len(others)))  # fmt: skip
+
+
+def _range(first: int, count: int) -> str:
+    """As `diff -u` writes it: from 1, of no lines the one before."""
+    start = first + 1 if count else first
+    return str(start) if count == 1 else f"{start},{count}"

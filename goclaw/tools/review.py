@@ -1,7 +1,6 @@
 """Changes of files before a person who reviews them: with `tools.write.review`, each waits for a yes with its diff."""
 
 import asyncio
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,12 +11,13 @@ from goclaw.redact import mask, revealed
 from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
+from goclaw.tools.difference import unified
 from goclaw.tools.text import as_code, shown, text_of
 
 _MOST_LINES, _LONGEST_LINE = 60, 200
 """What is shown of a diff: somebody reads it on a telephone."""
 _COMPARED = 200_000
-"""Characters of either side that are compared line by line: difflib takes its time."""
+"""Characters of either side that are compared line by line."""
 _FENCE = "```"
 
 
@@ -57,7 +57,7 @@ def _shown_diff(proposed: Proposed) -> list[str]:
     before, after = shown(proposed.before), shown(proposed.after)
     if max(len(before), len(after)) > _COMPARED:
         return [f"{as_code(proposed.path)}: {len(before):,} characters become {len(after):,}"]
-    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), "now", "then", lineterm="", n=2)
+    changed = unified(before.splitlines(), after.splitlines(), ("now", "then"), 2)
     lines = list(islice(changed, 2, _MOST_LINES + 3))
     more = ["…"] if len(lines) > _MOST_LINES else []
     # What cannot be seen is shown as its code, and nothing in the diff may end the fence that it stands in.

@@ -8,6 +8,7 @@ import pytest
 
 from goclaw.hooks.base import HookAnswer
 from goclaw.testing import open_bench
+from goclaw.tools.difference import unified
 from tests.hooks.support import event, opened
 from tests.parts import NoSandbox
 from tests.tools.test_tools_files import TOOLS
@@ -101,3 +102,14 @@ async def test_no_name_of_a_file_is_more_than_a_name(name: str, tmp_path: Path) 
     head = said.partition("\n")[0]
     fence = head[: len(head) - len(head.lstrip("`"))]
     assert fence and head.rstrip(":").endswith(fence) and fence not in name, head
+
+
+def test_a_diff_of_what_changed_everywhere_ends_in_time_and_is_true() -> None:
+    """Two orders of the same lines: what is longest in common is short, everywhere."""
+    before = [str(number % 150) for number in range(30_000)]
+    diff = list(unified(["head", *before, "tail"], ["head", *before[::-1], "tail"], ("now", "then"), 2))
+    assert diff[:4] == ["--- now", "+++ then", "@@ -1,30002 +1,30002 @@", "-head"]
+    assert len([line for line in diff if line.startswith("-") and line != "--- now"]) == 30_002
+    small = list(unified(list("abcdefg"), list("abcXefg"), ("now", "then"), 1))
+    assert small == ["--- now", "+++ then", "@@ -3,3 +3,3 @@", " c", "-d", "+X", " e"]
+    assert list(unified(["a"], ["a"], ("now", "then"), 1)) == []
