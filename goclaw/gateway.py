@@ -23,6 +23,7 @@ from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.events import (
+    AGENT_MARK,
     LOCAL,
     Acceptance,
     AcceptKind,
@@ -212,7 +213,9 @@ class Gateway:
 
     async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
         found = await self._ports.transcripts.sessions()
-        return [info for info in found if self._ports.access.authorize(actor, "session.read", info.key).allowed]
+        # Those of agents are read by name, and by `goclaw sessions`: here they would crowd out the conversations.
+        people = [info for info in found if AGENT_MARK not in info.key]
+        return [info for info in people if self._ports.access.authorize(actor, "session.read", info.key).allowed]
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
         if not self._ports.access.authorize(actor, "tool.use", "read").allowed:

@@ -330,3 +330,23 @@ async def test_the_kind_has_a_model_of_its_own(tmp_path: Path) -> None:
         await core.say("do it")
         await core.settled()
     assert {(HERE, None), (HERE, "scripted:other")} == set(asked)
+
+
+async def test_conversations_of_agents_do_not_crowd_the_list_of_sessions(tmp_path: Path) -> None:
+    world = world_of(tmp_path, SCRIPT)
+    async with world.running() as core:
+        await core.say("do it")
+        await core.settled()
+        listed = await core.gateway.sessions(Actor("tui:me", "socket", owner=True))
+        assert [info.key for info in listed] == [HERE] and len(await agents_of(core)) == 1
+
+
+async def test_a_turn_and_its_agents_are_priced_apart_and_together(tmp_path: Path) -> None:
+    world = world_of(tmp_path, SCRIPT)
+    async with world.running() as core:
+        accepted = await core.say("do it")
+        await core.settled()
+        spending = core.sessions.spending
+        whole, (theirs,) = await spending.of_turn(HERE, accepted.turn), await agents_of(core)
+        apart = await spending.of_session(theirs)
+    assert (whole.requests, apart.requests) == (4, 2)

@@ -8,7 +8,7 @@ from goclaw.messages import AssistantMessage, ToolCall, UserMessage
 from goclaw.tools.agent import agent
 from tests.harness import World
 from tests.parts import Trail, acting
-from tests.sessions.agents import agents_of, asks_for, handing, results, says
+from tests.sessions.agents import agents_of, asks_for, handing, results, says, until
 from tests.sessions.looking import unless_dead
 
 WRITES = 20
@@ -58,3 +58,21 @@ async def test_a_whole_turn_has_fewer_writes_than_are_tried(tmp_path: Path) -> N
         await core.say("do it")
         await core.settled()
         assert core.database.writes < WRITES
+
+
+async def test_a_disk_that_is_full_meanwhile_holds_the_agent_up_and_loses_nothing(tmp_path: Path) -> None:
+    noting = Trail("noted")
+    note = acting("note", noting.leave_slowly, idempotent=False)
+    world = World(tmp_path, SCRIPT, tools=[agent, note, acting("look", Trail("looked").leave)])
+    async with world.running() as core:
+        await core.say("do it")
+        await until(lambda: noting.times)
+        core.database.full = True
+        noting.gate.set()
+        await core.waits_for_the_disk()
+        core.database.full = False
+        await core.settled_in(world.clock)
+        sessions = await agents_of(core)
+        theirs = [await core.messages(session) for session in sessions]
+    assert noting.times == 1 and world.texts()[-1:] == ["All is well."]
+    assert [len(messages) for messages in theirs] == [4, 4]
