@@ -7,7 +7,6 @@ from goclaw.config.schema import Config
 from goclaw.spelling import warnings
 from goclaw.users import User
 
-
 TOOLS = {"read": frozenset({"filesystem"}), "write": frozenset({"filesystem", "write"})}
 
 
