@@ -26,7 +26,7 @@ from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received
 from goclaw.sessions.remembering import TOOL, remembered
 from goclaw.sessions.reminding import TurnReminders, of_result, of_task
-from goclaw.sessions.state import Session
+from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.turn import Opening, TurnPorts
 from goclaw.specs import ToolSpec
 from goclaw.tasks.base import Owner
@@ -44,6 +44,7 @@ class Fitting:
     ports: SessionPorts
     calibration: Callable[[], Calibration]
     compactor: Compactor
+    contexts: Contexts
     costs: Costs
     kinds: Kinds
     modes: Modes
@@ -78,7 +79,7 @@ class Fitting:
             spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
             planning=policy.planning,
             compresses=lambda spec: is_wanted(spec, ports.config),
-            held=level.held,
+            held=partial(self._held, level),
             affordable=lambda: self._affordable(level),
             scope=self._scope(level, reminders),
         )
@@ -101,6 +102,16 @@ class Fitting:
             case _:
                 return
         self.publish(above, AgentProgress(above.turn.id, above.session.key, level.call_id, level.name, doing))
+
+    async def _held(self, level: Level) -> None:
+        """Before a request and a call: return when nobody holds the turn."""
+        await level.held()
+        if level.parent is not None:
+            await self.contexts.session(level.home.key)  # so that `_home` is what people see by now
+
+    def _home(self, level: Level) -> Session:
+        """The person's session as it is now: an agent in the background may have outlived what was in memory then."""
+        return self.contexts.known(level.home.key) or level.home
 
     async def _affordable(self, level: Level) -> None:
         """Before a request: whether the agent, and every one above it, may spend more. Raises LimitReached."""
@@ -147,7 +158,7 @@ class Fitting:
             complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
             tools=level.settings.tools,
             narrowed=self._narrowed(level),
-            chosen_mode=lambda: level.home.mode,
+            chosen_mode=lambda: self._home(level).mode,
             reminders=reminders,
             spawn=partial(self.spawn, level),
         )
@@ -190,7 +201,7 @@ class Fitting:
         actor, session = level.turn.inbound.actor, level.session
         tools = [tool for name in names if (tool := self.ports.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
-        told = reminders.block([*self.modes.reminders(actor, level.home), *of_results])
+        told = reminders.block([*self.modes.reminders(actor, self._home(level)), *of_results])
         text = "\n".join(part for part in (session.remembered, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text

@@ -101,6 +101,7 @@ class Sessions:
             ports,
             lambda: self.calibration,
             self.compactor,
+            self.contexts,
             self.costs,
             kinds,
             self.modes,

@@ -119,6 +119,10 @@ class Contexts:
                     self._reminders.pop(idle.key, None)
         return session
 
+    def known(self, key: str) -> Session | None:
+        """The conversation, if it is in memory: what was chosen for it lately is known there."""
+        return self._loaded.get(key)
+
     @asynccontextmanager
     async def working(self, key: str) -> AsyncIterator[Session]:
         """The conversation for a turn of it."""

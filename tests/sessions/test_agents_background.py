@@ -165,3 +165,21 @@ async def test_a_restart_loses_it_says_so_and_starts_it_at_most_once(tmp_path: P
         assert set(states) <= {TaskState.LOST}
     else:
         assert re.search("started task-", result) and states[-1:] in ([TaskState.COMPLETED], [TaskState.LOST])
+
+
+async def test_a_mode_that_is_chosen_meanwhile_holds_for_it(tmp_path: Path) -> None:
+    trail = Trail("noted")
+    script = [*SCRIPT[:3], asks_for("noted", ToolCall("r1", "risky", {})), says("plan mode", "I may not.")]
+    world = world_of(tmp_path, trail, script)
+    world.tools = type(world.tools)([*world.tools.listed, risky])
+    async with world.running() as core:
+        await core.say("do it")
+        await core.settled()
+        await until(lambda: trail.times == 1)
+        core.sessions.contexts.forget(HERE)  # as when it was not used for long
+        await core.command("/mode plan")
+        core.sessions.contexts.forget(HERE)
+        trail.gate.set()
+        assert (await ended(core)).state is TaskState.COMPLETED
+        (theirs,) = await agents_of(core)
+        assert "the session is in plan mode" in results(await core.messages(theirs))[-1]
