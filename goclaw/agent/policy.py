@@ -1,6 +1,7 @@
 """The limits of one turn. Each ends it with a sentence that names the limit and the key that sets it."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from difflib import SequenceMatcher
@@ -21,6 +22,8 @@ ALIKE = 0.8
 """How much two calls have in common that are the same one in other words (`difflib`)."""
 _COMPARED = 2_000
 """Characters of a call that are compared."""
+_SHORT, _PIECE = 200, 5
+"""Up to so many of them letter by letter, which of longer ones can take many seconds; else in pieces of so many."""
 
 
 class RunPolicy:
@@ -174,7 +177,16 @@ class Planning:
 def _alike(one: ToolCall, other: ToolCall) -> bool:
     if one.input == other.input:
         return True
-    return SequenceMatcher(None, _letters(one), _letters(other), autojunk=False).ratio() >= ALIKE
+    some, others = _letters(one), _letters(other)
+    if max(len(some), len(others)) <= _SHORT:
+        return SequenceMatcher(None, some, others, autojunk=False).ratio() >= ALIKE
+    return _share(some, others) >= ALIKE
+
+
+def _share(some: str, others: str) -> float:
+    """How many of the pieces of two texts are the same, 0 to 1."""
+    one, other = (Counter(text[at : at + _PIECE] for at in range(len(text) - _PIECE + 1)) for text in (some, others))
+    return 2 * (one & other).total() / max(1, one.total() + other.total())
 
 
 def _letters(call: ToolCall) -> str:
