@@ -333,3 +333,16 @@ def test_a_role_has_a_name_for_people(who: Actor, role: str) -> None:
 def test_a_refusal_names_the_role(tmp_path: Path) -> None:
     gate = Access(Users([User(SEVEN, roles=frozenset({"guest"}))]), Config(roles=ROLES))
     assert gate.authorize(actor(SEVEN), "tool.use", "write").rule == "users.json telegram:7: roles.guest tools"
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("who", [actor(ALL.key), actor(SOME.key), actor(NONE.key), actor(BOSS.key), OWNER, STRANGER])
+@pytest.mark.parametrize("home", [ALL.key, "shared", "telegram:-100", "tui:me"])
+def test_the_conversation_of_an_agent_is_read_by_whoever_reads_its_session_and_written_by_nobody(
+    who: Actor, home: str, depth: int
+) -> None:
+    theirs = home + "/agent:0a1b2c3d4e5f" * depth
+    for action in ("session.read", "session.own"):
+        assert access().authorize(who, action, theirs).allowed == access().authorize(who, action, home).allowed
+    assert not access().authorize(who, "session.write", theirs).allowed
+    assert access().is_group(theirs) == access().is_group(home)

@@ -52,6 +52,7 @@ BROKEN = [
     (entry('"roles": [true]'), "3:15", ["roles[0]", "text"]),
     (entry('"name": 5'), "3:5", ["name", "text", "quotes"]),
     (entry('"session": ""'), "3:5", ["session", "leave the key out"]),
+    (entry('"session": "a/agent:b"'), "3:5", ["session", "`/agent:`"]),
     (entry('"workspace": 5'), "3:5", ["workspace", "text"]),
     (entry('"name": NaN'), "1:1", ["NaN"]),
     ("[" * 100_000, "1:1", ["nested"]),
