@@ -13,10 +13,10 @@ conversations, or across a long pause, at least `REACH` places are left out. The
 What makes it find more than BM25 does: a question and its answer are two messages, and the words that one asks for are
 spread over both. So a term that stands in a neighbour counts as well, as a part of an occurrence, *before* BM25
 saturates: a passage is best where the terms of the query come together. Scores that are smoothed afterwards cannot tell
-three terms around a passage from one term three times (74.7 % of the evidence in ten hits, against 78.7 %).
+three terms around a passage from one term three times (75 % of LoCoMo's evidence in ten hits, against 79 %).
 
-All constants were chosen on five conversations of LoCoMo, and are flat: half or twice of one costs about a point.
-`benchmarks/README.md` has the figures, also those of conversations that had no part in the choice.
+The constants were chosen on five conversations of LoCoMo and are flat: half or twice of one costs at most 2.4 points.
+`benchmarks/README.md` has the figures, and how far they can be trusted.
 """
 
 import math
