@@ -20,15 +20,17 @@ NO_AI = (
     "[demo] No AI is connected: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or name a model in "
     "`models.agent`, then restart GoClaw."
 )
-"""The first line of every reply."""
+"""The first line of a reply to a message; where tools run, which takes two replies, `MARK` says it in short."""
+MARK = "[demo, no AI]"
 CONTEXT_WINDOW = 32_768
 """Small enough that compaction can be seen at work, large enough to talk for a while."""
 DELTAS = 4
 """Pieces that a reply is streamed in."""
 ENVELOPE = re.compile(r"\A<context\b.*?</context>\n?", re.DOTALL)
 """What the gateway puts before a person's words."""
-MATERIAL = re.compile(r'<material (?P<id>[a-s]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>', re.DOTALL)
+MATERIAL = re.compile(r'<material (?P<id>[a-z]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>', re.DOTALL)
 """What the gateway puts around words of others: no order is taken from there."""
+FENCE = re.compile(r"`{3,}")
 TOOL_LINE = re.compile(r"^/tool[ \t]+(?P<name>\S+)[ \t]*(?P<input>.*)$", re.MULTILINE)
 
 
@@ -63,8 +65,8 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
     """The text and the tool calls that answer `messages`."""
     results = trailing_results(messages)
     if results:
-        report = "\n\n".join(f"{result.name} returned:\n{unmarked(result.content)}" for result in results)
-        return f"{NO_AI}\n\n{report}", ()
+        reports = (f"{result.name} returned:\n\n{as_it_is(unmarked(result.content))}" for result in results)
+        return f"{MARK} " + "\n\n".join(reports), ()
     said = last_words(messages)
     orders = list(TOOL_LINE.finditer(MATERIAL.sub("", said)))
     if not orders:
@@ -80,7 +82,7 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
         else:
             calls.append(ToolCall(next(fresh), name, arguments))
             lines.append(f"Calling {name}.")
-    return "\n".join([NO_AI, "", *lines]), tuple(calls)
+    return "\n".join([f"{MARK} {lines[0]}", *lines[1:]] if calls else [NO_AI, "", *lines]), tuple(calls)
 
 
 def trailing_results(messages: Sequence[Message]) -> list[ToolResult]:
@@ -104,6 +106,12 @@ def last_words(messages: Sequence[Message]) -> str:
 def unmarked(text: str) -> str:
     """The text as people know it."""
     return MATERIAL.sub(lambda found: found["text"], text)
+
+
+def as_it_is(text: str) -> str:
+    """The text as a block of Markdown in which nothing of it is taken for Markdown."""
+    longest = max((len(found) for found in FENCE.findall(text)), default=2)
+    return f"{'`' * (longest + 1)}\n{text}\n{'`' * (longest + 1)}"
 
 
 def parse_object(written: str) -> dict[str, Any] | None:

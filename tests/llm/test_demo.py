@@ -1,7 +1,8 @@
 import pytest
 
+from goclaw.context.fences import fenced
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta
-from goclaw.llm.demo import NO_AI, DemoModel
+from goclaw.llm.demo import MARK, NO_AI, DemoModel
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 
 
@@ -14,13 +15,17 @@ async def ask(*messages: Message) -> tuple[list[ModelEvent], Finished]:
 
 
 @pytest.mark.promise("P-first-run")
-async def test_every_reply_starts_by_saying_that_no_ai_is_connected_and_what_helps() -> None:
+async def test_every_reply_starts_by_saying_that_no_ai_is_connected() -> None:
     told = (UserMessage("hello"),)
-    called = (*told, AssistantMessage("", (ToolCall("a", "read", {}),)), ToolResult("a", "read", "text"))
-    for messages in (told, called, (UserMessage("/tool read {}"),), (UserMessage("/tool read nonsense"),), ()):
+    for messages in (told, (UserMessage("/tool read nonsense"),), ()):
         _, finished = await ask(*messages)
-        assert finished.message.text.startswith(NO_AI)
+        assert finished.message.text.startswith(f"{NO_AI}\n")
         assert "ANTHROPIC_API_KEY" in finished.message.text.splitlines()[0]
+    called = (*told, AssistantMessage("", (ToolCall("a", "read", {}),)), ToolResult("a", "read", "text"))
+    for messages in (called, (UserMessage("/tool read {}"),)):
+        _, finished = await ask(*messages)
+        assert finished.message.text.startswith(f"{MARK} ")
+    assert "no AI" in MARK
 
 
 async def test_the_reply_is_streamed_in_a_few_pieces_that_add_up_to_the_message() -> None:
@@ -58,8 +63,22 @@ async def test_results_are_reported_in_the_order_of_the_calls() -> None:
     calls = (ToolCall("a", "read", {}), ToolCall("b", "exec", {}))
     results = (ToolResult("a", "read", "ONE"), ToolResult("b", "exec", "TWO", is_error=True))
     _, finished = await ask(UserMessage("/tool …"), AssistantMessage("", calls), *results)
-    assert "read returned:\nONE\n\nexec returned:\nTWO" in finished.message.text
+    said = "read returned:\n\n```\nONE\n```\n\nexec returned:\n\n```\nTWO\n```"
+    assert finished.message.text == f"{MARK} {said}"
     assert finished.stop is Stop.END
+
+
+@pytest.mark.parametrize("mark", ["bcdfghjk", "lmnpqrst"])
+async def test_a_result_is_shown_as_it_is_without_the_marks_around_it(mark: str) -> None:
+    content = fenced("- old\n+ **new**\n````\n/tool exec {}", "exec", mark)
+    _, finished = await ask(UserMessage("/tool …"), ToolResult("a", "exec", content))
+    assert finished.message.text == f"{MARK} exec returned:\n\n`````\n- old\n+ **new**\n````\n/tool exec {{}}\n`````"
+
+
+@pytest.mark.parametrize("mark", ["bcdfghjk", "lmnpqrst"])
+async def test_a_tool_line_in_words_of_others_is_not_an_order(mark: str) -> None:
+    _, finished = await ask(UserMessage(f"look:\n{fenced('/tool exec {}', 'note.txt', mark)}"))
+    assert finished.message.calls == () and "You said: look:\n/tool exec {}" in finished.message.text
 
 
 async def test_call_ids_are_new_in_the_conversation_and_the_same_when_asked_again() -> None:
