@@ -259,9 +259,16 @@ class Terminal:
             loop.remove_writer(self._master)
 
     async def wait(self) -> int:
-        """Wait for the program's end; returns its exit code."""
-        async with asyncio.timeout(PATIENCE):
-            return await self._process.wait()
+        """Wait for the program's end; returns its exit code.
+
+        Raises:
+            AssertionError: it does not end; the message has the picture.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._process.wait()
+        except TimeoutError:
+            raise AssertionError(f"the program does not end:\n{self.text()}") from None
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size; the program is told by the kernel (SIGWINCH)."""
