@@ -4,8 +4,9 @@ They are no errors: a tool may come with a plugin that is not installed, or from
 misspelt allows nothing.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 from goclaw.catalog import ALIASES
 from goclaw.config.files import shown_path
@@ -16,11 +17,18 @@ from goclaw.selection import NOT, SET, TAG, Toolsets
 from goclaw.specs import MCP
 from goclaw.users import User
 
+Faults = Callable[[str, Mapping[str, Any]], Sequence[str]]
+"""What is wrong with some arguments of a tool."""
+
 
 def warnings(
-    config: Config, users: Sequence[User], tools: Mapping[str, frozenset[str]], commands: Collection[str]
+    config: Config,
+    users: Sequence[User],
+    tools: Mapping[str, frozenset[str]],
+    commands: Collection[str],
+    faults: Faults = lambda name, given: (),
 ) -> Iterator[str]:
-    """A line for each name that nothing answers to.
+    """A line for each name that nothing answers to, and for each fixed argument that its tool refuses.
 
     `tools`: each that there is, with its tags.
     """
@@ -35,6 +43,9 @@ def warnings(
         yield from known.missed_by(place, selection)
     for role, settings in config.roles.items():
         yield from known.missed_by(f"roles.{role}.inputs", list(settings.inputs))
+        for name, given in settings.inputs.items():
+            lines = faults(ALIASES.get(name, name), given)
+            yield from (f"roles.{role}.inputs.{name}: {line}; every such call fails" for line in lines)
         for name in sorted(set(settings.commands or ()) - set(commands)):
             yield f"roles.{role}.commands: unknown command `{name}`{_hint(name, commands)}"
 

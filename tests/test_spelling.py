@@ -1,5 +1,6 @@
 """Misspelt names in users.json and in the configuration are told, with the one that was meant."""
 
+from goclaw.cli.common import spelling
 from goclaw.config.files import shown_path
 from goclaw.config.hooks import HookSettings
 from goclaw.config.policies import RoleSettings
@@ -64,6 +65,21 @@ def test_unknown_names_tags_and_sets_are_told_wherever_tools_are_chosen() -> Non
         "agents.main.tools: unknown tool `wirte`; did you mean `write`?",
         "agents.kinds.scout.tools: unknown tag `filesytem`; did you mean `filesystem`?",
         "roles.guest.inputs: unknown tool `raed`; did you mean `read`?",
+    ]
+
+
+def test_fixed_arguments_that_their_tool_refuses_are_told_and_what_is_left_to_the_model_is_not() -> None:
+    config = Config.model_validate(
+        {
+            "roles": {
+                "fine": {"inputs": {"exec": {"timeout": 10}, "Bash": {"command": "ls"}, "mcp__x__y": {"z": 1}}},
+                "guest": {"inputs": {"exec": {"timeout": "ten"}, "Bash": {"timout": 10}}},
+            }
+        }
+    )
+    assert list(spelling(config, [])) == [
+        'roles.guest.inputs.exec: field "timeout": expected integer, got string; every such call fails',
+        'roles.guest.inputs.Bash: field "timout": unknown field, did you mean "timeout"?; every such call fails',
     ]
 
 

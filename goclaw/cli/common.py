@@ -1,6 +1,7 @@
 """What commands share: the options given before them, and the configuration that follows from those."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import typer
 
@@ -41,13 +42,20 @@ def load(context: typer.Context) -> Loaded:
 
 def spelling(config: Config, users: Sequence[User]) -> Iterator[str]:
     """See `spelling.warnings`."""
-    from goclaw.toolkit.registry import BuiltIn  # only a check needs to know what the tools are
+    from goclaw.toolkit import arguments  # only a check needs to know what the tools are
+    from goclaw.toolkit.registry import BuiltIn
 
     tools = {name: frozenset[str]() for name in (*catalog.TOOLS, *third_party("tools"))}
     for name, settings in config.tools.cli.items():
         tools[name] = frozenset({"shell", "cli", *settings.tags})
-    tools |= {tool.spec.name: tool.spec.tags for tool in BuiltIn().tools()}
-    return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")})
+    built_in = {tool.spec.name: tool for tool in BuiltIn().tools()}
+    tools |= {name: tool.spec.tags for name, tool in built_in.items()}
+
+    def faults(name: str, given: Mapping[str, Any]) -> Sequence[str]:
+        tool = built_in.get(name)
+        return arguments.faults(tool.arguments, given) if tool else ()
+
+    return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")}, faults)
 
 
 def _finish_restore(config: Config) -> None:

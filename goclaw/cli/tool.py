@@ -10,6 +10,7 @@ import typer
 from goclaw.cli.common import load
 from goclaw.cli.frame import show
 from goclaw.cli.tooling import open_toolbox, run_lines
+from goclaw.config.keys import closest
 from goclaw.config.schema import Config
 from goclaw.messages import ToolResult
 from goclaw.toolkit.describing import details
@@ -42,9 +43,11 @@ def list_(context: typer.Context, user: User = None, as_json: AsJson = False) ->
 @app.command()
 def describe(context: typer.Context, name: str, user: User = None, as_json: AsJson = False) -> None:
     """Print what a tool does, its parameters, examples, rights and risk."""
-    shown = next((tool for tool in asyncio.run(_shown(load(context).config, user)) if tool.name == name), None)
+    known = {tool.name: tool for tool in asyncio.run(_shown(load(context).config, user))}
+    shown = known.get(name)
     if shown is None:
-        print(error_text(f"unknown tool: {name}"))
+        meant = closest(name, list(known))
+        print(error_text(f"unknown tool: {name}; " + (f"did you mean {meant}?" if meant else "see `goclaw tool list`")))
         raise typer.Exit(1)
     if as_json:
         _print_json(shown.as_json())

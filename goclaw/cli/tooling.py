@@ -62,7 +62,9 @@ class Toolbox:
         return await self._dispatcher.call(ToolCall(call_id, name, given), scope)
 
     async def _consent(self, wanted: Wanted) -> Consent:
-        return Consent(wanted.digest) if self._approve else await _nobody_approves(wanted)
+        if not self._approve:
+            raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
+        return Consent(wanted.digest)
 
 
 def _actor(user: str | None) -> Actor:

@@ -119,7 +119,7 @@ def _message(details: ErrorDetails, loc: Loc, model: type[BaseModel]) -> str:
 
 
 def _choice(expected: str, value: Any) -> str:
-    choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
+    choices = expected.replace(" or ", ", ").replace("''", '""').replace("'", "").split(", ")
     meant = closest(value, choices) if isinstance(value, str) else None
     listed = f"should be one of {', '.join(choices)}"
     return f"{listed}; did you mean `{meant}`?" if meant else listed

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding
@@ -26,6 +27,11 @@ def _looked_at(loaded: Loaded) -> Iterator[Finding]:
             yield Finding("hooks", "problem", mask(f"{hook.label}: {error}"), remedy)
         else:
             works.append(f"{mask(hook.label)} ({', '.join(hook.on)})")
+            script = next(iter(hook.command[1:]), "")
+            if script.startswith("/") and not Path(script).exists():
+                place = f"`hooks[{index}].command` ({loaded.origin(('hooks', index, 'command'))})"
+                words = mask(f"{hook.label}: there is no {script}")
+                yield Finding("hooks", "warning", words, f"put it there, or mend {place}")
     for name, registered, trouble in of_packages():
         if trouble:
             yield Finding("hooks", "problem", trouble, "update or uninstall the package that brings it")

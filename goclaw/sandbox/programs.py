@@ -17,11 +17,12 @@ def find_program(command: str, workspace: Path, search_path: str, *, contained: 
     if "/" not in command:
         found = shutil.which(command, path=search_path)
         if found is None:
-            raise ToolError(f"command not found: {command}; install it (it is looked for in {search_path})")
+            remedy = _one_program(command) or f"; install it (it is looked for in {search_path})"
+            raise ToolError(f"command not found: {command}{remedy}")
     else:
         found = str(workspace / command)
         if not Path(found).is_file():
-            raise ToolError(f"command not found: {command}")
+            raise ToolError(f"command not found: {command}{_one_program(command)}")
         if not os.access(found, os.X_OK):
             raise ToolError(f"{command} cannot be run: it is not executable (`chmod +x`)")
     if contained and not _is_visible(found, workspace):
@@ -31,6 +32,12 @@ def find_program(command: str, workspace: Path, search_path: str, *, contained: 
             "the workspace"
         )
     return found
+
+
+def _one_program(command: str) -> str:
+    """What to say of several words in the place of one."""
+    several = len(command.split()) > 1
+    return "; expected one program: its arguments belong into args, a shell line into exec" if several else ""
 
 
 def _is_visible(found: str, workspace: Path) -> bool:

@@ -83,10 +83,20 @@ def validate(
     except ValidationError as error:
         _refuse_fillings(model, error, injected)
         shape = Shape(model.model_json_schema(), injected)
-        lines = list(islice(_lines(shape, error, given), _MOST_LINES + 1))
+        lines = [line for _, line in islice(_lines(shape, error, given), _MOST_LINES + 1)]
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES:] = ["…"]
         raise InvalidInput("; ".join(lines)) from None
+
+
+def faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[str]:
+    """What is wrong with some of a call's arguments, a line for each field; the others are still to come."""
+    try:
+        _parsed(model, dict(given))
+    except ValidationError as error:
+        found = _lines(Shape(model.model_json_schema()), error, dict(given))
+        return [line for path, line in found if path and path[0] in given]
+    return []
 
 
 def with_own_names(model: type[BaseModel], given: Any) -> Any:
@@ -169,15 +179,15 @@ def _refuse_fillings(model: type[BaseModel], error: ValidationError, injected: C
             raise ToolError(_NOT_SET_UP)
 
 
-def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Iterator[str]:
+def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     """One per field, however many types it may have."""
-    faults: dict[Path, list[_Fault]] = {}
+    found: dict[Path, list[_Fault]] = {}
     for detail in error.errors(include_url=False):
         path = _path(shape, given, detail)
-        faults.setdefault(path, []).append(_fault(shape, path, detail))
-    for path, found in faults.items():
+        found.setdefault(path, []).append(_fault(shape, path, detail))
+    for path, faults_of_it in found.items():
         name = ".".join(map(str, path))[:_LONGEST_FIELD]
-        yield f'field "{name}": {_together(found)}' if path else f"input: {_together(found)}"
+        yield path, f'field "{name}": {_together(faults_of_it)}' if path else f"input: {_together(faults_of_it)}"
 
 
 class _Fault(NamedTuple):

@@ -34,7 +34,7 @@ from goclaw.tui.link import Link
 from goclaw.tui.outstanding import Outstanding, Patience
 from goclaw.tui.questions import decided, text_of, time_left, title_of, ways
 from goclaw.tui.remote import Way, person_at
-from goclaw.tui.text import FORGOTTEN, data_size, one_line
+from goclaw.tui.text import FORGOTTEN, data_size, error_words, one_line
 from goclaw.wire import Accepted, ArtifactFrame, Attached, Files, Older, Refused, Sessions, Status
 
 PROMPT = "› "
@@ -162,7 +162,7 @@ class PlainView:
             self.line(f"[{done} of {len(todos)} done{doing}]")
 
     def _result(self, finished: ToolFinished) -> None:
-        lines = finished.content.splitlines()
+        lines = (error_words(finished.content) if finished.is_error else finished.content).splitlines()
         shown = [f"  {line}" for line in lines[:RESULT_LINES]]
         if finished.hint:
             shown = [f"  {one_line(finished.hint, INPUT_SHOWN)}"]

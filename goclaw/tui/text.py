@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import orjson
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 
@@ -27,6 +28,16 @@ def one_line(text: str, length: int) -> str:
     """`text` on one line of at most `length` characters."""
     line = " ".join(printable(text[: 4 * length]).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def error_words(content: str) -> str:
+    """What a failed call was told, without the JSON in which models get it; `content` itself where it is none."""
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return content
+    words = found.get("error") if isinstance(found, dict) and len(found) == 1 else None
+    return words if isinstance(words, str) and words.strip() else content
 
 
 def hint(given: Mapping[str, Any], length: int) -> str:

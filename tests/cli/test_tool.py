@@ -48,7 +48,9 @@ def test_people_get_it_in_words_and_the_schema_last(capsys: pytest.CaptureFixtur
     assert text.startswith("# exec\n") and "| `command` | text, required |" in text
     assert json.loads(text.rpartition("arguments:\n\n")[2])["required"] == ["command"]
     assert run(["tool", "describe", "exec", "--user", "telegram:5"]) == 1
-    assert capsys.readouterr().out == '{"error": "unknown tool: exec"}\n'
+    assert capsys.readouterr().out == '{"error": "unknown tool: exec; see `goclaw tool list`"}\n'
+    assert run(["tool", "describe", "exce"]) == 1
+    assert capsys.readouterr().out == '{"error": "unknown tool: exce; did you mean exec?"}\n'
 
 
 def test_a_plugin_is_listed_with_its_package_and_a_broken_one_said(

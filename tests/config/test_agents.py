@@ -48,6 +48,7 @@ def test_what_is_no_duration_is_refused(written: object) -> None:
         ),
         (["time_budget: soon"], "4:7", "time_budget: should be a time such as `45s`"),
         (["on_missing_fields: finalise"], "4:7", "did you mean `finalize`?"),
+        (["on_missing_fields: ask"], "4:7", 'should be one of "", finalize, await_clarification, resume'),
         (["max_tool_call: 3"], "4:7", "did you mean `max_tool_calls`?"),
     ],
 )

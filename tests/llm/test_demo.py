@@ -16,12 +16,12 @@ async def ask(*messages: Message) -> tuple[list[ModelEvent], Finished]:
 
 @pytest.mark.promise("P-first-run")
 async def test_every_reply_starts_by_saying_that_no_ai_is_connected() -> None:
-    told = (UserMessage("hello"),)
-    for messages in (told, (UserMessage("/tool read nonsense"),), ()):
-        _, finished = await ask(*messages)
+    told = UserMessage("hello")
+    for said in ([told], [UserMessage("/tool read nonsense")], []):
+        _, finished = await ask(*said)
         assert finished.message.text.startswith(f"{NO_AI}\n")
         assert "ANTHROPIC_API_KEY" in finished.message.text.splitlines()[0]
-    called = (*told, AssistantMessage("", (ToolCall("a", "read", {}),)), ToolResult("a", "read", "text"))
+    called = (told, AssistantMessage("", (ToolCall("a", "read", {}),)), ToolResult("a", "read", "text"))
     for messages in (called, (UserMessage("/tool read {}"),)):
         _, finished = await ask(*messages)
         assert finished.message.text.startswith(f"{MARK} ")

@@ -267,6 +267,8 @@ async def test_what_is_not_there_is_not_started(around: Surroundings, room: Task
     for given, words in (
         ({"command": "no-such-program"}, "command not found: no-such-program"),
         ({"command": "./missing"}, "command not found"),
+        ({"command": "sort -r"}, "its arguments belong into args, a shell line into exec"),
+        ({"command": "cat /etc/hosts"}, "its arguments belong into args, a shell line into exec"),
         ({"command": "ls", "working_dir": ".."}, "path traversal detected"),
         ({"command": "ls", "working_dir": "missing"}, "file not found"),
     ):

@@ -100,7 +100,9 @@ def test_a_long_result_is_cut_and_says_by_how_much() -> None:
 
 
 def test_a_failed_tool_says_so() -> None:
-    assert "(failed, 0.1 s)" in shown(ToolFinished("t", "s", "1", "exec", '{"error": "no"}', True, 0.1))
+    assert "  no such file\n  (failed, 0.1 s)" in shown(
+        ToolFinished("t", "s", "1", "exec", '{"error": "no such file"}', True, 0.1)
+    )
 
 
 def test_a_restarted_stream_begins_a_new_line() -> None:

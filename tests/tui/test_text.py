@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.tui.text import count, hint, markdown_parser, one_line, printable, seconds
+from goclaw.tui.text import count, error_words, hint, markdown_parser, one_line, printable, seconds
 
 
 @given(st.text())
@@ -21,6 +21,22 @@ def test_a_programs_colours_go_and_its_words_stay() -> None:
 
 def test_a_text_cannot_read_backwards() -> None:
     assert printable("a\u202eb\u2066c") == "abc"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (r'{"error": "no\n“such” file"}', "no\n“such” file"),
+        ('{"error": ""}', '{"error": ""}'),
+        ('{"error": 3}', '{"error": 3}'),
+        ('{"error": "no", "more": 1}', '{"error": "no", "more": 1}'),
+        ("[1]", "[1]"),
+        ("exit code: 1", "exit code: 1"),
+        ('{"error": "no"}\n\nand what a hook added', '{"error": "no"}\n\nand what a hook added'),
+    ],
+)
+def test_an_error_is_read_without_the_json_that_models_get(content: str, said: str) -> None:
+    assert error_words(content) == said
 
 
 def test_a_hint_is_the_value_or_the_pairs_on_one_line() -> None:

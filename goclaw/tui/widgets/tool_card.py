@@ -11,11 +11,13 @@ from textual.widgets import Static
 
 from goclaw.clock import Clock
 from goclaw.messages import Artifact
-from goclaw.tui.text import data_size, hint, one_line, printable, seconds, whole_seconds
+from goclaw.tui.text import data_size, error_words, hint, one_line, printable, seconds, whole_seconds
 
 HINT_LENGTH = 60
 DOING_LENGTH = 140
 """Characters of what a tool itself says that it does, and that came of it (`toolkit.templates`)."""
+RESULT_LENGTH, ERROR_LENGTH = 100, 300
+"""Characters of a result in a folded card; what went wrong mostly says at its end what helps."""
 SHOWN_LINES = 200
 """Lines of a result in an open card; the transcript has all of it."""
 LINE_LENGTH = 2_000
@@ -95,7 +97,7 @@ class ToolCard(Static):
             outcome: the same in a few words, where the tool has some.
             artifacts: what it kept for people.
         """
-        self._content, self._is_error = content, is_error
+        self._content, self._is_error = error_words(content) if is_error else content, is_error
         self._outcome, self._artifacts = outcome, artifacts
         self._want()
         if took is not None:
@@ -164,7 +166,8 @@ class ToolCard(Static):
         if not lines:
             return [Content("  (no output)"), *kept]
         more = f"  … {len(lines) - 1} more lines" if len(lines) > 2 else "  … 1 more line" if len(lines) == 2 else ""
-        return [Content(f"  {one_line(lines[0], 100)}{more}"), *kept]
+        length = ERROR_LENGTH if self._is_error else RESULT_LENGTH
+        return [Content(f"  {one_line(lines[0], length)}{more}"), *kept]
 
     def _inside(self) -> list[Content]:
         given = [
