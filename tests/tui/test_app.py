@@ -22,6 +22,7 @@ from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, Us
 from goclaw.tui.app import Terminal
 from goclaw.tui.recall import FILE
 from goclaw.tui.widgets.entries import Answer
+from goclaw.tui.widgets.follow import FollowedScroll
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
 
 
@@ -360,6 +361,21 @@ async def test_scrolling_up_holds_the_place_and_end_goes_back(daemon: FakeGatewa
         await screen.press("end")
         await screen.until("something new")
         await screen.until("the end is further down", gone=True)
+
+
+async def test_a_look_in_the_middle_of_a_change_is_put_right(daemon: FakeGateway, stage: Stage) -> None:
+    for number in range(30):
+        daemon.store(f"t{number}", UserMessage(f"message <{number}>"))
+    async with stage.terminal() as screen:
+        view = screen.terminal.query_one(FollowedScroll)
+        view.set_reactive(FollowedScroll.scroll_y, view.max_scroll_y - 3)  # a panel took room, the layout comes later
+        view._look()
+        assert not view.end_in_view
+        async with asyncio.timeout(PATIENCE):
+            while not view.end_in_view:
+                await screen.pilot.pause()
+        await screen.until("the end is further down", gone=True)
+        assert "message <29>" in screen.text()
 
 
 async def test_scrolling_to_the_top_brings_older_rows_once(daemon: FakeGateway, stage: Stage) -> None:

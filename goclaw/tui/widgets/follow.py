@@ -47,6 +47,11 @@ class FollowedScroll(VerticalScroll):
         """The same when something was added."""
         self.look_soon()
 
+    def on_resize(self) -> None:
+        """Stay at the end when a panel beside it came or went; Textual 8.2 goes there with the next layout only."""
+        self.refresh(layout=True)
+        self.look_soon()
+
     def look_soon(self) -> None:
         """Notice whether the view is full and where the end is, once what is going on has come to rest.
 
