@@ -56,6 +56,15 @@ TOOLS = {
     "exit_plan_mode": "goclaw.tools.exit_plan_mode:exit_plan_mode",
 }
 
+GATED_TOOLS = {
+    "teams": {
+        "team_create": "goclaw.tools.team_create:team_create",
+        "send_message": "goclaw.tools.send_message:send_message",
+        "team_delete": "goclaw.tools.team_delete:team_delete",
+    },
+}
+"""Tools that are there only where a key of `tools`, their gate, says so."""
+
 ALIASES = {
     "Agent": "agent",
     "AskUserQuestion": "ask_user",

@@ -48,7 +48,7 @@ def spelling(config: Config, users: Sequence[User]) -> Iterator[str]:
     tools = {name: frozenset[str]() for name in (*catalog.TOOLS, *third_party("tools"))}
     for name, settings in config.tools.cli.items():
         tools[name] = frozenset({"shell", "cli", *settings.tags})
-    built_in = {tool.spec.name: tool for tool in BuiltIn().tools()}
+    built_in = {tool.spec.name: tool for tool in BuiltIn(catalog.GATED_TOOLS).tools()}
     tools |= {name: tool.spec.tags for name, tool in built_in.items()}
 
     def faults(name: str, given: Mapping[str, Any]) -> Sequence[str]:

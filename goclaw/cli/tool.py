@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from goclaw.catalog import GATED_TOOLS
 from goclaw.cli.common import load
 from goclaw.cli.frame import show
 from goclaw.cli.tooling import open_toolbox, run_lines
@@ -60,7 +61,14 @@ def describe(context: typer.Context, name: str, user: User = None, as_json: AsJs
 @app.command()
 def docs() -> None:
     """Print docs/tools.md, the page about the tools that come with GoClaw."""
-    print(page([Shown(tool, BUILT_IN) for tool in BuiltIn().tools()]), end="")
+    gates = {name: gate for gate, gated in GATED_TOOLS.items() for name in gated}
+    tools = BuiltIn(GATED_TOOLS).tools()
+    listed = [Shown(tool, _origin(gates.get(tool.spec.name, ""))) for tool in tools]
+    print(page(listed), end="")
+
+
+def _origin(gate: str) -> str:
+    return f"{BUILT_IN}, there only with `tools.{gate}: true`" if gate else BUILT_IN
 
 
 @app.command()

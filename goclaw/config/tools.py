@@ -84,6 +84,10 @@ class ToolsSettings(Section):
     web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")
     web_search: WebSearchSettings = Field(default_factory=WebSearchSettings, description="The `web_search` tool.")
     command: CommandSettings = Field(default_factory=CommandSettings, description="The `command` tool.")
+    teams: bool = Field(
+        False,
+        description="Whether there are teams of agents: `team_create`, `send_message`, `team_delete` (docs/agents.md).",
+    )
     tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
 
     @field_validator("sets")

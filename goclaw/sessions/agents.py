@@ -20,7 +20,7 @@ from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.config.policies import LimitSettings
 from goclaw.engine.base import Turn
-from goclaw.engine.journal import Journal
+from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.errors import GoclawError, LimitReached, OutcomeUnknown, StateError, ToolError
 from goclaw.events import (
     LOCAL,
@@ -33,7 +33,7 @@ from goclaw.events import (
     turn_of_agent,
 )
 from goclaw.redact import mask
-from goclaw.sessions.level import Level, Root
+from goclaw.sessions.level import Level, Root, Seat
 from goclaw.sessions.models import Models
 from goclaw.sessions.nested import NestedTurn
 from goclaw.sessions.pausing import Gate
@@ -168,6 +168,40 @@ class Agents:
         owner, label = Owner(above.home.key, inbound.actor.key), _name(kind, task)
         seconds = 60.0 * ports.kinds.config.tools.tasks.minutes
         return Job(owner, inbound.address, label, run, stop, seconds, above.turn.id)
+
+    async def admit(self, above: Level, step: str) -> str:
+        """Keep a place free for an agent that stays for several turns; returns its id. Raises ToolError: none is free.
+
+        `dismiss` frees it again.
+        """
+        agent = _id_of(above.turn.id, step)
+        await self._refuse_too_many(above, agent)
+        self._places[session_of_agent(above.session.key, agent)] = above.home.key
+        above.root.started.add(agent)
+        return agent
+
+    def dismiss(self, above: Level, agent: str) -> None:
+        """Free the place of an agent that has ended, or was never begun."""
+        self._places.pop(session_of_agent(above.session.key, agent), None)
+
+    @asynccontextmanager
+    async def staying(self, above: Level, agent: str) -> AsyncIterator[Session]:
+        """The conversation of an agent that stays for several turns (`one_turn`)."""
+        async with self._working(above, agent) as session:
+            yield session
+
+    async def one_turn(
+        self, above: Level, kind: Kind, task: AgentTask, session: Session, agent: str, own: JournaledTurn, seat: Seat
+    ) -> str:
+        """Run one turn of an agent that stays: `own`; returns its last words. Raises ToolError: it did not finish."""
+        ports = self._ports
+        level = _below(above, kind, task, session, agent, "", "", ports.clock.now())
+        asked = replace(level.turn.inbound, id=own.id, foreign=own.inbound.foreign)
+        level = replace(level, root=Root(own, ports.gate(own)), turn=NestedTurn(own, "", asked), prefix="", seat=seat)
+        began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
+        self._running[session.key] = AtWork(agent, level, began)
+        with bound_contextvars(agent=agent):
+            return (await self._run(level, agent, kind)).answer
 
     async def _run(self, level: Level, agent: str, kind: Kind) -> AgentReport:
         turn, session = level.turn, level.session

@@ -27,11 +27,13 @@ from goclaw.sessions.received import Received
 from goclaw.sessions.remembering import TOOL, remembered
 from goclaw.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.sessions.state import Contexts, Session
+from goclaw.sessions.teams import Teams
 from goclaw.sessions.turn import Opening, TurnPorts
 from goclaw.specs import ToolSpec
 from goclaw.tasks.base import Owner
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.spawning import AgentReport, AgentTask
+from goclaw.toolkit.teaming import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE
 
 Spawner = Callable[[Level, AgentTask, str, str], Awaitable[AgentReport]]
 """Starts an agent on behalf of another one, for the call with this step's name and this id."""
@@ -51,6 +53,7 @@ class Fitting:
     queue_modes: QueueModes
     received: Received
     spawn: Spawner
+    teams: Teams
 
     def of(self, level: Level) -> TurnPorts:
         """What the steps of an agent's turn stand on."""
@@ -161,6 +164,7 @@ class Fitting:
             chosen_mode=lambda: self._home(level).mode,
             reminders=reminders,
             spawn=partial(self.spawn, level),
+            teams=self.teams.of(level),
         )
         if level.parent is not None:
             return scope
@@ -174,14 +178,18 @@ class Fitting:
 
     def _narrowed(self, level: Level) -> tuple[Sequence[str], ...]:
         """What those above an agent leave it of its tools."""
-        deepest = level.depth >= self.ports.config.limits.agent_depth
-        return (*level.narrowed, (f"-{AGENT_TOOL}",)) if deepest else level.narrowed
+        without = [AGENT_TOOL] if level.depth >= self.ports.config.limits.agent_depth else []
+        if level.parent is not None:
+            without += [TEAM_CREATE, TEAM_DELETE] if level.seat else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
+        return (*level.narrowed, tuple(f"-{name}" for name in without)) if without else level.narrowed
 
     async def _opening(self, level: Level, reminders: TurnReminders) -> Opening:
         ports, session, actor = self.ports, level.session, level.turn.inbound.actor
         if level.parent is None:
             for ended in await ports.environment.tasks.news(Owner(session.key, actor.key)):
                 reminders.add(of_task(ended))
+            for word in self.teams.news(Owner(session.key, actor.key)):
+                reminders.add(word)
         model = await self._model(level)
         try:
             system = await ports.prompt.system(await ports.environment.workspace(actor))
@@ -189,8 +197,8 @@ class Fitting:
             # The workspace's trouble, not the journal's: the user must hear of it.
             raise GoclawError(str(error)) from error
         tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
-        about = ABOUT if level.parent else ""
-        kinds = self.kinds.listed() if any(spec.name == AGENT_TOOL for spec in tools) else ""
+        about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
+        kinds = self.kinds.listed() if any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools) else ""
         system = "\n\n".join(filter(None, (system, about, kinds, level.settings.prompt.strip())))
         session.overhead = estimate_text(system) + estimate_tools(tools)
         session.remembered = await self._remembered(actor, session, tools)
@@ -220,5 +228,5 @@ class Fitting:
 
 
 async def _task(inbound: Inbound) -> UserMessage:
-    """The task of an agent, as its first message."""
-    return UserMessage(inbound.text)
+    """The task of an agent, or what one of its team wrote to it."""
+    return UserMessage(inbound.text, foreign=inbound.foreign)

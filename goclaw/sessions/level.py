@@ -28,6 +28,16 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
+class Seat:
+    """An agent's place in a team (`sessions.teams`)."""
+
+    team: str
+    name: str
+    briefing: str
+    """What it is told of the team."""
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """An agent at work."""
 
@@ -44,6 +54,8 @@ class Level:
     """The call that waits for it; empty: none does."""
     prefix: str = ""
     """Begins the names of its steps among those of the root."""
+    seat: Seat | None = None
+    """Of a member of a team."""
 
     def detached(self) -> "Level":
         """The same with those above it, for an agent that goes on when they have ended: their clocks have stopped."""

@@ -42,6 +42,7 @@ from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received, ReceivedPorts
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
+from goclaw.sessions.teams import Teams
 from goclaw.sessions.turn import TurnRun
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class Sessions:
         self.spending = ports.spending
         kinds = Kinds(ports.config)
         self.agents = Agents(self._agents(kinds))
+        self.teams = Teams(ports, kinds, self.agents)
         self._fitting = Fitting(
             ports,
             lambda: self.calibration,
@@ -108,6 +110,7 @@ class Sessions:
             self.queue_modes,
             self.received,
             self.agents.spawn,
+            self.teams,
         )
 
     def _receiving(self) -> ReceivedPorts:
@@ -236,7 +239,7 @@ class Sessions:
             mode=await self.modes.chosen(key),
             details=details,
             policy=[*self.turn_rules.lines(), *await self._how_far(session)],
-            agents=await self.agents.lines(key),
+            agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self._ports.bus.now(key).turn)),
         )
 

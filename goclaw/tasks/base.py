@@ -74,6 +74,8 @@ class Job:
     """Told before that, if it is somebody's order: what it says of its end may then be kept."""
     seconds: float
     turn: str = ""
+    hands: Callable[[Callable[[str], Awaitable[None]]], None] | None = None
+    """Given, before it runs, what adds to its output while it goes on; None: it says something at its end only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ class Tasks(Protocol):
         ...
 
     async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
-        """The task as it is when it has ended, or after so many seconds."""
+        """The task as it is when it has ended, or said what nobody has read (`Job.hands`), or after so many seconds."""
         ...
 
     async def tail(self, task_id: str, owner: Owner, most: int) -> str:

@@ -86,7 +86,7 @@ class TaskRoom:
         task.waiting += 1
         try:
             async with asyncio.timeout(seconds):
-                await task.ended.wait()
+                await task.news.wait()
         except TimeoutError:
             pass  # it goes on
         finally:
@@ -97,6 +97,8 @@ class TaskRoom:
         task = self._tasks.get(task_id)
         if task is not None and task.info.owner == owner and task.output is not None:
             data = task.output.tail()
+            if not task.ended.is_set():
+                task.news.clear()
         else:
             info = await self._on_record(task_id, owner)
             data = await self._blobs.use_spill(info.output, owner.person, lambda file: last_of(file, 4 * most))
@@ -199,6 +201,7 @@ class TaskRoom:
             if not task.info.running:
                 self._unheard[task.info.id] = task.info
             task.ended.set()
+            task.news.set()
         if task.has_started:
             log.info("background task %s %s", task.info.id, task.info.state)
             self._forget_old()

@@ -29,6 +29,8 @@ class RunningTask(ABC):
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the command runs; has the error when it could not be started."""
         self.ended = asyncio.Event()
+        self.news = asyncio.Event()
+        """It has ended, or a job said something that nobody has read."""
         self.waiting = 0
         """Calls that wait for its end: nobody else need be told."""
         self.stopping = False
@@ -154,6 +156,13 @@ class RunningJob(RunningTask):
 
     async def _to_its_end(self, output: Output) -> TaskInfo:
         note = ""
+
+        async def say(text: str) -> None:
+            await output.add(text.encode())
+            self.news.set()
+
+        if self._job.hands is not None:
+            self._job.hands(say)
         async with background(self._do(), f"job {self.info.id}") as self._doing:
             self.started.set_result(None)
             try:

@@ -36,12 +36,14 @@ from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.settings import NoSettings, SettingsPort
 from goclaw.toolkit.spawning import Spawn, no_agents
+from goclaw.toolkit.teaming import NoTeams, TeamPort
 from goclaw.toolkit.templates import check
 from goclaw.web.base import Web
 from goclaw.workspace import Workspace
 
 NO_REMINDERS = NoReminders()
 NO_SETTINGS = NoSettings()
+NO_TEAMS = NoTeams()
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes as a tool's name."""
 _LONGEST_TEXT = 2_000
@@ -144,6 +146,8 @@ class ToolContext:
     """The settings of the conversation."""
     spawn: Spawn = no_agents
     """Have an agent do a task, on behalf of whoever the call is made for and within what that one may do."""
+    teams: TeamPort = NO_TEAMS
+    """The team of the conversation."""
     compress: bool = False
     """What commands say is shortened where that can be done: the model that asked has little room."""
     turn: str = ""

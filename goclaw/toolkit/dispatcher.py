@@ -324,6 +324,7 @@ class Dispatcher:
             command=watch.port(scope.command),
             settings=scope.settings,
             spawn=watch.port(lambda task: scope.spawn(task, step, call.id)),
+            teams=scope.teams,
             compress=scope.compress,
             attach=watch.attach,
             reminders=scope.reminders,

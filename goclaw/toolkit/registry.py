@@ -2,7 +2,7 @@
 
 import asyncio
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from goclaw import catalog
@@ -16,11 +16,18 @@ from goclaw.toolkit.base import LateSource, Tool, ToolSource
 
 
 class BuiltIn:
-    """The tools of the catalogue, loaded when they are first asked for."""
+    """The tools of the catalogue, loaded when they are first asked for.
+
+    `gates`: those whose tools are there, too.
+    """
+
+    def __init__(self, gates: Iterable[str] = ()) -> None:
+        self._gates = tuple(gates)
 
     @cached_property
     def _tools(self) -> tuple[Tool, ...]:
-        return tuple(load(path, Tool) for path in catalog.TOOLS.values())
+        gated = [path for gate in self._gates for path in catalog.GATED_TOOLS[gate].values()]
+        return tuple(load(path, Tool) for path in (*catalog.TOOLS.values(), *gated))
 
     def tools(self) -> Sequence[Tool]:
         return self._tools

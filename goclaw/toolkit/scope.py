@@ -12,12 +12,13 @@ from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.messages import Image, ToolCall
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, Tool, no_commands, no_modes
+from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, NO_TEAMS, Tool, no_commands, no_modes
 from goclaw.toolkit.consent import Approve
 from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.settings import SettingsPort
 from goclaw.toolkit.spawning import AgentReport, AgentTask, no_agents
+from goclaw.toolkit.teaming import TeamPort
 
 T = TypeVar("T")
 ValueT = TypeVar("ValueT")
@@ -86,6 +87,8 @@ class CallScope:
     """What may be read and chosen for the conversation."""
     spawn: Callable[[AgentTask, str, str], Awaitable[AgentReport]] = _no_agents
     """Has an agent do a task, for the call with this step's name and this id."""
+    teams: TeamPort = NO_TEAMS
+    """The team of the conversation, as the agent reaches it."""
 
 
 @dataclass(slots=True)

@@ -157,7 +157,8 @@ class Sources:
 @asynccontextmanager
 async def open_sources(config: Config, clock: Clock) -> AsyncIterator[Sources]:
     """Every tool that there is, while the block runs; `Sources.ready` loads those of the catalogue."""
-    sources = Sources([Named(BUILT_IN, BuiltIn())])
+    gates = [gate for gate in catalog.GATED_TOOLS if getattr(config.tools, gate)]
+    sources = Sources([Named(BUILT_IN, BuiltIn(gates))])
     ports = SourcePorts(config, clock, sources.report)
     async with AsyncExitStack() as stack:
         for path in catalog.TOOL_SOURCES.values():

@@ -12,7 +12,7 @@ from goclaw.toolkit.registry import BuiltIn
 from tests import house
 
 PAGE = house.ROOT / "docs" / "tools.md"
-TOOLS = [pytest.param(tool, id=tool.spec.name) for tool in BuiltIn().tools()]
+TOOLS = [pytest.param(tool, id=tool.spec.name) for tool in BuiltIn(catalog.GATED_TOOLS).tools()]
 
 
 def section(tool: Tool) -> str:
@@ -28,7 +28,16 @@ def test_the_page_in_the_repository_is_current(capsys: pytest.CaptureFixture[str
 
 
 def test_every_tool_has_its_section_and_no_other_does() -> None:
-    assert sorted(re.findall(r"^### (.+)$", PAGE.read_text("utf-8"), re.MULTILINE)) == sorted(catalog.TOOLS)
+    listed = {name for gated in (catalog.TOOLS, *catalog.GATED_TOOLS.values()) for name in gated}
+    assert sorted(re.findall(r"^### (.+)$", PAGE.read_text("utf-8"), re.MULTILINE)) == sorted(listed)
+
+
+@pytest.mark.parametrize(
+    ("gate", "name"), [(gate, name) for gate, names in catalog.GATED_TOOLS.items() for name in names]
+)
+def test_a_tool_that_has_a_gate_names_it(gate: str, name: str) -> None:
+    tool = next(tool for tool in BuiltIn([gate]).tools() if tool.spec.name == name)
+    assert f"`tools.{gate}: true`" in section(tool)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

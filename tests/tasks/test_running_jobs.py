@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ async def room(tmp_path: Path) -> AsyncIterator[TaskRoom]:
 def job(run: Callable[[], Awaitable[JobEnd]], stopped: list[str] | None = None, seconds: float = 20) -> Job:
     told = stopped if stopped is not None else []
     return Job(ANNA, Address(LOCAL, "s"), "a job", run, lambda: told.append("stop"), seconds)
+
+
+async def test_what_a_job_says_while_it_goes_on_is_news_until_it_is_read(room: TaskRoom) -> None:
+    says: list[Callable[[str], Awaitable[None]]] = []
+    info = await room.begin(replace(job(forever), hands=says.append))
+    await says[0]("half ")
+    await says[0]("done")
+    assert (await room.wait(info.id, ANNA, 20)).running
+    assert await room.tail(info.id, ANNA, 100) == "half done"
+    assert (await room.wait(info.id, ANNA, 0)).running
+    assert (await room.stop(info.id, ANNA)).state is TaskState.STOPPED
+    assert (await room.wait(info.id, ANNA, 20)).state is TaskState.STOPPED
 
 
 async def forever() -> JobEnd:
