@@ -99,6 +99,9 @@ class LimitSettings(Section):
     agent_depth: int = Field(
         2, ge=0, description="How deep agents may start agents for a task (tool `agent`); 0: none are started."
     )
+    worktrees: int = Field(
+        8, ge=1, description="Git worktrees of agents that are kept in one workspace (tool `agent`, `worktree`)."
+    )
     agents_at_once: int = Field(4, ge=1, description="Agents of one conversation that work at the same time.")
     agents_per_turn: int = Field(16, ge=1, description="Agents that are started in one turn, those of agents included.")
     queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")

@@ -42,7 +42,7 @@ from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.turn import TurnPorts, TurnRun
 from goclaw.store.spending import Spending, Spent
 from goclaw.tasks.base import Job, JobEnd, Owner, Tasks
-from goclaw.toolkit.spawning import AgentReport, AgentTask
+from goclaw.toolkit.spawning import AgentReport, AgentTask, WorkPlace
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Agents:
             level = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
             self._running[session.key] = AtWork(agent, level, self._ports.clock.monotonic())
             with bound_contextvars(agent=agent):
-                return await self._run(level, agent, kind)
+                return await self._work(level, agent, kind, task.place)
 
     async def _start(self, above: Level, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
         """Let an agent work beside the turn. It is started once: what a crash cuts is lost, and told as such."""
@@ -157,7 +157,8 @@ class Agents:
                     root = Root(own, ports.gate(own))
                     level = replace(level, root=root, turn=NestedTurn(own, "", level.turn.inbound), prefix="")
                     self._running[session.key] = AtWork(agent, level, ports.clock.monotonic())
-                    return JobEnd((await self._run(level, agent, kind)).answer)
+                    report = await self._work(level, agent, kind, task.place)
+                    return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
             finally:
                 await ports.questions.turn_ended(own.id)
                 await ports.journal.end(own.id, ports.clock.now(), ())
@@ -202,6 +203,27 @@ class Agents:
         self._running[session.key] = AtWork(agent, level, began)
         with bound_contextvars(agent=agent):
             return (await self._run(level, agent, kind)).answer
+
+    async def _work(self, level: Level, agent: str, kind: Kind, place: WorkPlace | None) -> AgentReport:
+        """Run it where it is to work. What it leaves in a place of its own is told, however it ends.
+
+        Where the daemon ends, the place stays as it is: the agent goes on there, or is lost and its work is not.
+        """
+        if place is None:
+            return await self._run(level, agent, kind)
+        async with place.opened(agent) as workspace:
+            level = replace(level, workspace=workspace, about=place.about(agent))
+            try:
+                report = await self._run(level, agent, kind)
+            except ToolError as error:
+                if kept := await place.leave(agent):
+                    raise ToolError(f"{error} {kept.text()}") from error
+                raise
+            except asyncio.CancelledError:
+                if level.turn.stopping:
+                    await place.leave(agent)
+                raise
+            return replace(report, kept=await place.leave(agent))
 
     async def _run(self, level: Level, agent: str, kind: Kind) -> AgentReport:
         turn, session = level.turn, level.session
@@ -309,6 +331,8 @@ def _below(
         name=_name(kind, task),
         call_id=call_id,
         prefix=f"{above.prefix}{step}/",
+        workspace=above.workspace,
+        about=above.about,
     )
 
 

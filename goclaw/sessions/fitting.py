@@ -164,6 +164,7 @@ class Fitting:
             chosen_mode=lambda: self._home(level).mode,
             reminders=reminders,
             spawn=partial(self.spawn, level),
+            workspace=level.workspace,
             teams=self.teams.of(level),
         )
         if level.parent is not None:
@@ -199,7 +200,7 @@ class Fitting:
         tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
         about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
         kinds = self.kinds.listed() if any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools) else ""
-        system = "\n\n".join(filter(None, (system, about, kinds, level.settings.prompt.strip())))
+        system = "\n\n".join(filter(None, (system, about, level.about, kinds, level.settings.prompt.strip())))
         session.overhead = estimate_text(system) + estimate_tools(tools)
         session.remembered = await self._remembered(actor, session, tools)
         return Opening(model, system, level.policy.rules.cache)

@@ -14,6 +14,7 @@ from goclaw.engine.base import Turn
 from goclaw.messages import ToolCall
 from goclaw.sessions.pausing import Gate
 from goclaw.sessions.state import Session
+from goclaw.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,10 @@ class Level:
     """The call that waits for it; empty: none does."""
     prefix: str = ""
     """Begins the names of its steps among those of the root."""
+    workspace: Workspace | None = None
+    """Where it works, if not in the person's workspace: in a worktree of its own, or of one above it."""
+    about: str = ""
+    """What it is told of that place."""
     seat: Seat | None = None
     """Of a member of a team."""
 

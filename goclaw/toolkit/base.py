@@ -150,9 +150,16 @@ class ToolContext:
     """The team of the conversation."""
     compress: bool = False
     """What commands say is shortened where that can be done: the model that asked has little room."""
+    own_workspace: Workspace | None = None
+    """The person's, where `workspace` is another one: that of an agent with a worktree of its own."""
     turn: str = ""
     step: str = ""
     """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
+
+    @property
+    def home(self) -> Workspace:
+        """The person's workspace: what is remembered lies there, and no command reaches beyond it."""
+        return self.own_workspace or self.workspace
 
     @property
     def config(self) -> Config:

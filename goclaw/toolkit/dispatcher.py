@@ -306,13 +306,15 @@ class Dispatcher:
 
     async def _context(self, call: ToolCall, scope: CallScope, watch: Watch) -> ToolContext:
         step, numbers = scope.step or f"tool:{call.id}", count(1)
+        home = await self._environment.workspace(scope.actor)
         return ToolContext(
             actor=scope.actor,
             session=scope.session,
             call_id=call.id,
             address=scope.address,
             environment=self._environment,
-            workspace=await self._environment.workspace(scope.actor),
+            workspace=scope.workspace or home,
+            own_workspace=home,
             deliver=watch.port(scope.deliver),
             ask=watch.port(lambda question: scope.ask(question, f"{step}:{next(numbers)}")),
             keep_todos=watch.port(scope.keep_todos),

@@ -19,6 +19,7 @@ from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.settings import SettingsPort
 from goclaw.toolkit.spawning import AgentReport, AgentTask, no_agents
 from goclaw.toolkit.teaming import TeamPort
+from goclaw.workspace import Workspace
 
 T = TypeVar("T")
 ValueT = TypeVar("ValueT")
@@ -87,6 +88,8 @@ class CallScope:
     """What may be read and chosen for the conversation."""
     spawn: Callable[[AgentTask, str, str], Awaitable[AgentReport]] = _no_agents
     """Has an agent do a task, for the call with this step's name and this id."""
+    workspace: Workspace | None = None
+    """Where files are read and written, and commands run; None: in the actor's workspace."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation, as the agent reaches it."""
 

@@ -1,9 +1,43 @@
 """The port through which a tool hands a task to an agent. Who runs agents is known above (`sessions.agents`)."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from goclaw.errors import ToolError
+from goclaw.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A worktree in which something has changed."""
+
+    worktree: str
+    """Relative to the person's workspace."""
+    branch: str
+    changes: str
+    """What changed, in words."""
+
+    def text(self) -> str:
+        """What the model reads of it."""
+        return f"[Its worktree is kept: {self.worktree}, branch {self.branch}\n{self.changes}]"
+
+
+class WorkPlace(Protocol):
+    """Where an agent works, if not in the person's workspace."""
+
+    def opened(self, agent: str) -> AbstractAsyncContextManager[Workspace]:
+        """The place of the agent with this id, made or, after a crash, found. Raises ToolError."""
+        ...
+
+    def about(self, agent: str) -> str:
+        """What the agent is told of it."""
+        ...
+
+    async def leave(self, agent: str) -> Kept | None:
+        """The agent has ended: remove what needs no keeping. Returns what is kept; raises nothing of its own."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +51,8 @@ class AgentTask:
     """The task in a few words, for people."""
     background: bool = False
     """It goes on when the call that started it has ended."""
+    place: WorkPlace | None = None
+    """None: it works where its caller does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +70,8 @@ class AgentReport:
     """Of one in the background: its id for the tools for tasks."""
     output: str = ""
     """Of one in the background: `output:<id>`, where its answer will be."""
+    kept: Kept | None = None
+    """Of one with a worktree of its own: what is left of it."""
 
 
 Spawn = Callable[[AgentTask], Awaitable[AgentReport]]

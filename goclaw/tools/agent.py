@@ -1,6 +1,5 @@
 """The `agent` tool: hands a task to an agent with a conversation of its own. See docs/agents.md."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import Field
@@ -10,8 +9,9 @@ from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
-from goclaw.toolkit.spawning import AgentTask
+from goclaw.toolkit.spawning import AgentTask, Kept
 from goclaw.tools.background import started_text
+from goclaw.tools.worktree import worktree_for
 
 LONGEST_TASK = 50_000
 LONGEST_DESCRIPTION = 80
@@ -28,9 +28,18 @@ class AgentResult(Result):
     task: Annotated[str, Field(description="Of one in the background: its id for the tools for tasks.")] = ""
     output: Annotated[str, Field(description="Of one in the background: where its answer will be, for `read`.")] = ""
 
+    worktree: Annotated[
+        str, Field(description="Of one with a worktree in which something changed: where it is, in the workspace.")
+    ] = ""
+    branch: Annotated[str, Field(description="The branch of that worktree.")] = ""
+    changes: Annotated[str, Field(description="What changed there: `git diff --stat`, new files, new commits.")] = ""
+
     def text(self) -> str:
-        """Its last words: who started it needs nothing else."""
-        return started_text(self.task, self.output) if self.task else self.answer
+        """Its last words, and where its work is: who started it needs nothing else."""
+        if self.task:
+            return started_text(self.task, self.output)
+        kept = Kept(self.worktree, self.branch, self.changes).text() if self.worktree else ""
+        return "\n\n".join(filter(None, (self.answer, kept)))
 
 
 @tool(
@@ -46,7 +55,7 @@ class AgentResult(Result):
     access=lambda arguments, ctx: Access(),
     call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
     result_hint="{{ kind }}: {% if task %}{{ task }} started{% else %}{{ requests }} requests, {{ tokens }} tokens"
-    "{% endif %}",
+    "{{ branch and ', ' ~ branch }}{% endif %}",
     examples=(
         Example(
             "Have something looked up",
@@ -54,6 +63,16 @@ class AgentResult(Result):
                 "description": "Find the tests of the parser",
                 "task": "Find all tests that concern the parser in this workspace. Answer with their paths and, in a "
                 "line each, what they check.",
+            },
+            output="tests/test_parser.py",
+        ),
+        Example(
+            "Have something changed apart from the workspace",
+            {
+                "description": "Try the new parser",
+                "task": "Put the new parser in the place of the old one, run the tests, and commit when they pass. "
+                "Answer with what had to be changed.",
+                "worktree": True,
             },
             output="tests/test_parser.py",
         ),
@@ -76,14 +95,36 @@ async def agent(
     run_in_background: Annotated[
         bool, Field(description="Do not wait for it: you are told when it has ended, task_output shows its answer.")
     ] = False,
+    worktree: Annotated[
+        bool,
+        Field(
+            description="It works in a git worktree of its own, made from the last commit, on a branch of its own. If "
+            "nothing changed there, it is removed; else you are told where it is, to merge or to remove."
+        ),
+    ] = False,
 ) -> AgentResult:
     """Have another agent do a task in a conversation of its own, and read its answer.
 
     For work that takes many steps and of which only the outcome counts: a search through many files, a question that
     needs research, a part that can be done by itself. It has your rights and at most your tools, and it cannot ask you
-    anything. Several calls in one answer work at the same time: let them not change the same files. What can be done in
+    anything. Several calls in one answer work at the same time: let them not change the same files (or
+    give each a worktree). What can be done in
     one or two calls you do yourself.
     """
     if not task.strip():
         raise InvalidInput('field "task": expected a task in words')
-    return AgentResult(**asdict(await ctx.spawn(AgentTask(task, kind, description, run_in_background))))
+    place = worktree_for(ctx) if worktree else None
+    report = await ctx.spawn(AgentTask(task, kind, description, run_in_background, place))
+    kept = report.kept or Kept("", "", "")
+    return AgentResult(
+        agent=report.agent,
+        kind=report.kind,
+        answer=report.answer,
+        requests=report.requests,
+        tokens=report.tokens,
+        task=report.task,
+        output=report.output,
+        worktree=kept.worktree,
+        branch=kept.branch,
+        changes=kept.changes,
+    )

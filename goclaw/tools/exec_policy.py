@@ -13,4 +13,4 @@ async def policy_of(ctx: ToolContext) -> Policy:
         rule = "tools.network"
         ctx.environment.audit(Entry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn))
 
-    return await policy_for(ctx.config, ctx.workspace.root, ctx.actor.key, told)
+    return await policy_for(ctx.config, ctx.home.root, ctx.actor.key, told)

@@ -63,7 +63,7 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
 
 
 def _access(arguments: Any, ctx: ToolContext) -> Access:
-    path = Mementos(place_of(ctx.workspace, ctx.actor.key, shared=arguments.shared)).path(arguments.name or "all")
+    path = Mementos(place_of(ctx.home, ctx.actor.key, shared=arguments.shared)).path(arguments.name or "all")
     match arguments.action:
         case "list":
             return Access(reads=("memory",))
@@ -120,7 +120,7 @@ async def memento(
     """
     kept = Mementos(place(ctx, shared=shared))
     if action == "list":
-        found = await mementos_of(ctx.workspace, ctx.actor.key)
+        found = await mementos_of(ctx.home, ctx.actor.key)
         return MementoResult(action=action, mementos=tuple(_line(each) for each in found))
     if name is None:
         raise InvalidInput(f'field "name": expected string for {action}, got nothing')

@@ -63,12 +63,12 @@ async def memory_get(
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    listed = {file.path for file in await ctx.memory.files(ctx.workspace, ctx.actor.key)}
+    listed = {file.path for file in await ctx.memory.files(ctx.home, ctx.actor.key)}
     name = path.removeprefix("./")
     if name not in listed:
         raise ToolError(f"no memory file: {path[:200]} (memory_list lists them)")
     # With the eyes of whom the file is listed for: a link that took its place leads to nobody else's notes.
-    data = await ctx.workspace.seen_by(owner_of(name)).use(name, _content)
+    data = await ctx.home.seen_by(owner_of(name)).use(name, _content)
     return _passage(name, data.decode("utf-8-sig", errors="replace"), first, lines)
 
 

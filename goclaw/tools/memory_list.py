@@ -58,14 +58,14 @@ async def memory_list(ctx: ToolContext) -> Files:
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    files = tuple(await ctx.memory.files(ctx.workspace, ctx.actor.key))
+    files = tuple(await ctx.memory.files(ctx.home, ctx.actor.key))
     return Files(files=files, kept=(*await _keys(ctx, shared=False), *await _keys(ctx, shared=True)))
 
 
 async def _keys(ctx: ToolContext, *, shared: bool) -> list[KeptKey]:
     """None where they cannot be read: the files are listed all the same, and `memory_read` says what is wrong."""
     try:
-        values = await Values(place_of(ctx.workspace, ctx.actor.key, shared=shared)).all()
+        values = await Values(place_of(ctx.home, ctx.actor.key, shared=shared)).all()
     except ToolError:
         return []
     return [KeptKey(key=key, size=len(value), shared=shared) for key, value in sorted(values.items())]

@@ -59,7 +59,7 @@ async def memory_search(
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    hits = await ctx.memory.search(ctx.workspace, ctx.actor.key, query, ctx.config.memory.max_results)
+    hits = await ctx.memory.search(ctx.home, ctx.actor.key, query, ctx.config.memory.max_results)
     return Found(query=query, mode=ctx.memory.mode, hits=tuple(hits))
 
 

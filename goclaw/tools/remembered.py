@@ -26,7 +26,7 @@ def place(ctx: ToolContext, *, shared: bool) -> Place:
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory is disabled: set memory.enabled")
-    return place_of(ctx.workspace, ctx.actor.key, shared=shared)
+    return place_of(ctx.home, ctx.actor.key, shared=shared)
 
 
 def checked_key(key: str) -> str:
@@ -51,4 +51,4 @@ def writes_values(arguments: Any, ctx: ToolContext) -> Access:
 
 
 def _file(arguments: Any, ctx: ToolContext) -> str:
-    return place_of(ctx.workspace, ctx.actor.key, shared=arguments.shared).path(FILE)
+    return place_of(ctx.home, ctx.actor.key, shared=arguments.shared).path(FILE)

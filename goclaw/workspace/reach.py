@@ -56,6 +56,15 @@ def open_ground(root: Path, denied: Sequence[Path]) -> Ground:
         folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise StateError(f"the workspace {root} cannot be used: {error.strerror}") from error
+    return ground_at(folder, root, denied)
+
+
+def ground_at(folder: int, root: Path, denied: Sequence[Path]) -> Ground:
+    """The ground of a folder that is open, and closed when this fails; `root` is its path.
+
+    Raises:
+        StateError: it shows the daemon's own folder.
+    """
     try:
         theirs = Denied(denied)
         theirs.check_apart(folder, root)

@@ -7,8 +7,8 @@ import hashlib
 import os
 import posixpath
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -23,7 +23,7 @@ from goclaw.workspace.globs import Entry, Sight, matches
 from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
 from goclaw.workspace.nearest import nearest
 from goclaw.workspace.paths import clean, without_mark
-from goclaw.workspace.reach import Place, Reach, open_ground
+from goclaw.workspace.reach import Ground, Place, Reach, ground_at, open_ground
 from goclaw.workspace.words import in_words
 
 ResultT = TypeVar("ResultT")
@@ -127,6 +127,23 @@ class Workspace:
     def seen_by_all(self) -> Self:
         """The same workspace with everybody's notes: for those who keep them apart themselves."""
         return self._view(None)
+
+    @asynccontextmanager
+    async def within(self, folder: str) -> AsyncIterator[Self]:
+        """A folder of it as a workspace by itself, seen with the same eyes; nothing leads out of that one either."""
+        described = await self.stat(folder)
+        inner = type(self)(self.root / described.path, self._denied)
+        ground = await asyncio.to_thread(self._ground_of, described.path)
+        inner._reach = Reach(ground, self.viewer)
+        try:
+            yield inner
+        finally:
+            ground.close()
+
+    def _ground_of(self, folder: str) -> Ground:
+        # From the descriptor on, and not by the path: a link that comes meanwhile leads nowhere.
+        with in_words(folder):
+            return ground_at(self._reach.folder(folder, os.O_PATH)[0], self.root / folder, self._denied)
 
     def _view(self, viewer: str | None) -> Self:
         view = copy.copy(self)
