@@ -14,6 +14,8 @@ from goclaw.config.keys import Loc, child_kind, closest, is_secret, keys, names_
 Place = Callable[[Loc], str]
 """Where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
 
+_MOST_PLACES = 3
+"""Sections with a key of that name that are named."""
 MOST_PROBLEMS = 100
 """Problems of one file that are worded: beyond that it is the wrong file."""
 
@@ -85,8 +87,8 @@ def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
     if meant := closest(name, known):
         return f"unknown key; did you mean `{meant}`?"
     elsewhere = [key.dotted for key in keys(model) if key.path[-1] == name]
-    if len(elsewhere) == 1:
-        return f"unknown key here; did you mean `{elsewhere[0]}`?"
+    if 0 < len(elsewhere) <= _MOST_PLACES:
+        return f"unknown key here; did you mean {' or '.join(f'`{place}`' for place in elsewhere)}?"
     return f"unknown key; known here: {', '.join(known)}"
 
 

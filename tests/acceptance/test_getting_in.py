@@ -39,7 +39,7 @@ async def test_a_terminal_elsewhere_talks_with_a_token_until_it_is_revoked(
     file.write_text(token)
     file.chmod(0o600)
     said = await home.run("send", "--url", url, "--token-file", str(file), "m1 plain")
-    assert (said.code, said.out) == (0, "answer m1 (end)\n")
+    assert (said.code, said.out) == (0, "answer m1 (end)\n"), said
     async with attach(Remote(url, token), "") as client:
         assert client.attached.session == "telegram:5" and len(client.attached.history) == 2
         assert (await home.run("token", "revoke", "laptop")).code == 0

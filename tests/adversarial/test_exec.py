@@ -38,7 +38,7 @@ def test_no_secret_and_no_file_of_the_daemon_is_in_reach(target: Target) -> None
         ({"working_dir": "link"}, "path traversal detected: link"),
         ({"working_dir": "a.txt"}, "not a directory: a.txt"),
         ({"working_dir": "none"}, "file not found: none"),
-        ({"env": {"A": "b"}}, 'field "env": unknown field, known are "command", "timeout", "working_dir"'),
+        ({"envs": {"A": "b"}}, 'field "envs": unknown field, did you mean "env"?'),
     ],
 )
 def test_odd_arguments_are_refused_in_these_words(target: Target, given: dict[str, object], error: str) -> None:

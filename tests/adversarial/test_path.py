@@ -85,7 +85,9 @@ def test_a_hard_link_to_a_file_of_the_daemon_is_still_that_file(trap: Target) ->
 
 
 def test_encodings_of_dots_are_plain_names(trap: Target) -> None:
-    assert trap.errors(*map(read, NAMES_ONLY)) == [f"file not found: {name}" for name in NAMES_ONLY]
+    *others, nearly = trap.calls(*map(read, NAMES_ONLY))
+    assert others == [{"error": f"file not found: {name}"} for name in NAMES_ONLY[:-1]]
+    assert nearly["content"].startswith(f"[{NAMES_ONLY[-1]} does not exist; this is a.txt, the nearest name]")
 
 
 def test_what_no_path_can_hold_is_said_in_words(trap: Target) -> None:
@@ -116,8 +118,10 @@ def test_kept_outputs_cannot_be_guessed_or_reached_by_name(trap: Target) -> None
 
 @pytest.mark.promise("P-paths-inside")
 def test_what_looks_like_a_way_out_is_a_name_in_the_workspace(trap: Target) -> None:
-    for asked, error in zip(CONFUSABLE, trap.errors(*map(read, CONFUSABLE)), strict=True):
-        assert error in (f"file not found: {asked}", f"path traversal detected: {asked}"), asked
+    for asked, answer in zip(CONFUSABLE, trap.calls(*map(read, CONFUSABLE)), strict=True):
+        said = answer.get("error", answer.get("content", ""))
+        nearest = f"[{asked} does not exist; this is a.txt, the nearest name]"
+        assert said.startswith((f"file not found: {asked}", f"path traversal detected: {asked}", nearest)), answer
     before = _outside(trap)
     for asked, error in zip(CONFUSABLE, trap.errors(*map(write, CONFUSABLE)), strict=True):
         # One name may have become a file that another takes for a folder.
