@@ -123,6 +123,8 @@ class ToolResult:
     """The content is from outside (a file, a command, the web), not GoClaw's own words."""
     hint: str = field(default="", compare=False)
     """What came of it, in one line for people."""
+    call_hint: str = field(default="", compare=False)
+    """What the call did, in one line for people: as whoever watched it begin was told."""
     artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
     """What it keeps for people."""
     images: tuple[Image, ...] = ()

@@ -44,6 +44,8 @@ class TranscriptRow:
     is_error: bool = False
     hint: str = ""
     """What came of a call, in one line for people."""
+    call_hint: str = ""
+    """What the call of a result did, in one line for people."""
     artifacts: tuple[Artifact, ...] = ()
     """What a call kept for people."""
 

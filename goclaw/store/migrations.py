@@ -52,6 +52,7 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_by_session ON tasks (session, person);
 ALTER TABLE messages ADD COLUMN material TEXT;
 ALTER TABLE messages ADD COLUMN hint TEXT;
+ALTER TABLE messages ADD COLUMN call_hint TEXT;
 ALTER TABLE messages ADD COLUMN artifacts TEXT;
 CREATE INDEX messages_with_artifacts ON messages (session, id) WHERE artifacts IS NOT NULL;
 ALTER TABLE usage ADD COLUMN person VARCHAR NOT NULL DEFAULT '';

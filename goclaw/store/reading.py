@@ -103,6 +103,7 @@ def _row(row: sqlite3.Row) -> TranscriptRow:
         input=orjson.loads(row["input"]) if row["input"] is not None else None,
         is_error=bool(row["is_error"]),
         hint=row["hint"] or "",
+        call_hint=row["call_hint"] or "",
         artifacts=artifacts_of(row["artifacts"]),
     )
 

@@ -49,6 +49,7 @@ messages = Table(
     Column("images", Text, doc="Pictures of a user message or of a result: [[blob, mime], …]."),
     Column("material", Text, doc="Of a user's text what others wrote: [[start, end, origin], …]; of a result `true`."),
     Column("hint", Text, doc="What came of a call, in one line for people."),
+    Column("call_hint", Text, doc="Beside its result, what a call did, in one line for people."),
     Column("artifacts", Text, doc="What a call kept for people: [[blob, mime, kind, name, size], …]."),
     Column("context", Text, nullable=False, server_default="", doc="Time, sender, channel: sent before a user's text."),
     Column("native_provider", String, doc="Whose native form `native` is."),

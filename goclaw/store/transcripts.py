@@ -253,6 +253,7 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
                     is_error=message.is_error,
                     material=_json(True) if message.foreign else None,
                     hint=message.hint or None,
+                    call_hint=message.call_hint or None,
                     artifacts=_json([_of_artifact(each) for each in message.artifacts]) if message.artifacts else None,
                 )
             ]
@@ -316,6 +317,7 @@ def _message(row: sqlite3.Row) -> Message:
                 bool(row["is_error"]),
                 foreign=bool(row["material"]),
                 hint=row["hint"] or "",
+                call_hint=row["call_hint"] or "",
                 artifacts=artifacts_of(row["artifacts"]),
                 images=_images(row),
             )

@@ -102,6 +102,7 @@ async def test_hints_and_artifacts_are_told_while_it_runs_and_stand_in_the_row(t
         [export] = [row for row in await core.gateway.transcript(SESSION, 0) if row.role == "tool_result"]
     assert begun.hint == "Drawing boats" and ended.hint == "It is drawn"
     assert row.hint == live.hint == export.hint == "It is drawn"
+    assert row.call_hint == live.call_hint == export.call_hint == "Drawing boats"
     assert row.artifacts == live.artifacts == ended.artifacts == export.artifacts
     assert [artifact.kind for artifact in row.artifacts] == ["table"]
 

@@ -59,7 +59,7 @@ async def test_people_see_hints_and_artifacts_and_the_model_reads_the_text(tmp_p
     assert kept == {"points": [0, 1], "note": "[secret]"}, "masked, and never in what the model reads"
     assert (artifact.kind, artifact.name) == ("chart", "chart.json")
     started, finished = at.seen
-    assert isinstance(started, ToolStarted) and started.hint == "Measuring hall 2 times"
+    assert isinstance(started, ToolStarted) and started.hint == result.call_hint == "Measuring hall 2 times"
     assert isinstance(finished, ToolFinished) and (finished.hint, finished.artifacts) == (result.hint, (artifact,))
     assert set(measure.spec.artifacts["chart"]["properties"]) == {"points", "note"}
 

@@ -258,10 +258,13 @@ async def test_a_tool_says_what_it_does_and_what_came_of_it_also_in_a_terminal_t
         daemon.bus.publish(ToolFinished("t1", SESSION, "c1", "chart", "1\n2\n3", False, 0.25, "3 boats"))
         text = await screen.until("✓ chart  Counting boats  0.2 s")
         assert "  3 boats" in text and "more lines" not in text
-        daemon.tell("t1", ToolResult("c1", "chart", "1\n2\n3", hint="3 boats"))
+        daemon.tell("t1", ToolResult("c1", "chart", "1\n2\n3", hint="3 boats", call_hint="Counting boats"))
+        daemon.answer("t1", "", ToolCall("c2", "chart", {"of": "oars"}))
+        daemon.tell("t1", ToolResult("c2", "chart", "1\n2", hint="2 oars"))
     async with stage.terminal((120, 40)) as screen:
-        text = await screen.until("✓ chart  boats")
+        text = await screen.until("✓ chart  Counting boats")
         assert "  3 boats" in text and "more lines" not in text
+        assert "✓ chart  oars" in text and "  2 oars" in text  # a row that has no words for its call
 
 
 async def test_a_card_shows_what_an_agent_does_that_its_call_has_started(daemon: FakeGateway, stage: Stage) -> None:

@@ -112,4 +112,11 @@ class Cards:
 
 
 def _finish(card: ToolCard, result: ToolResult, about: float) -> None:
-    card.finish(result.content, is_error=result.is_error, about=about, outcome=result.hint, artifacts=result.artifacts)
+    card.finish(
+        result.content,
+        is_error=result.is_error,
+        about=about,
+        doing=result.call_hint,
+        outcome=result.hint,
+        artifacts=result.artifacts,
+    )

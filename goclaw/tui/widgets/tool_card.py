@@ -88,16 +88,19 @@ class ToolCard(Static):
         is_error: bool,
         took: float | None = None,
         about: float = 0.0,
+        doing: str = "",
         outcome: str = "",
         artifacts: Sequence[Artifact] = (),
     ) -> None:
         """The result; `took` in seconds where it is known, else `about`, of which parts of a second say nothing.
 
         Args:
-            outcome: the same in a few words, where the tool has some.
+            doing: what it did, in the tool's own words, for a card that was not told when it began.
+            outcome: the result in a few words, where the tool has some.
             artifacts: what it kept for people.
         """
         self._content, self._is_error = error_words(content) if is_error else content, is_error
+        self._doing = doing or self._doing
         self._outcome, self._artifacts = outcome, artifacts
         self._want()
         if took is not None:
