@@ -134,6 +134,7 @@ class Dispatcher:
             failed,
             foreign=watch.began_to_act and watch.foreign,
             hint=watch.hint,
+            call_hint=watch.call_hint,
             artifacts=artifacts,
             images=watch.pictures,
             reminds=watch.reminds,
@@ -144,10 +145,10 @@ class Dispatcher:
         if watch.started:
             return
         watch.started = True
-        call, shown = watch.call, ""
+        call = watch.call
         if watch.tool and watch.arguments:
-            shown = _hint(watch.tool.spec.call_hint, dict(watch.arguments))
-        scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, shown))
+            watch.call_hint = _hint(watch.tool.spec.call_hint, dict(watch.arguments))
+        scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.call_hint))
 
     async def _kept(self, watch: Watch) -> tuple[Artifact, ...]:
         """Artifacts on disk. One that cannot be kept is missing, and the log says so."""

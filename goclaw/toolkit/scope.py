@@ -122,6 +122,8 @@ class Watch:
     """Nobody waits for it any more."""
     tool: Tool | None = None
     arguments: BaseModel | None = None
+    call_hint: str = ""
+    """What it does, for people."""
     hint: str = ""
     """What came of it, for people."""
     reminds: bool = False
