@@ -49,11 +49,31 @@ class Pane:
         for key in keys:
             self.tmux("send-keys", key)
 
-    def until(self, found: Callable[[str], bool]) -> str:
+    def until(self, found: Callable[[str], bool], key: str = "") -> str:
+        """What is on the screen when it is `found`; `key` is pressed until then."""
         deadline = time.monotonic() + PATIENCE
         while not found(screen := self.tmux("capture-pane", "-p")):
             assert time.monotonic() < deadline, screen
+            if key:
+                self.tmux("send-keys", key)
         return screen
+
+    def rest(self) -> None:
+        """Keep the eyes where they are until the clock of the turn, at the bottom, went on twice."""
+        for _ in range(2):
+            before = self.until(lambda screen: "● connected" in screen).splitlines()[-1]
+            self.until(lambda screen, before=before: screen.splitlines()[-1] != before)  # type: ignore[misc]
+
+    def read_approval(self) -> str:
+        """Look at the whole of one that is longer than the screen; what was on it when its beginning was."""
+        self.until(lambda screen: " n  Deny" in screen)
+        self.rest()
+        self.until(lambda screen: "? May write run?" in screen, "PageUp")
+        self.rest()
+        begun = self.until(lambda screen: "look at all of it" in screen)
+        self.until(lambda screen: " n  Deny" in screen, "PageDown")
+        self.until(lambda screen: "─ May write run? · y allows" in screen)
+        return begun
 
 
 @pytest.fixture
@@ -101,11 +121,14 @@ def test_a_call_waits_for_a_letter_over_a_restart_and_runs_once_it_is_allowed(pa
         pane.until(lambda screen: "● connected" in screen and "Write a message" in screen)
         pane.type("please", "C-j")
         pane.type('/tool write {"path": "a.txt", "content": "as allowed"}', "Enter")
-        pane.until(lambda screen: "May write run? · y allows" in screen)
+        pane.until(lambda screen: "look at all of it to answer by a key" in screen)
+        pane.read_approval()
         pane.tmux("split-window", "-d", goclaw(*given, "restart"))
         pane.until(lambda screen: "reconnecting" in screen)
-        seen = pane.until(lambda screen: "● connected" in screen and "? May write" in screen and "y allows" in screen)
-        assert seen.count("? May write run?") == 1 and not list(tmp_path.rglob("a.txt"))
+        pane.until(lambda screen: "● connected" in screen and " n  Deny" in screen)
+        seen = pane.read_approval()
+        assert seen.count("May write run?") == 1, seen
+        assert not list(tmp_path.rglob("a.txt"))
         pane.type("y")
         pane.until(lambda screen: "May write run?  allowed by you" in screen)
         pane.until(lambda screen: "✓ write" in screen)
