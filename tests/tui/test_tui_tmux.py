@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,8 @@ class Pane:
     def rest(self) -> None:
         """Keep the eyes where they are until the clock of the turn, at the bottom, went on twice."""
         for _ in range(2):
-            before = self.until(lambda screen: "● connected" in screen).splitlines()[-1]
-            self.until(lambda screen, before=before: screen.splitlines()[-1] != before)  # type: ignore[misc]
+            shown = self.until(lambda screen: "● connected" in screen).splitlines()[-1]
+            self.until(partial(_ends_otherwise, shown))
 
     def read_approval(self) -> str:
         """Look at the whole of one that is longer than the screen; what was on it when its beginning was."""
@@ -74,6 +75,10 @@ class Pane:
         self.until(lambda screen: " n  Deny" in screen, "PageDown")
         self.until(lambda screen: "─ May write run? · y allows" in screen)
         return begun
+
+
+def _ends_otherwise(line: str, screen: str) -> bool:
+    return screen.splitlines()[-1] != line
 
 
 @pytest.fixture
