@@ -180,7 +180,7 @@ class Installation:
         try:
             async with asyncio.timeout(seconds):
                 out, err = await process.communicate(stdin.encode())
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):
             process.kill()
             await process.wait()
             raise
