@@ -247,15 +247,38 @@ class World:
                 open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock, told_alive)
             )
             gateway = gateway_of(self, access, bus, database, journal, engine, outbox, sessions, outage)
+            begun: list[asyncio.Task[None]] = []
+            stack.push_async_callback(_ended, begun)
             stack.callback(database.buried.set)
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
-            await sessions.restore()
-            sessions.questions.restore(await journal.parked())
-            await outbox.resume()
-            await engine.resume({channel.name, LOCAL})
+
+            async def begin() -> None:
+                await sessions.restore()
+                sessions.questions.restore(await journal.parked())
+                await outbox.resume()
+                await engine.resume({channel.name, LOCAL})
+
+            begun.append(asyncio.create_task(begin()))
+            await _until_dead(begun[0], database)
             await stack.enter_async_context(background(channel.run(gateway), "room"))
             yield Core(database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen)
+
+
+async def _until_dead(beginning: "asyncio.Task[None]", database: Mortal) -> None:
+    """Wait for the start, or for the death of the process in the middle of it, after which nothing of it returns."""
+    dead = asyncio.create_task(database.dead.wait())
+    await asyncio.wait({beginning, dead}, return_when=asyncio.FIRST_COMPLETED)
+    dead.cancel()
+    if beginning.done():
+        beginning.result()
+
+
+async def _ended(begun: "list[asyncio.Task[None]]") -> None:
+    """A start in whose middle the process died ends when that is buried; what it says then nobody needs."""
+    if begun and not begun[0].done():
+        await asyncio.wait(begun)
+        begun[0].exception()
 
 
 def gateway_of(

@@ -14,7 +14,7 @@ from goclaw.events import Address
 from goclaw.sandbox.base import Command, Policy, Sandbox
 from goclaw.store.database import open_database
 from goclaw.store.tasks import TaskRows
-from goclaw.tasks.base import Owner, TaskInfo, Work
+from goclaw.tasks.base import Job, Owner, TaskInfo, Work
 from goclaw.tasks.record import TasksOnDisk
 from goclaw.tasks.room import TaskRoom, open_tasks
 
@@ -31,9 +31,9 @@ class House:
     rows: TaskRows
     sandbox: Sandbox
     folder: Path
-    told: list[tuple[TaskInfo, Work]] = field(default_factory=list)
+    told: list[tuple[TaskInfo, Work | Job]] = field(default_factory=list)
 
-    async def tell(self, info: TaskInfo, work: Work) -> None:
+    async def tell(self, info: TaskInfo, work: Work | Job) -> None:
         self.told.append((info, work))
 
     def work(self, script: str, owner: Owner = ANNA, *, seconds: float = 60, keeps_input: bool = False) -> Work:
