@@ -252,17 +252,18 @@ class World:
             stack.callback(database.buried.set)
             stack.callback(database.dead.set)
             await stack.enter_async_context(background(_watch(bus, seen), "watching"))
-
-            async def begin() -> None:
-                await sessions.restore()
-                sessions.questions.restore(await journal.parked())
-                await outbox.resume()
-                await engine.resume({channel.name, LOCAL})
-
-            begun.append(asyncio.create_task(begin()))
+            begun.append(asyncio.create_task(_begin(sessions, journal, outbox, engine, channel.name)))
             await _until_dead(begun[0], database)
             await stack.enter_async_context(background(channel.run(gateway), "room"))
             yield Core(database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen)
+
+
+async def _begin(sessions: Sessions, journal: Journal, outbox: Outbox, engine: Lanes, channel: str) -> None:
+    """Take up what is on the disk, as the daemon does at its start."""
+    await sessions.restore()
+    sessions.questions.restore(await journal.parked())
+    await outbox.resume()
+    await engine.resume({channel, LOCAL})
 
 
 async def _until_dead(beginning: "asyncio.Task[None]", database: Mortal) -> None:

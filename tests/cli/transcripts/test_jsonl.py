@@ -42,6 +42,7 @@ async def test_every_column_of_every_row_comes_back(database: Database) -> None:
             "is_error": bool(kept["is_error"]),
             "images": line["images"],
             "hint": kept["hint"] or "",
+            "call_hint": kept["call_hint"] or "",
             "artifacts": json.loads(kept["artifacts"] or "[]"),
         }
         assert images == json.loads(kept["images"] or "[]")
