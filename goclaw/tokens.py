@@ -1,7 +1,8 @@
 """Access tokens: with one a terminal comes in over TCP, as one user of users.json. Only their hashes are kept.
 
 A token is an identity and no bag of rights: what its user may do is looked up at every use. The file is watched; a
-change is in force within two seconds. One that is broken, or that others can read, lets nobody in.
+change is in force within two seconds, and a new token at once. A file that is broken, or that others can read, lets
+nobody in.
 """
 
 import asyncio
@@ -66,6 +67,8 @@ class Tokens:
         self._path = path
         self._clock = clock
         self._tokens: Mapping[str, Token] = {}
+        self._seen: tuple[int, ...] = ()
+        """What tells one version of the file from the next, of the version last read."""
         self.problem = ""
         """Why the file as it is now cannot be used: nobody comes in meanwhile."""
 
@@ -76,6 +79,17 @@ class Tokens:
             if hmac.compare_digest(token.sha256, digest):
                 found = name
         return found if found and not self._is_over(self._tokens[found]) else ""
+
+    async def find_new(self, secret: str) -> str:
+        """As `find`; one that is not known is looked for in the file too, where that has changed since the last look.
+
+        So somebody who has just made a token need not wait, and whoever guesses costs no more than a look at a name.
+        """
+        found = self.find(secret)
+        if found or await asyncio.to_thread(_version, self._path) == self._seen:
+            return found
+        await self.refresh()
+        return self.find(secret)
 
     def any(self) -> bool:
         """Whether there is one at all."""
@@ -96,6 +110,8 @@ class Tokens:
 
     async def refresh(self) -> None:
         """Look at the file now."""
+        # Before the reading: a version that comes in between is read twice rather than missed.
+        self._seen = await asyncio.to_thread(_version, self._path)
         try:
             self._tokens, problem = await asyncio.to_thread(read_tokens, self._path), ""
         except ConfigError as error:
@@ -121,6 +137,14 @@ async def _watch(tokens: Tokens, clock: Clock) -> None:
     while True:
         await clock.sleep(LOOK_SECONDS)
         await tokens.refresh()
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def digest_of(secret: str) -> str:

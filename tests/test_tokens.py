@@ -3,6 +3,7 @@
 import asyncio
 import json
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.errors import ConfigError
 from goclaw.redact import mask
-from goclaw.tokens import MOST, Tokens, add_token, digest_of, read_tokens, revoke_token
+from goclaw.tokens import MOST, Token, Tokens, add_token, digest_of, read_tokens, revoke_token
 
 
 @pytest.fixture
@@ -52,6 +53,29 @@ def test_a_token_ends_at_its_time(path: Path) -> None:
     assert tokens.find(secret) == "laptop"
     clock.jump(10)
     assert tokens.find(secret) == ""
+
+
+async def test_a_token_made_since_the_last_look_is_known_at_once(path: Path) -> None:
+    tokens = Tokens(path, SteppedClock())
+    await tokens.refresh()
+    first = add_token(path, "laptop", "tui:ann", 1.0)
+    assert tokens.find(first) == "" and await tokens.find_new(first) == "laptop"
+    second = add_token(path, "phone", "tui:ann", 1.0)
+    assert await tokens.find_new(second) == "phone" and await tokens.find_new("guessed") == ""
+
+
+async def test_guesses_do_not_have_the_file_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_token(path, "laptop", "tui:ann", 1.0)
+    tokens, read = Tokens(path, SteppedClock()), list[Path]()
+
+    def noted(path: Path) -> Mapping[str, Token]:
+        read.append(path)
+        return read_tokens(path)
+
+    monkeypatch.setattr("goclaw.tokens.read_tokens", noted)
+    for _ in range(5):
+        assert await tokens.find_new("guessed") == ""
+    assert read == [path]
 
 
 def test_a_revoked_token_is_none(path: Path) -> None:

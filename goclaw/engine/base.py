@@ -102,6 +102,10 @@ class Turn(Protocol):
         """
         ...
 
+    def recorded(self, name: str) -> bool:
+        """Whether an earlier run of the daemon has recorded the step: it will be read back."""
+        ...
+
     async def intend(self, name: str) -> None:
         """Put on disk that the step `name` is about to do what must not happen twice."""
         ...

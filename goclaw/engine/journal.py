@@ -130,7 +130,7 @@ class JournaledTurn:
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
         state, output = self._recorded.get(name, ("new", None))
-        if state == "done" and output is not None:
+        if self.recorded(name) and output is not None:
             step = Step(codec.from_json(output), replayed=True)
             kept(step)
             return step
@@ -155,6 +155,9 @@ class JournaledTurn:
             return step
 
         return await self._journal.see_through(record(), f"recording {name}")
+
+    def recorded(self, name: str) -> bool:
+        return self._recorded.get(name, ("new", None))[0] == "done"
 
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
         found: list[Inbound] = []

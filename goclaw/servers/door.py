@@ -102,7 +102,7 @@ class Door:
         address = network_of(request.remote or "")
         if request.query_string:
             return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
-        name = self._tokens.find(_shown_token(request))
+        name = await self._tokens.find_new(_shown_token(request))
         token = self._tokens.get(name)
         if token is None:
             return self._refuse(address)

@@ -52,6 +52,9 @@ class NestedTurn:
     ) -> Step[T]:
         return await self.parent.step(f"{self.prefix}{name}", run, codec, rows=rows, kept=kept, unknown=unknown)
 
+    def recorded(self, name: str) -> bool:
+        return self.parent.recorded(f"{self.prefix}{name}")
+
     async def intend(self, name: str) -> None:
         await self.parent.intend(f"{self.prefix}{name}")
 

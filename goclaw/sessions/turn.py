@@ -107,8 +107,10 @@ class TurnRun:
         """A hook keeps the agent's answer from the person."""
         self._denied: set[str] = set()
         """Messages that a hook did not let into this turn: they get an answer of their own, in their turn."""
+        self._answers = 0
+        """How many answers there are."""
         self._asked: dict[str, ToolCall] = {}
-        """Calls without a result yet, by step name."""
+        """Calls of the latest answer without a result yet, by step name."""
         self._slots: dict[str, Slot] = {}
         """The places of the calls of one answer among each other, by step name."""
         self._compress = False
@@ -172,6 +174,7 @@ class TurnRun:
 
         def kept(step: Step[Finished]) -> None:
             self._keep(step, step.value.message)
+            self._answers = number
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             self._compress = self._ports.compresses(step.value.spec)
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
@@ -229,6 +232,9 @@ class TurnRun:
         """
         if not self._heard:
             await self._hear(self._words)
+        # What ended the turn may have come before all that is recorded of it was read back.
+        while self._turn.recorded(f"model:{self._answers + 1}"):
+            await self.answer(self._answers + 1)
         for name, call in list(self._asked.items()):
             result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
             # Under the call's own name: a turn that is taken up again must find that the call has its result.

@@ -1,6 +1,7 @@
 """/stop ends a turn wherever it is, leaves a valid transcript, and frees the lane only when the turn has ended."""
 
 import asyncio
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from goclaw.events import Outcome, TurnFinished
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tests.harness import PATIENCE, Answer, Core, World
-from tests.parts import Trail, acting
+from tests.parts import Tools, Trail, acting
 
 LOOK = Answer("Let me look.", calls=(ToolCall("c1", "look", {}),))
 
@@ -127,6 +128,44 @@ async def test_a_stop_that_a_crash_cut_stays_a_stop(tmp_path: Path) -> None:
         assert await core.messages() == [UserMessage("go"), AssistantMessage("[Stopped.]")]
     assert len(world.script.requests) == 1
     assert world.texts() == []
+
+
+@dataclass(frozen=True)
+class LateTools(Tools):
+    """Tools that take a while to load after a start."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    loaded: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ready(self) -> None:
+        self.asked.set()
+        await self.loaded.wait()
+
+
+@pytest.mark.promise("P-one-result")
+async def test_a_stop_before_a_turn_is_read_back_leaves_each_call_its_result(tmp_path: Path) -> None:
+    again = Answer("And again.", calls=(ToolCall("c2", "wait", {}),))
+    trail = Trail()
+    tools = [acting("look", Trail("seen").leave), acting("wait", trail.leave_slowly)]
+    world = World(tmp_path, [LOOK, again], tools=tools)
+    async with world.running() as core:
+        await core.say("go")
+        async with asyncio.timeout(PATIENCE):
+            await trail.begun.wait()
+    world.tools = late = LateTools(tools)
+    async with world.running() as core:
+        async with asyncio.timeout(PATIENCE):
+            await late.asked.wait()
+        assert await core.command("/stop") == "Stopped."
+        assert await core.messages() == [
+            UserMessage("go"),
+            AssistantMessage("Let me look.", LOOK.calls),
+            ToolResult("c1", "look", "seen"),
+            AssistantMessage("And again.", again.calls),
+            ToolResult("c2", "wait", '{"error": "stopped by the user"}', True),
+            AssistantMessage("[Stopped.]"),
+        ]
+    assert len(world.script.requests) == 2
 
 
 async def test_a_stop_before_the_picture_came_keeps_the_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
