@@ -152,6 +152,13 @@ TRANSCRIBERS = {
     "openai": "goclaw.transcribers.openai:TRANSCRIBER",
 }
 
+EMBEDDERS = {
+    "ollama": "goclaw.embedders.ollama:EMBEDDER",
+    "sentence-transformers": "goclaw.embedders.local:EMBEDDER",
+    "openai": "goclaw.embedders.openai:EMBEDDER",
+}
+"""In the order in which `memory.embedder: auto` asks them; those that need an address or a key are not asked."""
+
 SANDBOXES = {
     "bubblewrap": "goclaw.sandbox.bubblewrap:SANDBOX",
     "broker": "goclaw.sandbox.broker:SANDBOX",

@@ -136,6 +136,10 @@ class TranscriptionError(GoclawError):
     """What was spoken could not be written down; the message says why, and holds no key."""
 
 
+class EmbeddingError(GoclawError):
+    """Texts could not be embedded now; the message says why and what helps."""
+
+
 class DeliveryError(GoclawError):
     """A channel could not hand a message over.
 

@@ -200,6 +200,18 @@ class MemorySettings(Section):
     enabled: bool = Field(True, description="Whether memory is indexed and searched.")
     paths: Names = Field((), description="More files and folders to search, relative to the workspace.")
     max_results: int = Field(6, ge=1, le=50, description="Hits that a search returns.")
+    budget: int = Field(1_000, ge=100, le=20_000, description="Tokens that the passages of a search may have in all.")
+    transcripts: bool = Field(True, description="Whether what was said is indexed and searched.")
+    embedder: str = Field(
+        "auto",
+        description="What searches by meaning: `auto` (the first that is there), `none`, or `kind:model`.",
+    )
+    embedder_memory: int = Field(
+        1_500, ge=200, le=64_000, description="Megabytes that an embedder on this machine may use before it is ended."
+    )
+    embedder_idle: float = Field(
+        300, ge=1, description="Seconds without work after which an embedder on this machine is ended."
+    )
     flush: FlushSettings = Field(
         default_factory=FlushSettings, description="Notes that are taken before a context is compacted."
     )

@@ -1,10 +1,32 @@
-"""What memory is to those who use it: hits, files, and the port that finds them."""
+"""What memory is to those who use it: what searches find, the files, and the port that finds them.
+
+Two things are searched: notes, which are Markdown files in a workspace, and talk, which is every message of the
+transcripts.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal, Protocol
 
 from goclaw.workspace import USERS, Workspace
+
+Mode = Literal["hybrid", "keyword"]
+"""How passages were found: by words and by meaning, or by words alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well a passage answers."""
+
+    score: float
+    """Comparable within one search only: 1 is the best passage of it."""
+    keyword: float
+    """The part of the query's terms that come together there."""
+    cosine: float
+    """The similarity of the meaning; 0 where only words were looked at."""
+    weak: bool
+    """No term of the query stands in it, and its meaning is not near: probably no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +38,75 @@ class Hit:
     start: int
     end: int
     """First and last line, counted from 1."""
-    score: float
-    """0 to 1: 1 is the best passage of this search, 0 is what a passage without any word of the query would have."""
+    score: Score
     heading: str
     """The headings above the passage, `Deploys > Rollback`; empty above the first one."""
     text: str
+    modified: float
+    """When the file was changed: epoch seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A message of a conversation, or a part of a long one."""
+
+    row: int
+    """Number of the message in the transcript."""
+    at: float
+    """Epoch seconds."""
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A message that answers a query, with what was said around it."""
+
+    session: str
+    lines: Sequence[Line]
+    """In the order in which they were said."""
+    row: int
+    """Which of them answers."""
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search of notes found."""
+
+    mode: Mode
+    hits: Sequence[Hit]
+    """The best first."""
+    more: bool = False
+    """There was more than the limits let through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a search of conversations found."""
+
+    mode: Mode
+    quotes: Sequence[Quote]
+    """The best first."""
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for in conversations."""
+
+    query: str
+    sessions: Sequence[str]
+    """The only ones that are looked into."""
+    phrase: bool = False
+    """The query's very words, in that order, and nothing else."""
+    speaker: str = ""
+    """Only what was said by whoever has this name, or the actor key."""
+    since: date | None = None
+    until: date | None = None
+    """Only what was said on these days or between them (UTC)."""
+    but_turn: str = ""
+    """The turn whose messages are not meant: the one that asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +122,67 @@ class MemoryFile:
     """Seconds since the epoch."""
 
 
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation that is searched."""
+
+    session: str
+    senders: frozenset[str]
+    """Actor keys of who wrote in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatus:
+    """How memory stands."""
+
+    files: int
+    conversations: int
+    passages: int
+    """Of both."""
+    embedder: str
+    """Whose vectors serve; empty: none, words alone are searched."""
+    trouble: str = ""
+    """Why the embedder does not serve now."""
+    embedded: int = 0
+    to_embed: int = 0
+    """How many texts have their vectors, and how many in all should."""
+    coming: str = ""
+    """The model whose vectors are being made beside those that serve."""
+    details: Sequence[str] = field(default=())
+
+
 class MemoryPort(Protocol):
-    """Search over the memory files of a workspace."""
+    """Search over the memory files of a workspace, and over conversations."""
 
-    @property
-    def mode(self) -> str:
-        """How passages are found, as the model reads it: `keyword`."""
-        ...
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
+        """The best passages of files that `actor_key` may see, at most `limit`, and within `memory.budget`.
 
-    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Sequence[Hit]:
-        """The best passages that `actor_key` may see, best first, at most `limit`.
-
-        Any text is a valid query. What was written before the call is found by it.
+        Any text is a valid query. What was written before the call is found by it, where no more than
+        `sweeping.SWEPT_AT_ONCE` files are searched; else within two seconds.
         """
         ...
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
         """The files that are searched for `actor_key`, sorted by path."""
+        ...
+
+    async def heard(self, wanted: Wanted, limit: int) -> Heard:
+        """The best passages of conversations, at most `limit`, and within `memory.budget`.
+
+        What was said before the call is found by it.
+        """
+        ...
+
+    async def talks(self) -> Sequence[Talk]:
+        """The conversations that can be searched."""
+        ...
+
+    async def status(self) -> MemoryStatus:
+        """How memory stands."""
+        ...
+
+    async def reindex(self) -> None:
+        """Make the index anew in the background, from the files and the transcripts; vectors of the same texts stay."""
         ...
 
 

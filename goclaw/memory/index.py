@@ -16,7 +16,7 @@ from pathlib import Path
 import aiosqlite
 
 from goclaw.errors import StateError
-from goclaw.memory.base import Hit, MemoryFile, owner_of
+from goclaw.memory.base import Hit, MemoryFile, Score, owner_of
 from goclaw.memory.chunks import Chunk
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,8 @@ _DELETE_FILE = "DELETE FROM files WHERE workspace = ? AND path = ?"
 
 # CROSS JOIN keeps SQLite's planner from walking all files and asking the full-text index once per passage.
 _SEARCH = """
-SELECT files.path, chunks.first_line, chunks.last_line, chunks.heading, chunks.text, bm25(chunk_words) AS rank
+SELECT files.path, chunks.first_line, chunks.last_line, chunks.heading, chunks.text, files.modified,
+    bm25(chunk_words) AS rank
 FROM chunk_words CROSS JOIN chunks ON chunks.id = chunk_words.rowid CROSS JOIN files ON files.id = chunks.file
 WHERE chunk_words MATCH ? AND files.workspace = ? AND files.owner IN ('', ?)
 ORDER BY rank, files.path, chunks.first_line
@@ -173,8 +174,8 @@ class Index:
         rows = await self._rows(_SEARCH, (expression, workspace, actor_key, limit))
         best = rows[0][-1] if rows else 0
         return [
-            Hit(path, first, last, rank / best if best else 1.0, heading, text)
-            for path, first, last, heading, text, rank in rows
+            Hit(path, first, last, Score(rank / best if best else 1.0, 1.0, 0.0, False), heading, text, modified)
+            for path, first, last, heading, text, modified, rank in rows
         ]
 
     async def files(self, workspace: str, actor_key: str) -> list[MemoryFile]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from goclaw.config.schema import MemorySettings
 from goclaw.errors import ToolError
-from goclaw.memory.base import Hit, MemoryFile, owner_of
+from goclaw.memory.base import Found, Heard, Hit, MemoryFile, MemoryStatus, Talk, Wanted, owner_of
 from goclaw.memory.chunks import chunk_markdown
 from goclaw.memory.index import BrokenIndex, Document, Index, Version, open_index
 from goclaw.memory.words import extra_terms, match_expressions
@@ -39,8 +39,6 @@ _BATCH = 50
 class Memory:
     """The `MemoryPort` over an index file; made by `open_memory`."""
 
-    mode = "keyword"
-
     def __init__(self, index: Index, settings: MemorySettings) -> None:
         self._index = index
         self._patterns = (*MEMORY_FILES, *_patterns(settings.paths))
@@ -50,7 +48,7 @@ class Memory:
         self._overfull: set[str] = set()
         self._unusable: dict[tuple[str, str], Version] = {}
 
-    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> list[Hit]:
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
         """See `MemoryPort.search`.
 
         Raises:
@@ -63,7 +61,7 @@ class Memory:
                     return hits
             return []
 
-        return await self._with_fresh_index(workspace, best)
+        return Found("keyword", await self._with_fresh_index(workspace, best))
 
     async def files(self, workspace: Workspace, actor_key: str) -> list[MemoryFile]:
         """See `MemoryPort.files`.
@@ -72,6 +70,22 @@ class Memory:
             StateError: the index file cannot be written (a full disk).
         """
         return await self._with_fresh_index(workspace, lambda index: index.files(_name(workspace), actor_key))
+
+    async def heard(self, wanted: Wanted, limit: int) -> Heard:
+        """Nothing: conversations are not indexed yet."""
+        return Heard("keyword", ())
+
+    async def talks(self) -> list[Talk]:
+        """None: conversations are not indexed yet."""
+        return []
+
+    async def status(self) -> MemoryStatus:
+        """Nothing is counted yet."""
+        return MemoryStatus(0, 0, 0, "")
+
+    async def reindex(self) -> None:
+        """Made anew."""
+        await self._index.rebuild()
 
     async def _with_fresh_index(self, workspace: Workspace, use: Callable[[Index], Awaitable[ResultT]]) -> ResultT:
         async with self._lock:

@@ -59,12 +59,12 @@ async def memory_search(
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    hits = await ctx.memory.search(ctx.home, ctx.actor.key, query, ctx.config.memory.max_results)
-    return Found(query=query, mode=ctx.memory.mode, hits=tuple(hits))
+    found = await ctx.memory.search(ctx.home, ctx.actor.key, query, ctx.config.memory.max_results)
+    return Found(query=query, mode=found.mode, hits=tuple(found.hits))
 
 
 def _passage(hit: Hit) -> str:
-    place = f"{hit.path}:{hit.start}-{hit.end}  score {hit.score:.2f}"
+    place = f"{hit.path}:{hit.start}-{hit.end}  score {hit.score.score:.2f}"
     return "\n".join(line for line in (place, hit.heading, hit.text) if line)
 
 

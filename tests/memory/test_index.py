@@ -21,7 +21,7 @@ async def test_what_was_put_is_found_after_opening_again(tmp_path: Path) -> None
         await index.put("/w", [NOTE])
     async with open_index(path) as index:
         [hit] = await index.search("/w", "", '"fences"', 5)
-        assert (hit.path, hit.start, hit.end, hit.heading, hit.score) == ("memory/note.md", 1, 2, "Garden", 1.0)
+        assert (hit.path, hit.start, hit.end, hit.heading, hit.score.score) == ("memory/note.md", 1, 2, "Garden", 1.0)
         assert await index.versions("/w") == {"memory/note.md": (Version(1.5, 7, 9), "abc")}
 
 

@@ -33,7 +33,7 @@ class Notes:
         return target
 
     async def search(self, query: str, actor: str = "telegram:5", limit: int = 10) -> Sequence[Hit]:
-        return await self.memory.search(self.workspace, actor, query, limit)
+        return (await self.memory.search(self.workspace, actor, query, limit)).hits
 
     async def found(self, query: str, actor: str = "telegram:5") -> list[str]:
         return [hit.path for hit in await self.search(query, actor)]
@@ -265,7 +265,7 @@ async def test_scores_fall_from_one_and_stay_above_nought(notes: Notes) -> None:
     for number in range(8):
         notes.write(f"memory/{number}.md", "fence " * (8 - number) + "filler " * 10 * number)
         notes.write(f"memory/other{number}.md", "nothing of the kind")
-    scores = [hit.score for hit in await notes.search("fence")]
+    scores = [hit.score.score for hit in await notes.search("fence")]
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == 1.0
     assert 0 < scores[-1] < scores[1]

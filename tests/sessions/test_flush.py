@@ -169,10 +169,9 @@ async def test_another_users_search_does_not_find_it(tmp_path: Path) -> None:
         await core.settled()
         await core.sessions.aside.catch_up()
     async with Workspace(world.root) as workspace, open_memory(tmp_path / "memory.db", MemorySettings()) as memory:
-        assert [hit.path for hit in await memory.search(workspace, "tui:anna", "tea", 5)] == [
-            f"memory/users/tui:anna/{DAY}"
-        ]
-        assert await memory.search(workspace, "tui:ben", "tea", 5) == []
+        found = await memory.search(workspace, "tui:anna", "tea", 5)
+        assert [hit.path for hit in found.hits] == [f"memory/users/tui:anna/{DAY}"]
+        assert not (await memory.search(workspace, "tui:ben", "tea", 5)).hits
         assert await memory.files(workspace, "tui:ben") == []
 
 

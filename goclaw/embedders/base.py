@@ -1,0 +1,62 @@
+"""The seam between memory and whoever turns texts into vectors."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
+
+LEVELS = 127
+"""Of a signed byte. Rounding to it costs no recall that could be measured (docs/memory.md)."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one length."""
+
+    @property
+    def name(self) -> str:
+        """Whose vectors they are, down to the model's version: vectors of two names are never compared."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """How many texts are best given at once."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
+        """A vector for each text, in order: one signed byte per dimension, scaled so that the largest is 127.
+
+        What is longer than the model reads counts with its beginning only. `query`: the texts ask; some models embed
+        questions in another way than what answers them.
+
+        Raises:
+            EmbeddingError: not now; asking later may work.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderPart:
+    """A line of the catalogue."""
+
+    kind: str
+    """What stands before the colon in `memory.embedder`."""
+    find: Callable[[Config], Awaitable[str]]
+    """For `auto`: the name of the model that would serve at once, else empty. Cheap, downloads nothing."""
+    open: Callable[[str, Config, Clock], AbstractAsyncContextManager[Embedder]]
+    """An embedder for the model after the colon (empty: the kind's usual one), as long as the block runs.
+
+    Entering raises ConfigError when something is missing (a package, a key, a model), with the remedy. Nothing is
+    loaded and nothing sent before the first `embed`.
+    """
+
+
+def quantised(vector: Sequence[float]) -> bytes:
+    """Bytes as `Embedder.embed` gives them; only the direction is kept. A vector of zeros stays one."""
+    largest = max(map(abs, vector), default=0.0)
+    if not largest:
+        return bytes(len(vector))
+    scale = LEVELS / largest
+    return bytes(round(value * scale) & 0xFF for value in vector)

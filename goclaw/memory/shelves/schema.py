@@ -1,0 +1,124 @@
+"""The tables of the index. Two shelves of one form: `note` for memory files, `talk` for conversations.
+
+A passage is known by its place, a whole number: the id of its document (a file, a session), then its position there.
+Neighbours have consecutive places; `ranking` says where places are left out. Numbers of documents are never used again.
+"""
+
+from typing import Literal
+
+Shelf = Literal["note", "talk"]
+
+SCHEMA_VERSION = 2
+"""Raise it when the tables, the cutting of passages or the extra terms change: the file is then made anew."""
+
+POSITION_BITS = 24
+"""Positions of one document: 16 million passages are some 300 years of a busy conversation."""
+
+
+def place_of(document: int, position: int) -> int:
+    """The place of a document's passage."""
+    return document << POSITION_BITS | position
+
+
+def document_of(place: int) -> int:
+    """Whose passage it is."""
+    return place >> POSITION_BITS
+
+
+def places_of(document: int) -> tuple[int, int]:
+    """The first and the last place that a document can have."""
+    return place_of(document, 0), place_of(document + 1, 0) - 1
+
+
+_DOCUMENTS = """
+CREATE TABLE note_documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    workspace TEXT NOT NULL,
+    path TEXT NOT NULL,
+    owner TEXT NOT NULL,      -- an actor's key; empty: everybody's
+    modified REAL NOT NULL,
+    inode INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    sha256 TEXT NOT NULL,
+    lines INTEGER NOT NULL,
+    passages INTEGER NOT NULL,
+    words INTEGER NOT NULL,   -- of all its passages
+    UNIQUE (workspace, path)
+);
+CREATE TABLE talk_documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session TEXT NOT NULL UNIQUE,
+    first_row INTEGER NOT NULL,
+    last_row INTEGER NOT NULL,
+    last_at REAL NOT NULL,    -- epoch seconds
+    next_position INTEGER NOT NULL,
+    passages INTEGER NOT NULL,
+    words INTEGER NOT NULL
+);
+CREATE TABLE talk_senders (
+    document INTEGER NOT NULL,
+    sender TEXT NOT NULL,     -- an actor's key
+    PRIMARY KEY (document, sender)
+) WITHOUT ROWID;
+CREATE TABLE models (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    serving INTEGER NOT NULL DEFAULT 0  -- its vectors are what searches use
+);
+CREATE TABLE vectors (
+    sha256 BLOB NOT NULL,     -- of the text that was embedded: a text that moves keeps its vector
+    model INTEGER NOT NULL,
+    vector BLOB NOT NULL,     -- one signed byte per dimension
+    PRIMARY KEY (sha256, model)
+) WITHOUT ROWID;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+_SHELF = """
+CREATE TABLE {shelf}_passages (
+    place INTEGER PRIMARY KEY,
+    row INTEGER NOT NULL,     -- number of the message; 0 in a file
+    turn TEXT NOT NULL,       -- that the message belongs to; empty in a file
+    first INTEGER NOT NULL,   -- line of a file, counted from 1; character of a message, from 0
+    last INTEGER NOT NULL,    -- the last line; the character behind the last
+    told REAL NOT NULL,       -- when it was said or the file changed: epoch seconds
+    speaker TEXT NOT NULL,    -- a name as people say it; empty in a file
+    words INTEGER NOT NULL,
+    asks INTEGER NOT NULL,    -- it ends with a question mark
+    heading TEXT NOT NULL,    -- the headings above it; what a tool did
+    text TEXT NOT NULL,
+    extra TEXT NOT NULL,      -- `words.extra_terms`
+    parts TEXT NOT NULL       -- identifiers, addresses: found by any three characters in a row
+);
+CREATE VIRTUAL TABLE {shelf}_words USING fts5 (
+    heading, text, extra, content = {shelf}_passages, content_rowid = place,
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE {shelf}_parts USING fts5 (
+    parts, content = {shelf}_passages, content_rowid = place, tokenize = 'trigram'
+);
+CREATE TRIGGER {shelf}_added AFTER INSERT ON {shelf}_passages BEGIN
+    INSERT INTO {shelf}_words (rowid, heading, text, extra) VALUES (new.place, new.heading, new.text, new.extra);
+END;
+CREATE TRIGGER {shelf}_added_parts AFTER INSERT ON {shelf}_passages WHEN new.parts != '' BEGIN
+    INSERT INTO {shelf}_parts (rowid, parts) VALUES (new.place, new.parts);
+END;
+CREATE TRIGGER {shelf}_removed AFTER DELETE ON {shelf}_passages BEGIN
+    INSERT INTO {shelf}_words ({shelf}_words, rowid, heading, text, extra)
+    VALUES ('delete', old.place, old.heading, old.text, old.extra);
+END;
+CREATE TRIGGER {shelf}_removed_parts AFTER DELETE ON {shelf}_passages WHEN old.parts != '' BEGIN
+    INSERT INTO {shelf}_parts ({shelf}_parts, rowid, parts) VALUES ('delete', old.place, old.parts);
+END;
+CREATE TABLE {shelf}_units (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    first INTEGER NOT NULL,   -- place of the first passage that its vector stands for
+    last INTEGER NOT NULL,
+    sha256 BLOB NOT NULL,     -- of the text
+    text TEXT NOT NULL        -- what is embedded
+);
+CREATE INDEX {shelf}_units_by_place ON {shelf}_units (first);
+CREATE INDEX {shelf}_units_by_text ON {shelf}_units (sha256);
+"""
+
+SCHEMA = _DOCUMENTS + "".join(_SHELF.format(shelf=shelf) for shelf in ("note", "talk"))

@@ -1,0 +1,38 @@
+"""What a search may look at. It is applied to places before anything is cut, so that nobody's hits hide another's."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Places on one shelf."""
+
+    ranges: Sequence[tuple[int, int]]
+    """First and last places, in order, none overlapping another."""
+    passages: int
+    words: int
+    """How many there are in them, for the weights of terms and the usual length; near enough where times limit them."""
+    only: frozenset[int] | None = None
+    """Of these, only those places; None: all."""
+    but: frozenset[int] = frozenset()
+    """Places that are not meant."""
+
+    @property
+    def usual(self) -> float:
+        """The mean of the words of a passage."""
+        return self.words / self.passages if self.passages else 0.0
+
+
+NOTHING = Scope((), 0, 0)
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges in order, those that touch as one."""
+    result: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if result and first <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(last, result[-1][1]))
+        else:
+            result.append((first, last))
+    return result
