@@ -63,6 +63,7 @@ CREATE TABLE talk_senders (
 CREATE TABLE models (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
+    spec TEXT NOT NULL DEFAULT '',  -- what opens its embedder: `memory.embedder` without `auto`
     serving INTEGER NOT NULL DEFAULT 0  -- its vectors are what searches use
 );
 CREATE TABLE vectors (
