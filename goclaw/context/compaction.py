@@ -209,7 +209,8 @@ def split_at(entries: Sequence[Entry], keep_percent: int, min_messages: int, bud
     """The index of the first entry to keep; 0 when all must stay.
 
     Keeps `keep_percent` of the messages, at least `min_messages` as far as the token budget allows, and begins the
-    kept part with a user's message or an answer, so that no tool result loses its call.
+    kept part with a user's message or an answer, so that no tool result loses its call. What the user asked last is
+    kept within the budget as well: the model is about to answer it, or to go on with it.
     """
     wanted = max(len(entries) * keep_percent // 100, min_messages)
     if not entries:
@@ -221,6 +222,11 @@ def split_at(entries: Sequence[Entry], keep_percent: int, min_messages: int, bud
             break
         split -= 1
     split = min(split, len(entries) - 1)  # whatever its size, the last message is what the model must answer to
+    asked = next(
+        (index for index in reversed(range(len(entries))) if isinstance(entries[index].message, UserMessage)), 0
+    )
+    if 0 < asked < split and sum(entry.tokens for entry in entries[asked:]) <= budget:
+        split = asked
     while 0 < split < len(entries) and isinstance(entries[split].message, ToolResult):
         split -= 1
     return split

@@ -296,6 +296,22 @@ def test_it_is_due_when_the_reserve_is_touched_or_messages_are_many() -> None:
     assert not is_due(few, 3_000, 8_192, settings), "a small window keeps room to work in"
 
 
+def test_what_was_asked_last_is_kept_while_it_is_worked_on() -> None:
+    called = [
+        part
+        for number in range(3)
+        for part in (
+            AssistantMessage("", (ToolCall(str(number), "look", {}),)),
+            ToolResult(str(number), "look", "x" * 200),
+        )
+    ]
+    messages: list[Message] = [UserMessage("hi"), AssistantMessage("hello"), UserMessage("do it"), *called]
+    entries = [Entry(row, message) for row, message in enumerate(messages, 1)]
+    assert split_at(entries, 20, 2, 10_000) == 2
+    assert split_at(entries, 20, 2, 100) > 2, "but for what takes half of the window"
+    assert split_at(entries[2:], 20, 2, 10_000) > 0, "where nothing is before it, the turn itself is shortened"
+
+
 @given(st.lists(st.sampled_from("uatt"), max_size=40), st.integers(0, 3_000), st.integers(1, 90), st.integers(2, 20))
 def test_a_cut_never_parts_a_call_from_its_result(kinds: list[str], budget: int, percent: int, least: int) -> None:
     made: list[Message] = []
