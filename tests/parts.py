@@ -123,6 +123,9 @@ class NoMemory:
     async def talks(self) -> Sequence[Talk]:
         return ()
 
+    async def forget(self) -> bool:
+        return True
+
     async def status(self) -> MemoryStatus:
         return MemoryStatus(0, 0, 0, "")
 

@@ -169,12 +169,26 @@ class MemoryPort(Protocol):
     async def heard(self, wanted: Wanted, limit: int) -> Heard:
         """The best passages of conversations, at most `limit`, and within `memory.budget`.
 
-        What was said before the call is found by it.
+        What was said before the call is found by it, unless very much waits to be taken in.
+
+        Raises:
+            ToolError: there are no transcripts at hand.
         """
         ...
 
     async def talks(self) -> Sequence[Talk]:
-        """The conversations that can be searched."""
+        """The conversations that can be searched.
+
+        Raises:
+            ToolError: there are no transcripts at hand.
+        """
+        ...
+
+    async def forget(self) -> bool:
+        """Have nothing of conversations that have gone from the transcripts, in any file of the index.
+
+        False: it could not be done now; the log says why.
+        """
         ...
 
     async def status(self) -> MemoryStatus:

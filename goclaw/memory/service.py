@@ -79,6 +79,10 @@ class Memory:
         """None: conversations are not indexed yet."""
         return []
 
+    async def forget(self) -> bool:
+        """Nothing is there that could be forgotten."""
+        return True
+
     async def status(self) -> MemoryStatus:
         """Nothing is counted yet."""
         return MemoryStatus(0, 0, 0, "")
