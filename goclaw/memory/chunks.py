@@ -12,6 +12,8 @@ OVERLAP_TOKENS = 40
 BYTES_PER_TOKEN = 4
 """The usual estimate; in UTF-8 bytes, so that scripts with more tokens per character count for more."""
 
+_MOST_BYTES = 4
+"""Of a character in UTF-8."""
 _PIECE_LENGTH = OVERLAP_TOKENS * BYTES_PER_TOKEN
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 # What follows backticks on their line has none itself: ```this``` is code within a line.
@@ -41,8 +43,34 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Seam:
+    """Where a window begins that still grows: all that is needed to go on cutting."""
+
+    line: int
+    """Place of the message."""
+    piece: int
+    """Which of the message's pieces."""
+    repeated: int
+    """How many of the window's first pieces are the end of the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """Windows of a conversation that goes on."""
+
+    full: list[Chunk]
+    """They stay as they are."""
+    open: list[Chunk]
+    """The last one, which still grows; none where nothing was said in it."""
+    seam: Seam | None
+    """Where that one begins."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Piece:
     line: int
+    number: int
+    """Which piece of its line."""
     text: str
     tokens: int
 
@@ -71,20 +99,57 @@ def chunk_messages(messages: Iterable[tuple[int, str]]) -> list[Chunk]:
     Args:
         messages: places in order, each with the text that it is embedded as. A window reaches over no missing place.
     """
-    chunks: list[Chunk] = []
-    session: list[_Line] = []
+    grown = grow_windows(messages)
+    return grown.full + grown.open
+
+
+def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) -> Grown:
+    """The same, of a conversation that goes on: what comes out is what cutting all of it at once would give.
+
+    Args:
+        messages: from the one at the seam on; without a seam, from the first.
+        seam: what the last call has given.
+    """
+    full: list[Chunk] = []
+    packing = _Packing("", repeated=seam.repeated if seam else 0)
+    last: int | None = None
     for place, text in messages:
-        if session and place != session[-1].number + 1:
-            chunks += _pack("", session)
-            session = []
-        session.append(_Line(place, text))
-    return chunks + list(_pack("", session))
+        if last is not None and place != last + 1:
+            full += packing.rest()
+            packing = _Packing("")
+        last = place
+        begun = seam.piece if seam and seam.line == place else 0
+        for piece in _pieces([_Line(place, text)]):
+            if piece.number >= begun:
+                full += packing.add(piece)
+    return Grown(full, list(packing.rest()), packing.seam())
+
+
+def split_message(text: str) -> Iterator[tuple[int, int]]:
+    """Parts of a message that are passages of their own: the first character of each, and the one behind the last."""
+    if len(text) * _MOST_BYTES <= CHUNK_TOKENS * BYTES_PER_TOKEN:
+        yield 0, len(text)
+        return
+    begin = tokens = 0
+    for found in _PIECE.finditer(text):
+        more = _tokens(found[0])
+        if tokens and tokens + more > CHUNK_TOKENS:
+            yield begin, found.start()
+            begin, tokens = found.start(), 0
+        tokens += more
+    if begin < len(text):
+        yield begin, len(text)
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines as editors count them."""
+    return re.split(r"\r\n|\n|\r", text)
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Lines as editors count them, headings recognised except inside fenced code."""
+    """The lines, headings recognised except inside fenced code."""
     fence = ""
-    for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+    for number, line in enumerate(lines_of(text), start=1):
         found = _FENCE.fullmatch(line)
         mark = (found["mark"] or found["tildes"]) if found else ""
         if mark and (not fence or (mark.startswith(fence) and line.strip() == mark)):
@@ -102,23 +167,52 @@ def _section(path: Sequence[tuple[int, str]], lines: Sequence[_Line], *, alone: 
         yield Chunk(lines[0].number, lines[0].number, heading, path[-1][1])
 
 
+class _Packing:
+    """Puts pieces together to passages, one after the other."""
+
+    def __init__(self, heading: str, repeated: int = 0) -> None:
+        self._heading = heading
+        self._held: list[_Piece] = []
+        self._repeated = repeated
+        """How many of the first held ones are in the passage before, too."""
+
+    @property
+    def _has_more(self) -> bool:
+        return len(self._held) > self._repeated
+
+    def add(self, piece: _Piece) -> Iterator[Chunk]:
+        """Take one; the passage that is full with it comes out."""
+        if self._has_more and sum(each.tokens for each in self._held) + piece.tokens > CHUNK_TOKENS:
+            yield from _joined(self._heading, self._held)
+            self._held = _tail(self._held)
+            self._repeated = len(self._held)
+        self._held.append(piece)
+
+    def rest(self) -> Iterator[Chunk]:
+        """What is not full yet."""
+        if self._has_more:
+            yield from _joined(self._heading, self._held)
+
+    def seam(self) -> Seam | None:
+        """Where the rest begins."""
+        return Seam(self._held[0].line, self._held[0].number, self._repeated) if self._held else None
+
+
 def _pack(heading: str, lines: Sequence[_Line]) -> Iterator[Chunk]:
-    held: list[_Piece] = []
-    fresh = 0  # how many of the held pieces were in no passage before
+    packing = _Packing(heading)
     for piece in _pieces(lines):
-        if fresh and sum(each.tokens for each in held) + piece.tokens > CHUNK_TOKENS:
-            yield from _joined(heading, held)
-            held, fresh = _tail(held), 0
-        held.append(piece)
-        fresh += 1
-    if fresh:
-        yield from _joined(heading, held)
+        yield from packing.add(piece)
+    yield from packing.rest()
 
 
 def _pieces(lines: Sequence[_Line]) -> Iterator[_Piece]:
     for line in lines:
-        for text in _PIECE.findall(line.text + "\n"):
-            yield _Piece(line.number, text, -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN))
+        for number, text in enumerate(_PIECE.findall(line.text + "\n")):
+            yield _Piece(line.number, number, text, _tokens(text))
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def _tail(pieces: Sequence[_Piece]) -> list[_Piece]:
