@@ -142,8 +142,10 @@ def split_message(text: str) -> Iterator[tuple[int, int]]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines as editors count them."""
-    return re.split(r"\r\n|\n|\r", text)
+    """Lines as editors count them: those of a hit are lines of this list."""
+    # No regular expression: one over megabytes would keep every other thread waiting.
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _lines(text: str) -> Iterator[_Line]:
@@ -207,8 +209,9 @@ def _pack(heading: str, lines: Sequence[_Line]) -> Iterator[Chunk]:
 
 def _pieces(lines: Sequence[_Line]) -> Iterator[_Piece]:
     for line in lines:
-        for number, text in enumerate(_PIECE.findall(line.text + "\n")):
-            yield _Piece(line.number, number, text, _tokens(text))
+        # One by one: all pieces of a line of megabytes at once would keep every other thread waiting.
+        for number, found in enumerate(_PIECE.finditer(line.text + "\n")):
+            yield _Piece(line.number, number, found[0], _tokens(found[0]))
 
 
 def _tokens(text: str) -> int:
