@@ -50,15 +50,31 @@ CREATE TABLE talk_documents (
     session TEXT NOT NULL UNIQUE,
     first_row INTEGER NOT NULL,
     last_row INTEGER NOT NULL,
-    last_at REAL NOT NULL,    -- epoch seconds
+    last_at REAL NOT NULL,    -- when its last message was said: epoch seconds
+    orderly INTEGER NOT NULL, -- no message was said before the one that stands before it: nobody set the clock back
     next_position INTEGER NOT NULL,
     passages INTEGER NOT NULL,
-    words INTEGER NOT NULL
+    words INTEGER NOT NULL,
+    open_unit INTEGER NOT NULL,  -- the window that still grows; 0: there is none
+    seam_place INTEGER NOT NULL, -- `chunks.Seam` of that window; -1: there is none
+    seam_piece INTEGER NOT NULL,
+    seam_repeated INTEGER NOT NULL
 );
 CREATE TABLE talk_senders (
     document INTEGER NOT NULL,
     sender TEXT NOT NULL,     -- an actor's key
     PRIMARY KEY (document, sender)
+) WITHOUT ROWID;
+CREATE TABLE talk_speakers (
+    id INTEGER PRIMARY KEY,
+    sender TEXT NOT NULL,     -- an actor's key; empty: GoClaw, a tool
+    name TEXT NOT NULL,       -- as in `talk_passages.speaker`
+    UNIQUE (sender, name)
+);
+CREATE TABLE talk_spoken (
+    speaker INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    PRIMARY KEY (speaker, place)
 ) WITHOUT ROWID;
 CREATE TABLE models (
     id INTEGER PRIMARY KEY,
@@ -120,6 +136,20 @@ CREATE TABLE {shelf}_units (
 );
 CREATE INDEX {shelf}_units_by_place ON {shelf}_units (first);
 CREATE INDEX {shelf}_units_by_text ON {shelf}_units (sha256);
+-- Places of units that came with their vectors, moved or went: what the vectors in memory follow.
+CREATE TABLE {shelf}_touched (id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, last INTEGER NOT NULL);
+CREATE TRIGGER {shelf}_unit_added AFTER INSERT ON {shelf}_units
+WHEN EXISTS (SELECT 1 FROM vectors WHERE vectors.sha256 = new.sha256) BEGIN
+    INSERT INTO {shelf}_touched (first, last) VALUES (new.first, new.last);
+END;
+CREATE TRIGGER {shelf}_unit_moved AFTER UPDATE ON {shelf}_units BEGIN
+    INSERT INTO {shelf}_touched (first, last) VALUES (old.first, old.last), (new.first, new.last);
+END;
+CREATE TRIGGER {shelf}_unit_removed AFTER DELETE ON {shelf}_units BEGIN
+    INSERT INTO {shelf}_touched (first, last) VALUES (old.first, old.last);
+END;
 """
 
-SCHEMA = _DOCUMENTS + "".join(_SHELF.format(shelf=shelf) for shelf in ("note", "talk"))
+_TURNS = "CREATE INDEX talk_passages_by_turn ON talk_passages (turn);"
+
+SCHEMA = _DOCUMENTS + "".join(_SHELF.format(shelf=shelf) for shelf in ("note", "talk")) + _TURNS

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from goclaw.memory.shelves.schema import Shelf
+from goclaw.memory.shelves.scope import merged
 
 SHELVES: Sequence[Shelf] = ("note", "talk")
 
@@ -28,6 +29,14 @@ SELECT count(vectors.sha256), count(*) FROM {shelf}_units AS units LEFT JOIN vec
     ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
 WHERE units.id BETWEEN ? AND ?
 """
+
+_WITHIN = """
+SELECT units.id, units.first, units.last, vectors.vector FROM {shelf}_units AS units CROSS JOIN vectors
+    ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
+WHERE units.first BETWEEN ? AND ? AND units.last <= ?
+"""
+_TOUCHED = "SELECT id, first, last FROM {shelf}_touched WHERE id > ? ORDER BY id"
+_FORGET_TOUCHED = "DELETE FROM {shelf}_touched WHERE id <= ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,33 @@ def take(connection: sqlite3.Connection, model: str, after: bytes, limit: int) -
         " ORDER BY sha256 LIMIT ?",
         (after, model, limit),
     ).fetchall()
+
+
+def touched(connection: sqlite3.Connection, shelf: Shelf, after: int) -> tuple[list[tuple[int, int]], int]:
+    """Places (first, last) where units came with their vectors, moved or went since the step `after`; the last step."""
+    rows = connection.execute(_TOUCHED.format(shelf=shelf), (after,)).fetchall()
+    return merged((first, last) for _, first, last in rows), rows[-1][0] if rows else after
+
+
+def last_touch(connection: sqlite3.Connection, shelf: Shelf) -> int:
+    """The step after which `touched` tells of what comes from now on."""
+    [(number,)] = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (f"{shelf}_touched",)
+    )
+    return int(number)
+
+
+def within(
+    connection: sqlite3.Connection, shelf: Shelf, model: str, ranges: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, int, bytes]]:
+    """The units whose places lie within one of the ranges as a whole: id, first and last place, vector of the model."""
+    statement = _WITHIN.format(shelf=shelf)
+    return [row for first, last in ranges for row in connection.execute(statement, (model, first, last, last))]
+
+
+def forget_touched(connection: sqlite3.Connection, shelf: Shelf, up_to: int) -> None:
+    """Drop what is known of touched places up to a step: whoever follows has followed."""
+    connection.execute(_FORGET_TOUCHED.format(shelf=shelf), (up_to,))
 
 
 def _texts(connection: sqlite3.Connection, shelf: Shelf, numbers: Mapping[bytes, int]) -> list[Missing]:

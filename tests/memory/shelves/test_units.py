@@ -121,3 +121,35 @@ def test_vectors_are_taken_to_another_file_in_portions(index: sqlite3.Connection
     rest = units.take(index, "small", first[-1][0], 2)
     assert dict(first + rest) == {sha256(text): b"small" for text in texts}
     assert len(rest) == 1
+
+
+def test_places_of_units_that_come_with_a_vector_move_or_go_are_told_once(index: sqlite3.Connection) -> None:
+    add(index, "new", "known")
+    units.announce(index, "small", "fake:small")
+    assert units.touched(index, "note", 0) == ([], 0)
+    embed(index, "known")
+    add(index, "new, too")
+    index.execute("INSERT INTO note_units (first, last, sha256, text) VALUES (20, 22, ?, 'known')", (sha256("known"),))
+    index.execute("UPDATE note_units SET first = 30, last = 32 WHERE first = 20")
+    index.execute("DELETE FROM note_units WHERE text = 'new'")
+    ranges, step = units.touched(index, "note", 0)
+    assert ranges == [(1, 1), (20, 22), (30, 32)]
+    assert units.touched(index, "note", step) == ([], step)
+    assert units.last_touch(index, "note") == step
+    units.forget_touched(index, "note", step)
+    assert units.touched(index, "note", 0) == ([], 0)
+    assert units.last_touch(index, "note") == step
+    assert units.last_touch(index, "talk") == 0
+
+
+def test_units_within_places_are_those_that_reach_out_of_them_nowhere(index: sqlite3.Connection) -> None:
+    units.announce(index, "small", "fake:small")
+    spans = [(1, 3), (3, 5), (5, 5), (5, 9)]
+    index.executemany(
+        "INSERT INTO talk_units (first, last, sha256, text) VALUES (?, ?, ?, '')",
+        [(first, last, sha256(f"{first} {last}")) for first, last in spans],
+    )
+    embed(index, *(f"{first} {last}" for first, last in spans))
+    found = units.within(index, "talk", "small", [(1, 2), (3, 5)])
+    assert [(first, last) for _, first, last, _ in found] == [(3, 5), (5, 5)]
+    assert units.within(index, "talk", "large", [(1, 9)]) == []
