@@ -31,7 +31,13 @@ def main(arguments: list[str]) -> int:
     notes = [*system_packages(may_install=not arguments), *aimock()]
     if arguments:
         return run([sys.executable, "-m", "pytest", *arguments])
-    return report([(name, *timed(name, command)) for name, command in parts()], notes)
+    results = []
+    with started_embedding() as embedding:
+        for name, command in parts():
+            if name == "pytest":
+                notes += embedding_python(embedding)
+            results.append((name, *timed(name, command)))
+    return report(results, notes)
 
 
 def parts() -> list[tuple[str, list[str]]]:
@@ -116,6 +122,23 @@ def aimock() -> list[str]:
     if run([*npm, "ci", *quiet], folder, NPM_SECONDS):
         return remember("tests/aimock could not be installed, the tests marked node are skipped")
     stamp.write_text(wanted)
+    return []
+
+
+def started_embedding() -> subprocess.Popen[str]:
+    """Begin to make the Python with a real embedding model, beside the checks that come before the tests."""
+    command = [sys.executable, str(ROOT / "scripts" / "_embedding.py")]
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def embedding_python(making: subprocess.Popen[str]) -> list[str]:
+    """Wait for that Python and name it to the tests; return a note when there is none."""
+    said = making.communicate()[0].strip()
+    if making.returncode:
+        return remember(f"the tests with a real embedding model are skipped: {said}")
+    os.environ.setdefault("GOCLAW_EMBEDDING_PYTHON", said)
     return []
 
 
