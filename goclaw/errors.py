@@ -137,7 +137,14 @@ class TranscriptionError(GoclawError):
 
 
 class EmbeddingError(GoclawError):
-    """Texts could not be embedded now; the message says why and what helps."""
+    """Texts could not be embedded now; the message says why and what helps.
+
+    `retry_after` is in seconds: asking earlier is useless.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class DeliveryError(GoclawError):

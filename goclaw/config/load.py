@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from goclaw.config import hooks, listening
+from goclaw.config import embedding, hooks, listening
 from goclaw.config.environment import LOCATION, environment_layer
 from goclaw.config.files import lies_inside, readable_by_others, shown_path
 from goclaw.config.keys import Loc
@@ -204,6 +204,7 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield ("telegram", "enabled"), "needs `telegram.token` (from @BotFather), or the variable TELEGRAM_BOT_TOKEN"
     yield from listening.contradictions(config)
     yield from hooks.contradictions(config.hooks)
+    yield from embedding.contradictions(config)
     for index, spec in enumerate(config.models.agent):
         name, colon, model = spec.partition(":")
         if spec != "demo" and not (name and colon and model):

@@ -17,12 +17,16 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Whose vectors they are, down to the model's version: vectors of two names are never compared."""
+        """Whose vectors they are, down to the model's version: vectors of two names are never compared.
+
+        It may be another one after a call of `embed` (somebody pulled a new version of the model), and is then that
+        of the call's vectors.
+        """
         ...
 
     @property
     def batch(self) -> int:
-        """How many texts are best given at once."""
+        """How many texts are best given at once; with fewer, the work is interrupted in shorter steps."""
         ...
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
@@ -44,12 +48,12 @@ class EmbedderPart:
     kind: str
     """What stands before the colon in `memory.embedder`."""
     find: Callable[[Config], Awaitable[str]]
-    """For `auto`: the name of the model that would serve at once, else empty. Cheap, downloads nothing."""
+    """For `auto`: the whole `kind:model` that would serve at once, else empty. Cheap, downloads nothing."""
     open: Callable[[str, Config, Clock], AbstractAsyncContextManager[Embedder]]
-    """An embedder for the model after the colon (empty: the kind's usual one), as long as the block runs.
+    """An embedder for the whole spec (`kind:model`; `kind` alone: its usual model), as long as the block runs.
 
-    Entering raises ConfigError when something is missing (a package, a key, a model), with the remedy. Nothing is
-    loaded and nothing sent before the first `embed`.
+    Entering raises ConfigError when something is missing (a package, a key, a model), with the remedy, and
+    EmbeddingError when that cannot be told now. Nothing is loaded and no text is sent before the first `embed`.
     """
 
 

@@ -1,7 +1,7 @@
 """THE table of servers that speak OpenAI's chat completions, and where each of them differs.
 
-A new server is one line. `providers.<name>.base_url` and `.api_key` of the configuration take precedence over the
-columns here. Sources: the API reference of each server as of 2026; a column is set only where the default is wrong.
+Where they are stands in `config.servers`; a new server is one line there and one here. Sources: the API reference of
+each server as of 2026; a column is set only where the default is wrong.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,6 @@ from typing import Literal
 class Server:
     """One compatible server."""
 
-    base_url: str
-    """Up to and without `/chat/completions`."""
-    key_variable: str | None = None
-    """Environment variable of the key; None: works without a key, sends one that is configured."""
     data_id: str | None = None
     """The provider's name in the model data; None: the data know nothing of it."""
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -37,46 +33,34 @@ class Server:
 
 SERVERS = {
     "cerebras": Server(
-        "https://api.cerebras.ai/v1",
-        "CEREBRAS_API_KEY",
         "cerebras",
         "max_completion_tokens",
         reasoning_field="reasoning",
     ),
-    "deepseek": Server("https://api.deepseek.com", "DEEPSEEK_API_KEY", "deepseek", replay_reasoning=True),
-    "fireworks": Server("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", "fireworks", effort="word"),
-    "gemini": Server(
-        "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "google", effort="word"
-    ),
-    "groq": Server(
-        "https://api.groq.com/openai/v1", "GROQ_API_KEY", "groq", "max_completion_tokens", reasoning_field="reasoning"
-    ),
-    "llamacpp": Server("http://127.0.0.1:8080/v1", local=True),
-    "lmstudio": Server("http://127.0.0.1:1234/v1", local=True),
+    "deepseek": Server("deepseek", replay_reasoning=True),
+    "fireworks": Server("fireworks", effort="word"),
+    "gemini": Server("google", effort="word"),
+    "groq": Server("groq", "max_completion_tokens", reasoning_field="reasoning"),
+    "llamacpp": Server(local=True),
+    "lmstudio": Server(local=True),
     "mistral": Server(
-        "https://api.mistral.ai/v1",
-        "MISTRAL_API_KEY",
         "mistral",
         stream_options=False,
         short_ids=True,
         strict_order=True,
     ),
-    "moonshotai": Server("https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY", "moonshotai", replay_reasoning=True),
-    "openai": Server("https://api.openai.com/v1", "OPENAI_API_KEY", "openai", "max_completion_tokens", effort="word"),
-    "openai-chat": Server(
-        "https://api.openai.com/v1", "OPENAI_API_KEY", "openai", "max_completion_tokens", effort="word"
-    ),
+    "moonshotai": Server("moonshotai", replay_reasoning=True),
+    "openai": Server("openai", "max_completion_tokens", effort="word"),
+    "openai-chat": Server("openai", "max_completion_tokens", effort="word"),
     "openrouter": Server(
-        "https://openrouter.ai/api/v1",
-        "OPENROUTER_API_KEY",
         "openrouter",
         reasoning_field="reasoning",
         replay_reasoning=True,
         effort="object",
     ),
-    "together": Server("https://api.together.xyz/v1", "TOGETHER_API_KEY", "together", reasoning_field="reasoning"),
-    "vllm": Server("http://127.0.0.1:8000/v1", local=True),
-    "xai": Server("https://api.x.ai/v1", "XAI_API_KEY", "x-ai", "max_completion_tokens", effort="word"),
-    "zai": Server("https://api.z.ai/api/paas/v4", "ZAI_API_KEY", "zai", replay_reasoning=True),
+    "together": Server("together", reasoning_field="reasoning"),
+    "vllm": Server(local=True),
+    "xai": Server("x-ai", "max_completion_tokens", effort="word"),
+    "zai": Server("zai", replay_reasoning=True),
 }
 """By the provider's name in a spec. `openai` and `openai-chat` are the same server."""

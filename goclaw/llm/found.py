@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from goclaw import catalog
+from goclaw.config import servers
 from goclaw.config.schema import Config
 from goclaw.llm.compat import SERVERS
-from goclaw.llm.ollama_probe import OllamaServer
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, Probe, has_key
+from goclaw.net.ollama import OllamaServer
 
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 BEST = {"anthropic": BEST_ANTHROPIC, "openai-chat": BEST_OPENAI}
@@ -58,7 +59,7 @@ def key_variable(provider: str) -> str | None:
     if provider == "anthropic":
         return ANTHROPIC_KEY
     if provider in SERVERS:
-        return SERVERS[provider].key_variable
+        return servers.SERVERS[provider].key_variable
     return None if provider in catalog.PROVIDERS else f"{provider.upper().replace('-', '_')}_API_KEY"
 
 

@@ -23,10 +23,10 @@ from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, 
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import classify, fail, flagged
 from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
-from goclaw.llm.ollama_probe import TIME_LIMIT, ollama_url
 from goclaw.llm.openai_chat import encode_tools
 from goclaw.messages import AssistantMessage, Message, ToolResult
 from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable
+from goclaw.net.ollama import TIME_LIMIT, ollama_url
 
 if TYPE_CHECKING:
     from ollama import AsyncClient

@@ -16,8 +16,8 @@ from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.compat import SERVERS
 from goclaw.llm.data import facts, prepare
-from goclaw.llm.ollama_probe import OllamaServer, ollama_url, probe
 from goclaw.net.addresses import parsed
+from goclaw.net.ollama import OllamaServer, ollama_url, probe
 
 __all__ = [
     "DEMO",

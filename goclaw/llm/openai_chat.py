@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from goclaw.config import servers
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
@@ -177,13 +178,13 @@ def open_openai_chat(
         ConfigError: there is no key (one is not needed with an own `base_url`).
     """
     name = spec.partition(":")[0]
-    server = SERVERS[name]
+    server, place = SERVERS[name], servers.SERVERS[name]
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    if key is None and server.key_variable:
-        key = os.environ.get(server.key_variable)
-    if not key and server.key_variable and not settings.base_url:
-        raise ConfigError(f"{spec}: no key; set {server.key_variable} or providers.{name}.api_key")
-    return OpenAIChatModel(spec, server, settings.base_url or server.base_url, key, options, ports)
+    if key is None and place.key_variable:
+        key = os.environ.get(place.key_variable)
+    if not key and place.key_variable and not settings.base_url:
+        raise ConfigError(f"{spec}: no key; set {place.key_variable} or providers.{name}.api_key")
+    return OpenAIChatModel(spec, server, settings.base_url or place.base_url, key, options, ports)
 
 
 PROVIDER = Provider("openai-chat", open_openai_chat)

@@ -5,8 +5,8 @@ from pydantic import SecretStr
 
 from goclaw.config.schema import Config, ProviderSettings
 from goclaw.llm.found import key_known, key_variable, look_around
-from goclaw.llm.ollama_probe import OllamaModel, OllamaServer
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, pick_default
+from goclaw.net.ollama import OllamaModel, OllamaServer
 
 QWEN = OllamaModel("qwen3:8b", "2026-11-01", ("completion", "tools"))
 TALKER = OllamaModel("gemma:2b", "2026-11-03", ("completion",))

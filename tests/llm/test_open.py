@@ -8,7 +8,6 @@ from goclaw import catalog
 from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
 from goclaw.errors import ConfigError
 from goclaw.llm.data import ANTHROPIC_WINDOW, DEFAULT_WINDOW, LOCAL_WINDOW
-from goclaw.llm.ollama_probe import OllamaModel, OllamaServer
 from goclaw.llm.open import (
     BEST_ANTHROPIC,
     BEST_OPENAI,
@@ -18,6 +17,7 @@ from goclaw.llm.open import (
     pick_default,
     pick_summary,
 )
+from goclaw.net.ollama import OllamaModel, OllamaServer
 from tests.llm.asking import ask, model_ports, saying
 from tests.llm.fake_provider import fake_provider, lines
 from tests.llm.wires import OLLAMA

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +28,8 @@ class OllamaModel:
     """ISO 8601; when it was pulled or changed."""
     capabilities: tuple[str, ...] = ()
     """Of `completion`, `tools`, `vision`, `thinking`, `embedding` …; empty: not asked or an old server."""
+    digest: str = ""
+    """Of what was pulled: another one is another version of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class OllamaServer:
     def for_chat(self) -> OllamaModel | None:
         """The newest model that can chat (embedders cannot)."""
         return next((model for model in self.models if "completion" in model.capabilities), None)
+
+    def for_embedding(self) -> OllamaModel | None:
+        """The newest model that does nothing but embed, by what the server says of it."""
+        return next((model for model in self.models if model.capabilities == ("embedding",)), None)
 
 
 def ollama_url(settings: ProviderSettings, env: Mapping[str, str] = os.environ) -> str:
@@ -95,7 +101,8 @@ async def ask(http: aiohttp.ClientSession, url: str, body: Mapping[str, str] | N
 def read_model(listed: Mapping[str, Any]) -> OllamaModel:
     """One row of `/api/tags`."""
     capabilities = listed.get("capabilities") or ()
-    return OllamaModel(str(listed["name"]), str(listed.get("modified_at", "")), tuple(map(str, capabilities)))
+    modified_at, digest = (str(listed.get(key, "")) for key in ("modified_at", "digest"))
+    return OllamaModel(str(listed["name"]), modified_at, tuple(map(str, capabilities)), digest)
 
 
 async def with_capabilities(
@@ -110,7 +117,7 @@ async def with_capabilities(
             shown = await ask(http, f"{base_url}/api/show", {"model": model.name})
         except (aiohttp.ClientError, ValueError):
             return model
-        return OllamaModel(model.name, model.modified_at, tuple(map(str, shown.get("capabilities") or ())))
+        return replace(model, capabilities=tuple(map(str, shown.get("capabilities") or ())))
 
     asked = await asyncio.gather(*map(look, models[:ASKED_AT_MOST]))
     return (*asked, *models[ASKED_AT_MOST:])

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from goclaw.config.schema import ProviderSettings
-from goclaw.llm.ollama_probe import ollama_url, probe
 from goclaw.net import open_client
+from goclaw.net.ollama import ollama_url, probe
 from tests.llm.fake_provider import Reply, fake_provider, lines, refusal
 
 TAGS = {

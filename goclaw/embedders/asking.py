@@ -1,0 +1,125 @@
+"""One question to a server that embeds, over the shared HTTP client; trouble becomes an `EmbeddingError` in words."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import orjson
+
+from goclaw.embedders.base import quantised
+from goclaw.errors import EmbeddingError
+from goclaw.redact import mask, printable
+
+SECONDS = 120.0
+"""For one batch: a server on a slow machine may have to load its model first."""
+ANSWER_LIMIT = 64 << 20
+"""Bytes of an answer that are read; 32 vectors of 4,096 numbers have 3 MB."""
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses that waiting may mend."""
+KEY_REFUSED = frozenset({401, 403})
+NO_SUCH = 404
+PATIENCE = 10.0
+LONGEST_PATIENCE = 600.0
+"""Seconds to wait where the server does not say how long; and what is believed of what it says."""
+WORDS_LIMIT = 200
+"""Characters of the server's own words that an error quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Whom to ask, and how errors speak of it."""
+
+    name: str
+    url: str
+    unreachable: str
+    """What helps when nobody answers."""
+    unknown: str
+    """What helps when the model or the address is unknown there."""
+    refused: str
+    """What helps when the key is refused."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = SECONDS
+
+    async def ask(self, http: aiohttp.ClientSession, body: Mapping[str, Any]) -> Any:
+        """The JSON of its answer.
+
+        Raises:
+            EmbeddingError: it cannot be reached, refuses, or answers something else.
+        """
+        content = await asyncio.to_thread(orjson.dumps, body)
+        headers = {"content-type": "application/json", **self.headers}
+        try:
+            # A redirect would take the key and the texts along to somebody else.
+            async with (
+                asyncio.timeout(self.seconds),
+                http.post(self.url, data=content, headers=headers, allow_redirects=False) as response,
+            ):
+                answer = await self._read(response)
+        except TimeoutError:
+            raise EmbeddingError(f"{self.name} did not answer in time", retry_after=PATIENCE) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise EmbeddingError(
+                f"{self.name} cannot be reached ({type(error).__name__}); {self.unreachable}", retry_after=PATIENCE
+            ) from None
+        if response.status != 200:
+            raise self._refusal(response, answer)
+        try:
+            return await asyncio.to_thread(orjson.loads, answer)
+        except orjson.JSONDecodeError:
+            raise EmbeddingError(f"{self.name} answers, but not as an embedder does; {self.unknown}") from None
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        content = bytearray()
+        async for piece in response.content.iter_any():
+            content += piece
+            if len(content) > ANSWER_LIMIT:
+                raise EmbeddingError(f"{self.name} answered more than {ANSWER_LIMIT >> 20} MB")
+        return bytes(content)
+
+    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> EmbeddingError:
+        if response.status in KEY_REFUSED:
+            return EmbeddingError(f"{self.name} refused the key; {self.refused}")
+        message = f"{self.name} answered HTTP {response.status}{_quoted(body)}"
+        if response.status in PASSING:
+            wait = _seconds(response.headers.get("retry-after", ""))
+            return EmbeddingError(f"{message}; asked again in {wait:g} s", retry_after=wait)
+        return EmbeddingError(f"{message}; {self.unknown}" if response.status == NO_SUCH else message)
+
+
+async def as_bytes(name: str, vectors: object, count: int) -> list[bytes]:
+    """What a server gave for `count` texts, as `Embedder.embed` gives it. In a thread: it is much arithmetic.
+
+    Raises:
+        EmbeddingError: these are not as many vectors, or not of one length.
+    """
+    try:
+        return await asyncio.to_thread(_as_bytes, vectors, count)
+    except (TypeError, ValueError, OverflowError):
+        raise EmbeddingError(f"{name} answered something else than a vector for each text") from None
+
+
+def _as_bytes(vectors: object, count: int) -> list[bytes]:
+    if not isinstance(vectors, Sequence) or len(vectors) != count:
+        raise ValueError
+    found = [quantised(vector) for vector in vectors]
+    if count and (not found[0] or len({len(vector) for vector in found}) != 1):
+        raise ValueError
+    return found
+
+
+def _quoted(body: bytes) -> str:
+    """The server's own words, bounded and masked."""
+    try:
+        answer = orjson.loads(body)
+        error = answer.get("error", answer)
+        words = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+    except (orjson.JSONDecodeError, AttributeError):
+        return ""
+    line = " ".join(printable(mask(str(words))).split())[:WORDS_LIMIT] if words else ""
+    return f": {line}" if line else ""
+
+
+def _seconds(text: str) -> float:
+    return min(float(text), LONGEST_PATIENCE) if text.isascii() and text.isdigit() else PATIENCE

@@ -1,0 +1,45 @@
+"""From `memory.embedder` to an embedder. A kind that nobody is named for is a server that speaks OpenAI's protocol."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+
+from goclaw import catalog
+from goclaw.clock import Clock
+from goclaw.config.embedding import AUTO, NONE
+from goclaw.config.schema import Config
+from goclaw.embedders.base import Embedder, EmbedderPart
+from goclaw.plugins import load, third_party
+
+
+async def choose_embedder(config: Config) -> str:
+    """The `kind:model` (or `kind`) that is configured, or that `auto` finds now; empty: nobody embeds.
+
+    With `auto` the kinds are asked in the order of the catalogue, those of packages last. It takes a second at most
+    (an Ollama that does not answer), loads nothing and downloads nothing.
+    """
+    wanted = config.memory.embedder
+    if not config.memory.enabled or wanted == NONE:
+        return ""
+    if wanted != AUTO:
+        return wanted
+    for path in _paths().values():
+        if found := await load(path, EmbedderPart).find(config):
+            return found
+    return ""
+
+
+def open_embedder(spec: str, config: Config, clock: Clock) -> AbstractAsyncContextManager[Embedder]:
+    """The embedder for what `choose_embedder` said, as long as the block runs; see `EmbedderPart.open`.
+
+    Entering raises:
+        ConfigError: a package, a key, an address or a model is missing; the message says what helps.
+        EmbeddingError: whoever embeds cannot be asked now; later may work.
+    """
+    paths = _paths()
+    path = paths.get(spec.partition(":")[0], catalog.EMBEDDERS["openai"])
+    return load(path, EmbedderPart).open(spec, config, clock)
+
+
+def _paths() -> Mapping[str, str]:
+    # Ours come first, and no package takes the name of one of them.
+    return {**catalog.EMBEDDERS, **third_party("embedders"), **catalog.EMBEDDERS}

@@ -1,0 +1,94 @@
+"""OpenAI's `POST /embeddings`, and every server that speaks it: of `config.servers` or with a `base_url` of its own."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from goclaw.clock import Clock
+from goclaw.config.schema import Config, ProviderSettings
+from goclaw.config.servers import SERVERS
+from goclaw.embedders.asking import Server, as_bytes
+from goclaw.embedders.base import Embedder, EmbedderPart
+from goclaw.embedders.texts import in_batches, prefixes, prepared
+from goclaw.errors import ConfigError, EmbeddingError
+from goclaw.net import open_client
+from goclaw.redact import remember
+
+BATCH = 32
+"""Texts per request: small enough for a server on this machine; OpenAI takes 2,048."""
+
+
+class OpenAIEmbedder:
+    """An `Embedder` on one server."""
+
+    batch = BATCH
+
+    def __init__(self, name: str, model: str, server: Server, http: aiohttp.ClientSession) -> None:
+        self.name = name
+        self._model = model
+        self._prefixes = prefixes(model)
+        self._server = server
+        self._http = http
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
+        """See `base.Embedder`."""
+        before = self._prefixes.query if query else self._prefixes.document
+        found: list[bytes] = []
+        for batch in in_batches(texts, BATCH):
+            body = {"model": self._model, "input": prepared(batch, before)}
+            vectors = _in_order(self._server.name, await self._server.ask(self._http, body))
+            found += await as_bytes(self._server.name, vectors, len(batch))
+        return found
+
+
+def _in_order(name: str, answer: object) -> Sequence[object]:
+    """The vectors of an answer; its rows have numbers, and may come in any order."""
+    try:
+        rows = {row["index"]: row["embedding"] for row in answer["data"]}  # type: ignore[index]  # it is JSON: see below
+        return [rows[index] for index in range(len(rows))]
+    except (TypeError, LookupError):
+        raise EmbeddingError(f"{name} answers, but without vectors; is its base_url right?") from None
+
+
+@asynccontextmanager
+async def open_openai(spec: str, config: Config, clock: Clock) -> AsyncIterator[Embedder]:
+    """The embedder for `name:model`, as long as the block runs. A key is sent to the server that it is for only.
+
+    Raises:
+        ConfigError: the address or the key is missing.
+    """
+    provider, _, model = spec.partition(":")
+    settings = config.providers.get(provider, ProviderSettings())
+    known = SERVERS.get(provider)
+    base_url = settings.base_url or (known.base_url if known else None)
+    if base_url is None:
+        raise ConfigError(f"memory.embedder: no server is known as {provider}; set providers.{provider}.base_url")
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    if key is None and known and known.key_variable and not settings.base_url:
+        key = os.environ.get(known.key_variable)
+        if not key:
+            raise ConfigError(f"memory.embedder: no key; set {known.key_variable} or providers.{provider}.api_key")
+        remember(key)
+    server = Server(
+        name=spec,
+        url=f"{base_url}/embeddings",
+        unreachable=f"is it running, and is providers.{provider}.base_url right?",
+        unknown=f"check the model in memory.embedder and providers.{provider}.base_url",
+        refused=f"check providers.{provider}.api_key",
+        headers={"authorization": f"Bearer {key}"} if key else {},
+    )
+    # Another server may have another model by the same name.
+    name = f"{spec}@{urlsplit(base_url).netloc.rpartition('@')[2]}" if settings.base_url else spec
+    async with open_client() as http:
+        yield OpenAIEmbedder(name, model, server, http)
+
+
+async def find_openai(config: Config) -> str:
+    """Never for `auto`: what is said goes to somebody else's server only when that was asked for."""
+    return ""
+
+
+EMBEDDER = EmbedderPart("openai", find_openai, open_openai)
