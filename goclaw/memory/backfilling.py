@@ -1,0 +1,250 @@
+"""Gives every text of the index its vector, in the background.
+
+Nobody waits for it: what has no vector yet is found by its words. What is stored stays, so a restart goes on where the
+last one ended. Another model's vectors are made beside those that serve, and take their place when they are complete.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+
+from goclaw.clock import Clock
+from goclaw.errors import EmbeddingError
+from goclaw.memory.embedding import Embedding
+from goclaw.memory.shelves import units
+from goclaw.memory.shelves.database import IndexFile
+from goclaw.memory.shelves.schema import Shelf
+from goclaw.memory.shelves.units import Count, Missing, Model
+from goclaw.memory.similar import Similar
+
+log = logging.getLogger(__name__)
+
+SETTLE, SETTLE_AT_MOST = 2.0, 15.0
+"""Seconds without a change after which new texts are embedded, and how long changes may put that off: the end of a
+running conversation changes with each message."""
+PAUSE = 0.5
+LONGEST_PAUSE = 2.0
+"""The pause after a batch, as a part of the time that it took, and its bound: others want the machine, too."""
+REPORT_SECONDS = 60.0
+"""Between two lines in the log about how far it is."""
+TRIES = 3
+"""How often a text is tried alone before the others get their turn."""
+TIDY_SECONDS = 3_600.0
+"""Between two looks for vectors that nobody needs any more, and for texts that were left out."""
+LEFT_OUT_AT_MOST = 0.01
+"""The part of all texts that may have no vector when a model takes another's place: some no model can read."""
+PORTION = 500
+"""Rows that one transaction drops."""
+COUNTED_AT_ONCE = 20_000
+"""Units that are counted in one step: 20 ms."""
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """Spans of ids on a shelf that were not looked at yet, the newest last."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    known: int = 0
+
+    def reach(self, newest: int) -> None:
+        if newest > self.known:
+            self.spans.append((self.known + 1, newest))
+            self.known = newest
+
+    def looked(self, down_to: int) -> None:
+        """Of the newest span, everything from `down_to` up."""
+        first, _ = self.spans.pop()
+        if down_to > first:
+            self.spans.append((first, down_to - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    shelf: Shelf
+    texts: Sequence[Missing]
+    down_to: int
+
+
+class Backfilling:
+    """See the module. `run` works for as long as it is awaited.
+
+    `beside` is entered with the model that serves while another's vectors are made: queries need its embedder still.
+    """
+
+    def __init__(
+        self,
+        index: IndexFile,
+        embedding: Embedding,
+        similar: Similar,
+        clock: Clock,
+        beside: Callable[[Model], AbstractAsyncContextManager[object]],
+    ) -> None:
+        self._index = index
+        self._embedding = embedding
+        self._similar = similar
+        self._clock = clock
+        self._beside = beside
+        self._changed = asyncio.Event()
+        self._gaps = {shelf: _Gaps() for shelf in units.SHELVES}
+        self._for: tuple[str, int] = ("", -1)
+        """The model, and the generation of the index, for which those hold."""
+        self._shelf_first = 0
+        self._fails = 0
+        self._left_out = False
+        self._tidied = float("-inf")
+        self.count = Count(0, 0)
+        """Units that have a vector of the embedder's model, and all of them: as it was known last."""
+        self.filling = False
+        """Texts are being embedded."""
+
+    def changed(self) -> None:
+        """The index may have new texts."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Fill what is missing, again and again.
+
+        Raises:
+            BrokenIndex: the index has to be made anew; call it again then.
+            StateError: the disk refuses.
+        """
+        while True:
+            await self._embedding.opened()
+            self._changed.clear()
+            if await self._fill(self._embedding.name):
+                await self._tidy(self._embedding.name)
+                await self._settled()
+
+    async def _settled(self) -> None:
+        """Wait for a change, then until changes pause."""
+        timer = asyncio.ensure_future(self._clock.sleep(TIDY_SECONDS))
+        change = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({timer, change}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            change.cancel()
+        latest = self._clock.monotonic() + SETTLE_AT_MOST
+        while self._changed.is_set() and self._clock.monotonic() < latest:
+            self._changed.clear()
+            await self._clock.sleep(SETTLE)
+
+    async def _fill(self, model: str) -> bool:
+        """Embed what has no vector of the model; False: its embedder has gone meanwhile."""
+        self.filling = False
+        serving = await self._begin(model)
+        async with self._beside(serving) if serving.name != model else nullcontext():
+            if not await self._embed_all(model):
+                return False
+            if serving.name != model:
+                await self._take_over(model, serving.name)
+        return True
+
+    async def _embed_all(self, model: str) -> bool:
+        began = reported = self._clock.monotonic()
+        while batch := await self._next(model):
+            asked = self._clock.monotonic()
+            if not self.filling or asked - reported >= REPORT_SECONDS:
+                reported = asked
+                self.count = await self._counted(model)
+                log.info("%d of %d texts have vectors of %s", self.count.embedded, self.count.units, model)
+            self.filling = True
+            if not await self._embed(model, batch):
+                return False
+            await self._clock.sleep(min(PAUSE * (self._clock.monotonic() - asked), LONGEST_PAUSE))
+        self.count = await self._counted(model)
+        if self.filling:
+            self.filling = False
+            took = self._clock.monotonic() - began
+            log.info("%d of %d texts have vectors of %s, after %.0f s", *_numbers(self.count), model, took)
+        return True
+
+    async def _begin(self, model: str) -> Model:
+        """Make the model known, have the vectors that serve at hand; returns whose they are."""
+        if self._for != (model, self._index.generation):
+            self._for = (model, self._index.generation)
+            self._forget_looks()
+        await self._index.write(partial(units.announce, name=model, spec=self._embedding.spec))
+        serving = await self._index.read(units.serving) or Model(model, self._embedding.spec, serving=True)
+        await self._similar.serve(serving.name)
+        return serving
+
+    async def _take_over(self, model: str, former: str) -> None:
+        """All texts have their vectors: they serve from now on."""
+        if self.count.units - self.count.embedded <= LEFT_OUT_AT_MOST * self.count.units:
+            await self._index.write(partial(units.switch, name=model))
+            await self._similar.serve(model)
+            log.info("searches use the vectors of %s from now on, those of %s go", model, former)
+
+    async def _next(self, model: str) -> _Batch | None:
+        """Some texts without a vector; the shelves take turns, and new texts go first on theirs."""
+        limit = self._embedding.batch if not self._fails else 1
+        self._shelf_first += 1
+        for offset in range(len(units.SHELVES)):
+            shelf = units.SHELVES[(self._shelf_first + offset) % len(units.SHELVES)]
+            gaps = self._gaps[shelf]
+            gaps.reach(await self._index.read(partial(units.newest, shelf=shelf)))
+            while gaps.spans:
+                look = partial(units.missing, shelf=shelf, model=model, span=gaps.spans[-1], limit=limit)
+                looked = await self._index.read(look)
+                if looked.missing:
+                    return _Batch(shelf, looked.missing, looked.down_to)
+                gaps.looked(looked.down_to)
+        return None
+
+    async def _embed(self, model: str, batch: _Batch) -> bool:
+        """Embed a batch and keep its vectors; False: the embedder is another one by now."""
+        try:
+            found = await self._embedding.embed([each.text for each in batch.texts])
+        except EmbeddingError:
+            # It says itself what is wrong, and the next call waits. One text may be what it cannot bear.
+            self._fails += 1
+            if self._fails > TRIES and len(batch.texts) == 1:
+                self._left_out = True
+                self._fails = 1
+                self._gaps[batch.shelf].looked(batch.down_to)
+            return self._embedding.name in ("", model)
+        if self._embedding.name != model or self._for != (model, self._index.generation):
+            return False
+        self._fails = 0
+        kept = {each.sha256: vector for each, vector in zip(batch.texts, found, strict=True)}
+        await self._index.write(partial(units.store, model=model, vectors=kept))
+        await self._similar.take(model, list(kept))
+        self._gaps[batch.shelf].looked(batch.down_to)
+        self.count = Count(min(self.count.embedded + len(kept), self.count.units), self.count.units)
+        return True
+
+    async def _counted(self, model: str) -> Count:
+        embedded = every = 0
+        for shelf in units.SHELVES:
+            newest = await self._index.read(partial(units.newest, shelf=shelf))
+            for first in range(1, newest + 1, COUNTED_AT_ONCE):
+                span = (first, first + COUNTED_AT_ONCE - 1)
+                found = await self._index.read(partial(units.count, shelf=shelf, model=model, span=span))
+                embedded, every = embedded + found.embedded, every + found.units
+        return Count(embedded, every)
+
+    async def _tidy(self, model: str) -> None:
+        """Drop what nobody needs any more; texts that were left out get another try."""
+        while await self._index.write(partial(units.drop_others, kept=[model], limit=PORTION)):
+            await self._clock.sleep(0)
+        await self._similar.tidy()
+        if self._clock.monotonic() - self._tidied < TIDY_SECONDS:
+            return
+        self._tidied = self._clock.monotonic()
+        after: bytes | None = b""
+        while after is not None:
+            after = await self._index.write(partial(units.sweep, after=after, limit=PORTION))
+        if self._left_out:
+            self._forget_looks()
+
+    def _forget_looks(self) -> None:
+        self._gaps = {shelf: _Gaps() for shelf in units.SHELVES}
+        self._left_out = False
+
+
+def _numbers(count: Count) -> tuple[int, int]:
+    return count.embedded, count.units
