@@ -7,7 +7,7 @@ import hashlib
 import os
 import posixpath
 import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -157,6 +157,10 @@ class Workspace:
     async def use(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT:
         """What `reader` makes of the opened file. It runs in a thread; the file is closed when it returns."""
         return await asyncio.to_thread(self._use, path, reader)
+
+    async def use_each(self, readers: Mapping[str, Callable[[Opened], ResultT]]) -> "list[ResultT | ToolError]":
+        """What the reader of each path makes of its file, or why there is nothing; all of them one after the other."""
+        return await asyncio.to_thread(lambda: [self._made_of(path, reader) for path, reader in readers.items()])
 
     async def stat(self, path: str) -> Stat:
         """A file or folder."""
@@ -329,6 +333,12 @@ class Workspace:
         with self._file(path, os.O_RDONLY) as (descriptor, described):
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 return reader(Opened(file, described))
+
+    def _made_of(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT | ToolError:
+        try:
+            return self._use(path, reader)
+        except ToolError as error:
+            return error
 
     def _stat(self, path: str) -> Stat:
         with self._file(path, os.O_PATH) as (_, described):

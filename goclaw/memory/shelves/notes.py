@@ -8,7 +8,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from goclaw.memory.base import MemoryFile, owner_of
@@ -17,8 +17,8 @@ from goclaw.memory.shelves.schema import place_of, places_of
 from goclaw.memory.shelves.scope import Scope
 from goclaw.memory.words import extra_terms, parts_terms, word_count
 
-ROWS_AT_ONCE = 200
-"""Passages that one call writes or deletes: a transaction of some 20 ms, whatever comes."""
+ROWS_AT_ONCE = 100
+"""Passages that one call compares, writes or deletes: a transaction of some 15 ms, however large a file is."""
 
 _UNFINISHED = ""
 """Stands for the SHA-256 of a file whose passages are not all there: the next sweep reads it again."""
@@ -34,9 +34,9 @@ _PASSAGE = """
 INSERT INTO note_passages (place, row, turn, first, last, told, speaker, words, asks, heading, text, extra, parts)
 VALUES (?, 0, '', ?, ?, ?, '', ?, 0, ?, ?, ?, ?)
 """
-_COUNT = """
-UPDATE note_documents SET (passages, words) =
-    (SELECT count(*), total(words) FROM note_passages WHERE place BETWEEN ? AND ?) WHERE id = ?
+_FINISH = """
+UPDATE note_documents SET sha256 = ?, (passages, words) =
+    (SELECT count(*), coalesce(sum(words), 0) FROM note_passages WHERE place BETWEEN ? AND ?) WHERE id = ?
 """
 # Documents with consecutive numbers are one range: 5,000 files are a few of them.
 _SCOPE = """
@@ -73,6 +73,8 @@ class Document:
     sha256: str
     lines: int
     passages: Sequence[Chunk]
+    begun: int = 0
+    """How many of them, from the first on, an earlier call of `put` has seen to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,17 @@ def versions(connection: sqlite3.Connection, workspace: str) -> dict[str, tuple[
 
 
 def put(connection: sqlite3.Connection, workspace: str, documents: Sequence[Document]) -> Sequence[Document]:
-    """Add files, or bring them up to date; at most `ROWS_AT_ONCE` passages change.
+    """Add files, or bring them up to date: `ROWS_AT_ONCE` passages of them.
 
-    Returns the documents of which more is to be written: put these again. Until then they count as unfinished.
+    Returns what is left: put that in the next transaction. A file of which something is left counts as unread.
     """
     room = ROWS_AT_ONCE
     for index, document in enumerate(documents):
-        room -= _put(connection, workspace, document, room)
-        if room < 0:
+        if room <= 0:
             return documents[index:]
+        if not _put(connection, workspace, document, room):
+            return [replace(document, begun=document.begun + room), *documents[index + 1 :]]
+        room -= max(1, len(document.passages) - document.begun)
     return ()
 
 
@@ -137,7 +141,6 @@ def remove(connection: sqlite3.Connection, workspace: str, paths: Sequence[str])
         _delete(connection, places[:ROWS_AT_ONCE])
         if room < 0:
             connection.execute("UPDATE note_documents SET sha256 = ? WHERE id = ?", (_UNFINISHED, number))
-            _count(connection, number)
             return paths[index:]
         connection.execute("DELETE FROM note_documents WHERE id = ?", (number,))
     return ()
@@ -165,41 +168,43 @@ def located(connection: sqlite3.Connection, places: Iterable[int]) -> dict[int, 
     return {place: Located(*row) for place, *row in rows}
 
 
-def _put(connection: sqlite3.Connection, workspace: str, document: Document, room: int) -> int:
-    """Write a file; returns how many passages changed. More than `room`: so many were to change, and some are left."""
-    version = document.version
-    values = (version.modified, version.inode, version.size, document.sha256, document.lines)
+def _put(connection: sqlite3.Connection, workspace: str, document: Document, room: int) -> bool:
+    """Write the next passages of a file, at most `room`; returns whether these were the last."""
+    version, begin, end = document.version, document.begun, document.begun + room
+    values = (version.modified, version.inode, version.size, _UNFINISHED, document.lines)
     connection.execute(_DOCUMENT, (workspace, document.path, owner_of(document.path), *values))
     [(number,)] = connection.execute(_NUMBER, (workspace, document.path))
-    old, new = _standing(connection, number), {place_of(number, at): each for at, each in enumerate(document.passages)}
+    old = _standing(connection, place_of(number, begin), place_of(number, end) - 1)
+    new = {place_of(number, at): chunk for at, chunk in enumerate(document.passages[begin:end], begin)}
     changed = [place for place, chunk in new.items() if _told(old.get(place)) != (chunk.heading, chunk.text)]
-    changed += old.keys() - new.keys()
-    now = changed[: max(room, 0)]
-    _delete(connection, [place for place in now if place in old])
-    _insert(connection, document, {place: new[place] for place in now if place in new})
-    moved = [
-        (chunk.start, chunk.end, place)
-        for place, chunk in new.items()
-        if place in old and (old[place].start, old[place].end) != (chunk.start, chunk.end)
-    ]
-    connection.executemany("UPDATE note_passages SET first = ?, last = ? WHERE place = ?", moved)
+    _delete(connection, [place for place in (*changed, *(old.keys() - new.keys())) if place in old])
+    _insert(connection, document, {place: new[place] for place in changed})
+    connection.executemany(
+        "UPDATE note_passages SET first = ?, last = ? WHERE place = ?",
+        [(chunk.start, chunk.end, place) for place, chunk in new.items() if place in old and chunk != old[place]],
+    )
+    behind = (place_of(number, end), places_of(number)[1])
+    if end < len(document.passages) or _standing_any(connection, *behind):
+        return False
     _tell_time(connection, number, version.modified)
-    if len(changed) > len(now):
-        connection.execute("UPDATE note_documents SET sha256 = ? WHERE id = ?", (_UNFINISHED, number))
-    if changed:
-        _count(connection, number)
-    return len(changed)
+    connection.execute(_FINISH, (document.sha256, *places_of(number), number))
+    return True
 
 
 def _number(connection: sqlite3.Connection, workspace: str, path: str) -> int | None:
     return next((int(number) for (number,) in connection.execute(_NUMBER, (workspace, path))), None)
 
 
-def _standing(connection: sqlite3.Connection, number: int) -> dict[int, Chunk]:
+def _standing(connection: sqlite3.Connection, first: int, last: int) -> dict[int, Chunk]:
     rows = connection.execute(
-        "SELECT place, first, last, heading, text FROM note_passages WHERE place BETWEEN ? AND ?", places_of(number)
+        "SELECT place, first, last, heading, text FROM note_passages WHERE place BETWEEN ? AND ?", (first, last)
     )
     return {place: Chunk(*row) for place, *row in rows}
+
+
+def _standing_any(connection: sqlite3.Connection, first: int, last: int) -> bool:
+    rows = connection.execute("SELECT 1 FROM note_passages WHERE place BETWEEN ? AND ? LIMIT 1", (first, last))
+    return next(rows, None) is not None
 
 
 def _told(chunk: Chunk | None) -> tuple[str, str] | None:
@@ -211,7 +216,7 @@ def _insert(connection: sqlite3.Connection, document: Document, chunks: Mapping[
     passages, units = [], []
     for place, chunk in chunks.items():
         text = f"{chunk.heading}\n{chunk.text}" if chunk.heading else chunk.text
-        extra, parts = " ".join((stem, *extra_terms(text))), " ".join(parts_terms(f"{stem}\n{text}"))
+        extra, parts = " ".join((stem, *extra_terms(text))), " ".join(parts_terms(text))
         where = (place, chunk.start, chunk.end, document.version.modified)
         passages.append((*where, word_count(chunk.text), chunk.heading, chunk.text, extra, parts))
         units.append((place, place, hashlib.sha256(text.encode()).digest(), text))
@@ -230,7 +235,3 @@ def _tell_time(connection: sqlite3.Connection, number: int, modified: float) -> 
     connection.execute(
         "UPDATE note_passages SET told = ? WHERE place BETWEEN ? AND ? AND told != ?", (modified, first, last, modified)
     )
-
-
-def _count(connection: sqlite3.Connection, number: int) -> None:
-    connection.execute(_COUNT, (*places_of(number), number))
