@@ -21,6 +21,10 @@ _NAMES = {
     "cli": "lint",
     "hosts": "web1",
     "kinds": "researcher",
+    "exports": "planning",
+    "tools": "create_plan",
+    "prompts": "review",
+    "arguments": "file",
 }
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"
@@ -97,12 +101,14 @@ def example(chosen: Mapping[tuple[str, ...], Any] = _NOTHING) -> str:
         "# GoClaw's configuration. Every key is optional; remove the `#` before those that you set.",
         "# The meaning of it all: docs/configuration.md. Check the file with `goclaw config check`.",
     ]
-    named: tuple[str, ...] = ()
+    opened: set[tuple[str, ...]] = set()
     for key in keys(Config):
-        free = next((number for number, part in enumerate(key.path) if part in (ANY_NAME, ITEM)), 0)
-        if free and key.path[:free] != named:
-            named = key.path[:free]
-            lines.append(f"{'  ' * free}#" + ("-" if key.path[free] == ITEM else f'"{_NAMES[named[-1]]}":'))
+        free = [number for number, part in enumerate(key.path) if part in (ANY_NAME, ITEM)]
+        for number in free:
+            above = key.path[:number]
+            if above not in opened:
+                opened.add(above)
+                lines.append(f"{'  ' * number}#" + ("-" if key.path[number] == ITEM else f'"{_NAMES[above[-1]]}":'))
         indent = "  " * (len(key.path) - 1)
         if key.is_section and len(key.path) == 1:
             lines.append("")

@@ -75,6 +75,8 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         )
     if config.http.clients and config.http.enabled is False:
         yield ("http", "enabled"), "should be true, or not be set: `http.clients` needs the listener"
+    if config.mcp.server.enabled and config.mcp.server.port == config.http.port != 0 and listens(config):
+        yield ("mcp", "server", "port"), "is the port of the HTTP listener (`http.port`); choose another one"
     if uses_webhook(config):
         yield from _webhook_contradictions(config)
 

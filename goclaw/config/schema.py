@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from goclaw.config.agents import AgentsSettings
 from goclaw.config.hooks import HookSettings
+from goclaw.config.mcp import McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
 from goclaw.config.section import Section
 from goclaw.config.tools import ToolsSettings
@@ -282,6 +283,7 @@ class Config(Section):
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
+    mcp: McpSettings = Field(default_factory=McpSettings, description="The Model Context Protocol.")
     agents: AgentsSettings = Field(default_factory=AgentsSettings, description="Agents.")
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     hooks: tuple[HookSettings, ...] = Field(
