@@ -158,6 +158,8 @@ class Database:
         """Why the last write failed; None when it did not."""
         self.watcher: Callable[[DiskError | None], None] | None = None
         """Told when trouble begins or changes, and (None) when it has ended."""
+        self.written: Callable[[], None] = _nobody_reads_on
+        """Told after each commit; must return at once."""
 
     async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
         """Run the statements as one transaction and return what each did, once it is committed.
@@ -211,6 +213,7 @@ class Database:
                     transaction.done.set_exception(outcome)
                 else:
                     transaction.done.set_result(outcome)
+        self.written()
 
     async def _commit(self, group: Sequence[_Transaction]) -> Sequence[list[Result] | Exception]:
         if self.trouble and self._is_damaged():
@@ -260,6 +263,10 @@ class Database:
         """Wait until everything handed in so far is committed, or cannot be."""
         with suppress(DiskError):
             await self.write()
+
+
+def _nobody_reads_on() -> None:
+    """Where nobody keeps a copy of what is written."""
 
 
 def _commit(

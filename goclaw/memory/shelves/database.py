@@ -77,6 +77,21 @@ class IndexFile:
 
         return await asyncio.get_running_loop().run_in_executor(self._reading, view)
 
+    async def rewrite(self) -> bool:
+        """Write the file anew: no word that was deleted can be read in it or beside it afterwards.
+
+        Seconds for a large one, in which searches go on and writing waits. False: somebody reads an old view of it, or
+        the disk is too full; the log says which.
+        """
+
+        def written_anew() -> bool:
+            with _in_words():
+                done = _rewrite(self._opened_writer())
+                self._path.with_name(self._path.name + SET_ASIDE).unlink(missing_ok=True)
+                return done
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, written_anew)
+
     async def rebuild(self, why: str) -> None:
         """Set the file aside and go on with an empty one."""
         log.warning("the memory index is damaged and is made anew", extra={"path": str(self._path), "why": why})
@@ -162,6 +177,22 @@ def _plain(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
     return connection
+
+
+def _rewrite(connection: sqlite3.Connection) -> bool:
+    try:
+        # Deleting a row marks its words in the full-text index as gone; merged into one piece, it has them no more.
+        for table in ("talk_words", "talk_parts"):
+            connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - names of ours
+        connection.execute("VACUUM")
+        # Until here the log beside the file holds pages as they were.
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        log.warning("the memory index could not be written anew: %s", error)
+        return False
+    if busy:
+        log.warning("the memory index is written anew, but its old log stays while somebody reads it")
+    return not busy
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

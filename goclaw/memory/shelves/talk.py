@@ -100,6 +100,11 @@ def talks(connection: sqlite3.Connection) -> list[Talk]:
     ]
 
 
+def begin_anew(connection: sqlite3.Connection) -> None:
+    """Take in all rows once more: for transcripts that are others than before. What there was is to be forgotten."""
+    connection.execute("DELETE FROM facts WHERE name = ?", (_SEEN,))
+
+
 def extents(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
     """The first and the last row of each conversation, whether or not there is anything to search in them."""
     rows = connection.execute("SELECT session, first_row, last_row FROM talk_documents")
@@ -107,7 +112,7 @@ def extents(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
 
 
 def forget(connection: sqlite3.Connection, session: str, before_row: int | None = None) -> bool:
-    """Delete a conversation, or what was said in it before a row; its vectors, too, where no other text is the same.
+    """Delete what was said in a conversation before a row, or all of it; its vectors, too, that no like text needs.
 
     Returns whether there is more to delete: at most `FORGOTTEN_AT_ONCE` passages go at once, the oldest first. The
     words are out of the tables then; `IndexFile.rewrite` has them out of the file.
@@ -126,7 +131,7 @@ def forget(connection: sqlite3.Connection, session: str, before_row: int | None 
         document.keep(connection)
         return True
     connection.execute(_SPEAKERS_OF_NOTHING)
-    if before_row is None:
+    if before_row is None or document.last_row < before_row:
         connection.execute("DELETE FROM talk_senders WHERE document = ?", (document.id,))
         connection.execute("DELETE FROM talk_documents WHERE id = ?", (document.id,))
         return False

@@ -1,0 +1,137 @@
+"""What was said, in the order in which it was stored, for whoever keeps a copy of it: the memory index.
+
+Rows of all sessions together, after the last one that the reader has; `reading` has those of one session. Whoever
+follows is told by `stored` that there may be more. It learns what was deleted by comparing where sessions begin.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+from sqlalchemy import bindparam, case, func, select
+
+from goclaw.store.database import Database, Statement
+from goclaw.store.tables import messages
+
+PAGE_ROWS = 100
+PAGE_SIZE = 30_000
+"""Characters after which a page ends: some milliseconds of the database's reader, and of whoever takes it in."""
+RESULT_CHARACTERS = 4_000
+"""What is given of a tool's result."""
+
+_GIVEN = messages.c.role != "tool_use"
+_PAGE = Statement(
+    select(
+        messages.c.id,
+        messages.c.session,
+        messages.c.turn,
+        messages.c.role,
+        case(
+            (messages.c.role == "tool_result", func.substr(messages.c.text, 1, RESULT_CHARACTERS)),
+            else_=messages.c.text,
+        ).label("text"),
+        messages.c.name,
+        messages.c.material,
+        messages.c.hint,
+        messages.c.call_hint,
+        messages.c.context,
+        messages.c.sender,
+        messages.c.created_at,
+    )
+    # The empty row that a deletion leaves belongs to no session.
+    .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "")
+    .order_by(messages.c.id)
+    .limit(PAGE_ROWS)
+)
+
+
+def _extents() -> Statement:
+    """Every session with its first and last row: two steps along the index for each, however many rows it has."""
+    names = select(func.min(messages.c.session).label("session")).where(messages.c.session > "").cte(recursive=True)
+    later = select(func.min(messages.c.session)).where(messages.c.session > names.c.session).scalar_subquery()
+    names = names.union_all(select(later).where(names.c.session.is_not(None)))
+    of_it = (messages.c.session == names.c.session, _GIVEN)
+    first, last = messages.c.id.asc(), messages.c.id.desc()
+    ends = [select(messages.c.id).where(*of_it).order_by(by).limit(1).scalar_subquery() for by in (first, last)]
+    return Statement(select(names.c.session, *ends).where(names.c.session.is_not(None)))
+
+
+_EXTENTS = _extents()
+
+
+@dataclass(frozen=True, slots=True)
+class FeedRow:
+    """A row of a transcript: what a person, the agent or a tool said. Calls are none."""
+
+    row: int
+    session: str
+    turn: str
+    role: str
+    """user, assistant or tool_result."""
+    text: str
+    """Of a tool's result the beginning."""
+    at: float
+    sender: str = ""
+    """Actor key of a person."""
+    context: str = ""
+    """The line about time, sender and channel that the model reads before a person's text."""
+    name: str = ""
+    """Of a tool."""
+    hint: str = ""
+    call_hint: str = ""
+    """What came of a call, and what it did, in one line for people."""
+    origins: tuple[str, ...] = ()
+    """Where those pieces of a person's text come from that others wrote."""
+
+
+class TranscriptFeed:
+    """Reads on. Implements `memory.listening.Feed`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._news = asyncio.Event()
+
+    async def after(self, row: int) -> Sequence[FeedRow]:
+        """The next rows after `row`, as many as are convenient at once; none at the end."""
+        found: list[FeedRow] = []
+        size = 0
+        for each in await self._database.read(_PAGE(after=row)):
+            size += len(each["text"])
+            if found and size > PAGE_SIZE:
+                break
+            found.append(_row(each))
+        return found
+
+    async def extents(self) -> Mapping[str, tuple[int, int]]:
+        """The sessions that there are, each with its first and its last row."""
+        rows = await self._database.read(_EXTENTS())
+        return {session: (first, last) for session, first, last in rows if first is not None}
+
+    def stored(self) -> None:
+        """Something was written to the database; costs nothing."""
+        self._news.set()
+
+    async def news(self) -> None:
+        """Wait until something was written since this was asked last."""
+        await self._news.wait()
+        self._news.clear()
+
+
+def _row(row: sqlite3.Row) -> FeedRow:
+    pieces = orjson.loads(row["material"]) if row["role"] == "user" and row["material"] else []
+    return FeedRow(
+        row=row["id"],
+        session=row["session"],
+        turn=row["turn"],
+        role=row["role"],
+        text=row["text"],
+        at=row["created_at"],
+        sender=row["sender"],
+        context=row["context"],
+        name=row["name"] or "",
+        hint=row["hint"] or "",
+        call_hint=row["call_hint"] or "",
+        origins=tuple(dict.fromkeys(origin for _, _, origin in pieces)),
+    )
