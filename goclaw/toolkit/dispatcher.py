@@ -106,7 +106,10 @@ class Dispatcher:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
         self._record(watch.call, scope, watch, reason or (content if failed else ""))
-        content = await self._after(content, failed, scope, watch)
+        whole = content
+        content = await self._after(whole, failed, scope, watch)
+        if watch.tool and not failed and not watch.refused and content == whole:
+            scope.gave(watch.tool, watch.value)
         return await self._told(content, failed, scope, watch)
 
     def _must_wait(self, error: StateError, call: ToolCall, scope: CallScope, watch: Watch) -> bool:
@@ -220,7 +223,7 @@ class Dispatcher:
             await self._look_again(consent, tool, arguments, context, scope, watch)
             value = await self._within_its_time(tool, arguments, context, scope, watch)
         watch.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
-        watch.reminds = bool(tool.spec.reminder)
+        watch.value, watch.reminds = value, bool(tool.spec.reminder)
         watch.pictures = value.pictures() if isinstance(value, Result) else ()
         return await self._bounded(mask(_text(tool.result.text(value))), scope)
 

@@ -5,6 +5,7 @@ reads is `text()`.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
@@ -125,6 +126,16 @@ class ResultType:
     def fields(self, value: Any) -> dict[str, Any]:
         """What templates and programs get of it."""
         return dict(value) if self._model else {"value": value}
+
+    def data(self, value: Any) -> dict[str, Any]:
+        """The same as plain JSON data, as `schema` describes it."""
+        data = value if self._adapter is None else self._adapter.dump_python(value, mode="json")
+        return data if self.schema_is_object else {"value": data}
+
+    @cached_property
+    def schema_is_object(self) -> bool:
+        """Whether the declared result is an object by itself, and no field `value` of one."""
+        return self._adapter is not None and self._adapter.json_schema(mode="serialization").get("type") == "object"
 
     @property
     def _model(self) -> type[BaseModel] | None:

@@ -42,6 +42,10 @@ async def _no_begin() -> None:
     """Nothing needs to be known before a call runs."""
 
 
+def _unseen(tool: Tool, value: object) -> None:
+    """Nobody needs more of a result than its text."""
+
+
 def _no_choice() -> Chosen | None:
     """Where nobody can choose a mode."""
     return None
@@ -92,6 +96,8 @@ class CallScope:
     """Where files are read and written, and commands run; None: in the actor's workspace."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation, as the agent reaches it."""
+    gave: Callable[[Tool, object], None] = _unseen
+    """Told what a call that succeeded gave back, for programs that take its fields. Nothing in it is masked yet."""
 
 
 @dataclass(slots=True)
@@ -128,6 +134,8 @@ class Watch:
     """What came of it, for people."""
     reminds: bool = False
     """The tool declares a reminder, and gave a result."""
+    value: object = None
+    """What the tool gave back."""
     pictures: tuple[Image, ...] = ()
     """What the model looks at of the result."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
