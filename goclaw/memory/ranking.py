@@ -114,13 +114,24 @@ def candidates(terms: Iterable[Term], vectors: Iterable[Mapping[int, float]] = (
     for term in terms:
         for block in {place >> _BLOCK for place in term.places}:
             blocks[block] = blocks.get(block, 0.0) + term.weight
-    near = {
-        block: score + _NEXT_BLOCK * (blocks.get(block - 1, 0.0) + blocks.get(block + 1, 0.0))
-        for block, score in blocks.items()
-    }
-    best = nlargest(KEYWORD_DEPTH, near, key=lambda block: (near[block], block))
-    places = {(block << _BLOCK) + offset for block in best for offset in range(1 << _BLOCK)}
+    best = nlargest(KEYWORD_DEPTH, _near(blocks).items(), key=lambda item: (item[1], item[0]))
+    places = {(block << _BLOCK) + offset for block, _ in best for offset in range(1 << _BLOCK)}
     return places.union(*vectors)
+
+
+def _near(blocks: Mapping[int, float]) -> dict[int, float]:
+    """Blocks with what they get from their neighbours; of many only those that can be among the best.
+
+    Such a block has as much as the worst of the best, which is at least what that has by itself. Half of it stands in
+    the block or in one beside it: a block gets no more than twice the most of the three.
+    """
+    enough = min(nlargest(KEYWORD_DEPTH, blocks.values()), default=0.0) / 2
+    strong = [block for block, score in blocks.items() if score >= enough]
+    return {
+        block: blocks[block] + _NEXT_BLOCK * (blocks.get(block - 1, 0.0) + blocks.get(block + 1, 0.0))
+        for block in {beside for block in strong for beside in (block - 1, block, block + 1)}
+        if block in blocks
+    }
 
 
 def around(places: Iterable[int]) -> set[int]:

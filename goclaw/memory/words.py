@@ -105,17 +105,18 @@ def part_expressions(query: str) -> list[str]:
     A question in an unspaced script is asked for by each three of its characters: no text has the whole of it.
     """
     terms: list[str] = []
-    for part in _parts(_sayable(query)):
+    for part in _parts(sayable(query)):
         terms += _triples(part) if _RUN.fullmatch(part) else [part]
     return [_quoted(term) for term in dict.fromkeys(terms)][:QUERY_TERMS]
 
 
 def _read(query: str) -> list[str]:
     """The terms of whatever somebody wrote, each once, bounded in number."""
-    return list(dict.fromkeys(_query_terms(_sayable(query))))[:QUERY_TERMS]
+    return list(dict.fromkeys(_query_terms(sayable(query))))[:QUERY_TERMS]
 
 
-def _sayable(query: str) -> str:
+def sayable(query: str) -> str:
+    """What is read of a query: its beginning, without what no text that is kept has (NUL, halves of characters)."""
     return _UNSAYABLE.sub(" ", query[:QUERY_CHARACTERS])
 
 

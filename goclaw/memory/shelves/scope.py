@@ -1,6 +1,7 @@
 """What a search may look at. It is applied to places before anything is cut, so that nobody's hits hide another's."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -23,8 +24,35 @@ class Scope:
         """The mean of the words of a passage."""
         return self.words / self.passages if self.passages else 0.0
 
+    def has(self, place: int) -> bool:
+        """Whether the place belongs to it."""
+        number = bisect_right(self.ranges, place, key=_first) - 1
+        return (
+            number >= 0
+            and place <= self.ranges[number][1]
+            and (self.only is None or place in self.only)
+            and place not in self.but
+        )
+
+    def ranges_without(self, places: Collection[int]) -> list[tuple[int, int]]:
+        """The ranges, cut in two where one of the places lies."""
+        result: list[tuple[int, int]] = []
+        holes = sorted(places)
+        for first, last in self.ranges:
+            for hole in holes[bisect_left(holes, first) : bisect_right(holes, last)]:
+                if first < hole:
+                    result.append((first, hole - 1))
+                first = hole + 1
+            if first <= last:
+                result.append((first, last))
+        return result
+
 
 NOTHING = Scope((), 0, 0)
+
+
+def _first(span: tuple[int, int]) -> int:
+    return span[0]
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

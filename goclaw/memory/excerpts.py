@@ -1,0 +1,177 @@
+"""From ranked places to what is shown: excerpts of files and quotes of conversations, within a budget of tokens.
+
+Messages are short and answer one another, so quotes bring neighbours; passages of files are long and overlap, so they
+bring none. How neighbours are spent was measured (`benchmarks/recall`): each of the best three hits with the message
+before it and the one behind it costs a quarter of a point of recall within 1,000 tokens, all hits with theirs two
+points. What is left when there are no more hits goes to the surroundings of all.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from goclaw.memory.base import Hit, Line, Quote, Score
+from goclaw.memory.chunks import BYTES_PER_TOKEN
+from goclaw.memory.ranking import Ranked
+from goclaw.memory.searching import is_weak
+from goclaw.memory.shelves.lookup import Text, documents, texts
+from goclaw.memory.shelves.schema import document_of
+from goclaw.memory.shelves.scope import Scope
+
+WITH_NEIGHBOURS = 3
+"""As many of the best hits come with the messages beside them."""
+SURROUNDINGS = 2
+"""How far from a hit what is left of the budget may go."""
+LEAST_TOKENS = 10
+"""A message has as many, more or less: so many hits are looked at as would fit then."""
+CUT = " …"
+"""Stands where a passage that is over the budget by itself was cut."""
+
+
+def quotes(
+    connection: sqlite3.Connection, ranked: Sequence[Ranked], scope: Scope, limit: int, budget: int
+) -> tuple[list[Quote], bool]:
+    """At most `limit` quotes of at most `budget` tokens in all, the best first; and whether there would be more.
+
+    Quotes that touch are one, known by the best hit in it. Nothing outside of the scope is shown, beside a hit neither.
+    """
+    best = _looked_at(ranked, budget)
+    around = {place for hit in best for place in (hit.place, *_beside(hit.place, 1), *_beside(hit.place, 2))}
+    shown = _Shown(texts(connection, "talk", [place for place in around if scope.has(place)]), limit, budget)
+    for number, hit in enumerate(best):
+        shown.add(hit.place, begins=True)
+        if number < WITH_NEIGHBOURS:
+            shown.add_each(_beside(hit.place, 1))
+    answers = [hit for hit in best if hit.place in shown.texts]
+    for distance in range(1, SURROUNDINGS + 1):
+        shown.add_each(place for hit in answers for place in _beside(hit.place, distance))
+    runs = {text.place: run for run in _runs(shown.texts) for text in run}
+    sessions = documents(connection, "talk", {document_of(place) for place in runs})
+    found = []
+    for hit in answers:
+        # The first of a run is its best; the others find nothing any more.
+        if run := runs.get(hit.place):
+            lines = [Line(text.row, text.told, text.speaker, text.text) for text in run]
+            session = sessions[document_of(hit.place)]
+            found.append(Quote(session, lines, shown.texts[hit.place].row, _score(hit, ranked)))
+            for text in run:
+                del runs[text.place]
+    return found, _is_more(ranked, shown)
+
+
+def hits(connection: sqlite3.Connection, ranked: Sequence[Ranked], limit: int, budget: int) -> tuple[list[Hit], bool]:
+    """At most `limit` excerpts of files of at most `budget` tokens in all, the best first; and whether there is more.
+
+    Passages that follow one another below one heading are one excerpt.
+    """
+    best = _looked_at(ranked, budget)
+    shown = _Shown(texts(connection, "note", [hit.place for hit in best]), limit, budget)
+    for hit in best:
+        shown.add(hit.place, begins=True)
+    answers = [hit for hit in best if hit.place in shown.texts]
+    runs = {text.place: run for run in _runs(shown.texts) for text in run}
+    paths = documents(connection, "note", {document_of(place) for place in runs})
+    found = []
+    for hit in answers:
+        if run := runs.get(hit.place):
+            path = paths[document_of(hit.place)]
+            lines = run[0].first, max(text.last for text in run)
+            found.append(Hit(path, *lines, _score(hit, ranked), run[0].heading, _joined(run), run[0].told))
+            for text in run:
+                del runs[text.place]
+    return found, _is_more(ranked, shown)
+
+
+def tokens(text: Text) -> int:
+    """What showing a passage costs, by the usual estimate."""
+    return -(-len(f"{text.speaker or text.heading}: {text.text}".encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+class _Shown:
+    """What has been chosen to be shown."""
+
+    def __init__(self, known: Mapping[int, Text], limit: int, budget: int) -> None:
+        self.texts: dict[int, Text] = {}
+        self._known = known
+        self._limit = limit
+        self._left = budget
+
+    def add_each(self, places: Iterable[int]) -> None:
+        """Show those that are there, fit, and touch what is shown."""
+        for place in places:
+            self.add(place, begins=False)
+
+    def add(self, place: int, *, begins: bool) -> None:
+        """Show a place if it is there and fits; one that touches nothing shown only if it may begin a new run."""
+        text = self._known.get(place)
+        if text is None or place in self.texts:
+            return
+        alone = not self._touches(text)
+        if alone and not (begins and self._limit):
+            return
+        if tokens(text) > self._left:
+            if self.texts or self._left <= 0:
+                return
+            text = _cut(text, self._left)
+        self._limit -= alone
+        self._left -= tokens(text)
+        self.texts[place] = text
+
+    def _touches(self, text: Text) -> bool:
+        before, behind = self.texts.get(text.place - 1), self.texts.get(text.place + 1)
+        return bool((before and _follows(before, text)) or (behind and _follows(text, behind)))
+
+
+def _looked_at(ranked: Sequence[Ranked], budget: int) -> Sequence[Ranked]:
+    return ranked[: budget // LEAST_TOKENS]
+
+
+def _beside(place: int, distance: int) -> tuple[int, int]:
+    return place - distance, place + distance
+
+
+def _follows(first: Text, second: Text) -> bool:
+    """Whether the second is shown right behind the first; passages of files (without a row) below one heading only."""
+    return second.place == first.place + 1 and bool(first.row or first.heading == second.heading)
+
+
+def _runs(chosen: Mapping[int, Text]) -> list[list[Text]]:
+    """What follows one another, together."""
+    runs: list[list[Text]] = []
+    for place in sorted(chosen):
+        if runs and _follows(runs[-1][-1], chosen[place]):
+            runs[-1].append(chosen[place])
+        else:
+            runs.append([chosen[place]])
+    return runs
+
+
+def _joined(run: Sequence[Text]) -> str:
+    """Passages of a file as one text; what the next one repeats of the one before is left out."""
+    joined, last = run[0].text, run[0].last
+    for text in run[1:]:
+        repeated = 0
+        if text.first <= last:
+            lengths = range(min(len(joined), len(text.text)), 0, -1)
+            repeated = next((length for length in lengths if joined.endswith(text.text[:length])), 0)
+        joined += ("" if repeated else "\n") + text.text[repeated:]
+        last = text.last
+    return joined
+
+
+def _cut(text: Text, budget: int) -> Text:
+    """The beginning of a passage that is over the budget by itself, between words."""
+    over = tokens(text) * BYTES_PER_TOKEN - (budget * BYTES_PER_TOKEN - len(CUT.encode()))
+    kept = text.text.encode("utf-8", "replace")[:-over].decode("utf-8", "ignore")
+    words, _, rest = kept.rpartition(" ")
+    return replace(text, text=(words or rest) + CUT)
+
+
+def _score(hit: Ranked, ranked: Sequence[Ranked]) -> Score:
+    best = ranked[0].score
+    return Score(hit.score / best if best > 0 else 1.0, hit.keyword, hit.cosine, is_weak(hit))
+
+
+def _is_more(ranked: Sequence[Ranked], shown: _Shown) -> bool:
+    """Whether anything that may be an answer is not shown."""
+    return any(hit.place not in shown.texts and not is_weak(hit) for hit in ranked)

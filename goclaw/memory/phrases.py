@@ -1,0 +1,61 @@
+"""Very words: whether a phrase stands in a text, and which passages the full-text index is asked to look into. Pure.
+
+Case and the amount of white space make no difference, nor do full-width forms of letters; all else does. A phrase that
+begins or ends with a word does not stand within a longer one: `cat` is not in `concatenate`.
+"""
+
+import re
+import unicodedata
+
+from goclaw.memory.words import extra_terms
+
+_SPACES = re.compile(r"(\s+)")
+_ALPHANUMERIC = re.compile(r"[^\W_]")
+
+
+def plain(text: str) -> str:
+    """The text in the form in which texts are compared."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def stands_in(phrase: str, text: str) -> bool:
+    """Whether the phrase stands in the text; both in their `plain` form."""
+    begin = text.find(phrase) if phrase else -1
+    while begin >= 0:
+        end = begin + len(phrase)
+        if not (
+            _within_a_word(text[begin - 1 : begin + 1] if begin else "") or _within_a_word(text[end - 1 : end + 1])
+        ):
+            return True
+        begin = text.find(phrase, begin + 1)
+    return False
+
+
+def candidate_expression(phrase: str) -> str:
+    """An FTS5 expression that every passage with the phrase matches; empty when there is none, as for `->`."""
+    # In lower case, so that `getUserName` asks for no humps: a text may have it as `getusername`.
+    text = phrase.lower()
+    terms = [f'text : "{part}"' for part in _spoken(text)]
+    terms += [f'extra : "{term}"' for term in dict.fromkeys(extra_terms(text))]
+    return " AND ".join(terms)
+
+
+def longest_piece(phrase: str) -> str:
+    """The longest part of the phrase that has no white space, for a look into every text."""
+    return max(phrase.lower().split(), key=len, default="")
+
+
+def _spoken(text: str) -> list[str]:
+    """What lies between pieces of unspaced scripts, which the index takes for one word with the letters around them."""
+    parts: list[str] = [""]
+    for piece in _SPACES.split(text):
+        if extra_terms(piece):
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip().replace('"', '""') for part in parts if _ALPHANUMERIC.search(part)]
+
+
+def _within_a_word(pair: str) -> bool:
+    """Whether a word goes on from one character to the next. Of unspaced scripts nothing says where one ends."""
+    return len(pair) == 2 and all(character.isalnum() and not extra_terms(character) for character in pair)
