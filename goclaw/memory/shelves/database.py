@@ -43,6 +43,8 @@ class IndexFile:
         self._reader: sqlite3.Connection | None = None
         self.generation = 0
         """Grows when the file is made anew: what was read of it before holds no more."""
+        self.written = asyncio.Event()
+        """Set whenever something was written; for the one who clears it."""
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` as one transaction. Nothing of it is kept when it raises."""
@@ -60,7 +62,9 @@ class IndexFile:
                     raise
                 return done
 
-        return await asyncio.get_running_loop().run_in_executor(self._writing, transaction)
+        result = await asyncio.get_running_loop().run_in_executor(self._writing, transaction)
+        self.written.set()
+        return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on what is committed, all of it as of one moment."""
@@ -95,15 +99,33 @@ class IndexFile:
     async def rebuild(self, why: str) -> None:
         """Set the file aside and go on with an empty one."""
         log.warning("the memory index is damaged and is made anew", extra={"path": str(self._path), "why": why})
-        await self._close_connections()
+        await self._change_file(lambda: _set_aside(self._path))
 
-        def made_anew() -> None:
+    async def replace(self, path: Path) -> None:
+        """Go on with another index file, which nobody has open, in place of this one."""
+
+        def replaced() -> None:
+            _discard_companions(self._path)
+            path.replace(self._path)
+
+        await self._change_file(replaced)
+
+    async def _change_file(self, change: Callable[[], None]) -> None:
+        def changed() -> None:
             with _in_words():
-                _set_aside(self._path)
+                self._close_writer()
+                # In this thread, so that nobody can write to the other file and take it for the one before.
+                self.generation += 1
+                change()
                 self._writer = _connect(self._path)
 
-        await asyncio.get_running_loop().run_in_executor(self._writing, made_anew)
-        self.generation += 1
+        def with_nobody_reading() -> None:
+            # Whoever wants to read meanwhile waits, and opens the other file.
+            self._close_reader()
+            self._writing.submit(changed).result()
+
+        await asyncio.get_running_loop().run_in_executor(self._reading, with_nobody_reading)
+        self.written.set()
 
     async def close(self) -> None:
         """Wait for what runs, and close."""
@@ -229,9 +251,14 @@ def _in_words() -> Iterator[None]:
 def _set_aside(path: Path) -> None:
     """Rename a broken index file, so that somebody may look at it, and drop its companions."""
     path.replace(path.with_name(path.name + SET_ASIDE))
-    _discard(path)
+    _discard_companions(path)
 
 
 def _discard(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
+    path.unlink(missing_ok=True)
+    _discard_companions(path)
+
+
+def _discard_companions(path: Path) -> None:
+    for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
