@@ -1,17 +1,18 @@
 """Forgets conversations: on somebody's order (`/forget`), and what is older than wanted (`retention.days`).
 
 The database is `store.forgetting`'s and `store.retention`'s business; here are the windows in memory, the files outside
-the database, and the code without which nobody forgets by a slip.
+the database, the memory index, and the code without which nobody forgets by a slip.
 """
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
+from goclaw.errors import StateError
 from goclaw.events import SessionForgotten, TurnEvent
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts
@@ -36,6 +37,8 @@ class ForgettingPorts:
     clock: Clock
     contexts: Contexts
     forgetting: Forgetting
+    memory: Callable[[], Awaitable[bool]]
+    """`MemoryPort.forget`."""
     models: Models
     publish: Callable[[TurnEvent], None]
     retention: Retention
@@ -135,6 +138,14 @@ class Forgetter:
         left = await ports.blobs.remove_media(owed.media - await ports.forgetting.referred_media(), until)
         await ports.blobs.remove_outputs(owed.outputs)
         rewritten = not owed.rewrite or await ports.forgetting.rewrite()
-        remaining = Owed(frozenset(left), rewrite=not rewritten)
+        remembered = owed.memory and not await self._forgotten_in_memory()
+        remaining = Owed(frozenset(left), rewrite=not rewritten, memory=remembered)
         await ports.forgetting.owe(remaining)
         return not remaining
+
+    async def _forgotten_in_memory(self) -> bool:
+        try:
+            return await self._ports.memory()
+        except StateError as error:
+            log.warning("the memory index has not forgotten yet: %s", error)
+            return False

@@ -149,6 +149,7 @@ class Sessions:
             clock=ports.clock,
             contexts=self.contexts,
             forgetting=ports.forgetting,
+            memory=ports.environment.memory.forget,
             models=ports.models,
             publish=ports.bus.publish,
             retention=ports.retention,

@@ -6,7 +6,7 @@ the highest number. A client that comes back with the last row it saw can so be 
 What lies outside the database (pictures, long outputs) cannot be part of a transaction. Its names are written down
 with the deletion as owed, so that a crash in between only delays it. So is the rewriting of the file: SQLite
 overwrites what is deleted (`secure_delete`), but copies that it left when it moved rows between pages are gone only
-when the file was written anew.
+when the file was written anew. And so is what the memory index has of it.
 """
 
 import asyncio
@@ -101,12 +101,19 @@ class Owed:
     """Ids of long outputs, each with the key of the actor that it may belong to."""
     rewrite: bool = False
     """Write the file anew."""
+    memory: bool = False
+    """Have the memory index forget what is gone here."""
 
     def __or__(self, other: "Owed") -> "Owed":
-        return Owed(self.media | other.media, self.outputs | other.outputs, self.rewrite or other.rewrite)
+        return Owed(
+            self.media | other.media,
+            self.outputs | other.outputs,
+            self.rewrite or other.rewrite,
+            self.memory or other.memory,
+        )
 
     def __bool__(self) -> bool:
-        return bool(self.media or self.outputs or self.rewrite)
+        return bool(self.media or self.outputs or self.rewrite or self.memory)
 
 
 _OWED: Codec[Owed] = Codec(Owed)
@@ -161,7 +168,7 @@ class Forgetting:
             # Their ids stay, so that nothing is taken or sent twice.
             _EMPTY_ANSWERS(of_session=session),
             _EMPTY_INBOX(of_session=session),
-            owed=Owed(media_of(row[0] for row in sent), outputs, rewrite=True),
+            owed=Owed(media_of(row[0] for row in sent), outputs, rewrite=True, memory=True),
         )
 
     async def delete(self, session: str, first_kept: int, at: float, *others: Bound, owed: Owed) -> int:

@@ -30,7 +30,7 @@ _FIRST_YOUNG = Statement(
     .limit(1)
 )
 _BEGIN_OF_TURN = Statement(select(func.min(messages.c.id)).where(_of_session, messages.c.turn == bindparam("turn")))
-_LAST = Statement(select(func.max(messages.c.id)).where(_of_session))
+_ENDS = Statement(select(func.min(messages.c.id), func.max(messages.c.id)).where(_of_session))
 
 _start = select(sessions.c.context_start).where(sessions.c.key == bindparam("of_session")).scalar_subquery()
 _shown = select(func.max(compactions.c.id)).where(
@@ -101,7 +101,7 @@ class Retention:
 
     async def prune(self, session: str, before: float, at: float) -> Pruned:
         """Delete the turns of a session that had ended before a moment. What `/clear` hid stays hidden."""
-        last = int((await self._database.read(_LAST(of_session=session)))[0][0] or 0)
+        first, last = (int(row or 0) for row in (await self._database.read(_ENDS(of_session=session)))[0])
         first_kept = await self._boundary(session, before, last)
         young = await self._database.read(_YOUNG_COMPACTIONS(of_session=session, before=before))
         whole = first_kept > last and not young[0][0]
@@ -113,7 +113,7 @@ class Retention:
                 _NO_DEBT(of_session=session, first_kept=first_kept),
                 _OLD_CHECKPOINTS(of_session=session, before=before),
             ]
-        rows = await self._forgetting.delete(session, first_kept, at, *others, owed=Owed())
+        rows = await self._forgetting.delete(session, first_kept, at, *others, owed=Owed(memory=first < first_kept))
         return Pruned(rows, first_kept, whole)
 
     async def empty_receipts(self, before: float) -> None:

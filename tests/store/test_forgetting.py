@@ -84,7 +84,7 @@ async def test_what_lies_outside_the_database_is_owed_with_the_deletion(database
     forgetting = Forgetting(database)
     assert not await forgetting.owed()
     await forgetting.forget("a", 300.0)
-    assert await forgetting.owed() == Owed(frozenset({PICTURE, FILE}), frozenset({(OUTPUT, ANNA)}), rewrite=True)
+    assert await forgetting.owed() == Owed(frozenset({PICTURE, FILE}), frozenset({(OUTPUT, ANNA)}), True, True)
     await forgetting.owe(Owed())
     assert not await forgetting.owed()
 
