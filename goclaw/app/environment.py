@@ -15,6 +15,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import Actor
 from goclaw.memory.base import MemoryPort
+from goclaw.memory.listening import Feed
 from goclaw.memory.service import open_memory
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
@@ -80,11 +81,12 @@ class Environment:
 
 @asynccontextmanager
 async def open_environment(
-    config: Config, users: Users, clock: Clock, record: TaskRecord | None = None
+    config: Config, users: Users, clock: Clock, record: TaskRecord | None = None, feed: Feed | None = None
 ) -> AsyncIterator[Environment]:
     """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 
-    `record`: where background tasks are written down; None: nothing can run in the background.
+    `record`: where background tasks are written down; None: nothing can run in the background. `feed`: the transcripts;
+    None: nothing that was said is searched.
     """
     refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
     async with AsyncExitStack() as stack:
@@ -95,7 +97,9 @@ async def open_environment(
             clock=clock,
             users=users,
             blobs=blobs,
-            memory=await stack.enter_async_context(open_memory(config.state_dir / "memory.db", config.memory)),
+            memory=await stack.enter_async_context(
+                open_memory(config.state_dir / "memory.db", config.memory, clock, feed=feed)
+            ),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
             tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),
             web=WebService(config, clock),

@@ -42,6 +42,7 @@ from goclaw.state import open_state
 from goclaw.store.approvals import ApprovalRules
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import open_database
+from goclaw.store.feed import TranscriptFeed
 from goclaw.store.forgetting import Forgetting
 from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
@@ -98,8 +99,10 @@ async def _open_ground(
     stack.enter_context(open_state(config))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     database = await stack.enter_async_context(open_database(config.database_path))
+    feed = TranscriptFeed(database)
+    database.written = feed.stored
     environment = await stack.enter_async_context(
-        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)))
+        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed)
     )
     http = await stack.enter_async_context(open_client())
     bus = Bus(clock)

@@ -14,11 +14,13 @@ from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from goclaw.clock import Clock
 from goclaw.config.schema import MemorySettings
 from goclaw.errors import ToolError
 from goclaw.memory.base import Found, Heard, Hit, MemoryFile, MemoryStatus, Talk, Wanted, owner_of
 from goclaw.memory.chunks import chunk_markdown
 from goclaw.memory.index import BrokenIndex, Document, Index, Version, open_index
+from goclaw.memory.listening import Feed
 from goclaw.memory.words import extra_terms, match_expressions
 from goclaw.workspace import USERS, Entry, Opened, Workspace
 
@@ -161,7 +163,9 @@ class Memory:
 
 
 @asynccontextmanager
-async def open_memory(path: Path, settings: MemorySettings) -> AsyncIterator[Memory]:
+async def open_memory(
+    path: Path, settings: MemorySettings, clock: Clock | None = None, *, feed: Feed | None = None
+) -> AsyncIterator[Memory]:
     """Open the memory whose index is the file `path` (made if it is missing, set aside and made anew if broken).
 
     Raises:
