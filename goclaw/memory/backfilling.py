@@ -87,7 +87,6 @@ class Backfilling:
         self._similar = similar
         self._clock = clock
         self._beside = beside
-        self._changed = asyncio.Event()
         self._gaps = {shelf: _Gaps() for shelf in units.SHELVES}
         self._for: tuple[str, int] = ("", -1)
         """The model, and the generation of the index, for which those hold."""
@@ -100,10 +99,6 @@ class Backfilling:
         self.filling = False
         """Texts are being embedded."""
 
-    def changed(self) -> None:
-        """The index may have new texts."""
-        self._changed.set()
-
     async def run(self) -> None:
         """Fill what is missing, again and again.
 
@@ -113,7 +108,7 @@ class Backfilling:
         """
         while True:
             await self._embedding.opened()
-            self._changed.clear()
+            self._index.written.clear()
             if await self._fill(self._embedding.name):
                 await self._tidy(self._embedding.name)
                 await self._settled()
@@ -121,15 +116,15 @@ class Backfilling:
     async def _settled(self) -> None:
         """Wait for a change, then until changes pause."""
         timer = asyncio.ensure_future(self._clock.sleep(TIDY_SECONDS))
-        change = asyncio.ensure_future(self._changed.wait())
+        change = asyncio.ensure_future(self._index.written.wait())
         try:
             await asyncio.wait({timer, change}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
             change.cancel()
         latest = self._clock.monotonic() + SETTLE_AT_MOST
-        while self._changed.is_set() and self._clock.monotonic() < latest:
-            self._changed.clear()
+        while self._index.written.is_set() and self._clock.monotonic() < latest:
+            self._index.written.clear()
             await self._clock.sleep(SETTLE)
 
     async def _fill(self, model: str) -> bool:
@@ -149,13 +144,14 @@ class Backfilling:
             asked = self._clock.monotonic()
             if not self.filling or asked - reported >= REPORT_SECONDS:
                 reported = asked
-                self.count = await self._counted(model)
+                self.count = await self.counted(model)
                 log.info("%d of %d texts have vectors of %s", self.count.embedded, self.count.units, model)
             self.filling = True
             if not await self._embed(model, batch):
                 return False
             await self._clock.sleep(min(PAUSE * (self._clock.monotonic() - asked), LONGEST_PAUSE))
-        self.count = await self._counted(model)
+        if self.filling or not self.count.units:
+            self.count = await self.counted(model)
         if self.filling:
             self.filling = False
             took = self._clock.monotonic() - began
@@ -167,8 +163,10 @@ class Backfilling:
         if self._for != (model, self._index.generation):
             self._for = (model, self._index.generation)
             self._forget_looks()
-        await self._index.write(partial(units.announce, name=model, spec=self._embedding.spec))
-        serving = await self._index.read(units.serving) or Model(model, self._embedding.spec, serving=True)
+        known, spec = await self._index.read(units.models), self._embedding.spec
+        if not any((each.name, each.spec) == (model, spec) for each in known):
+            known = await self._index.write(partial(units.announce, name=model, spec=spec))
+        serving = next(each for each in known if each.serving)
         await self._similar.serve(serving.name)
         return serving
 
@@ -217,7 +215,8 @@ class Backfilling:
         self.count = Count(min(self.count.embedded + len(kept), self.count.units), self.count.units)
         return True
 
-    async def _counted(self, model: str) -> Count:
+    async def counted(self, model: str) -> Count:
+        """Units that have a vector of the model, and all of them."""
         embedded = every = 0
         for shelf in units.SHELVES:
             newest = await self._index.read(partial(units.newest, shelf=shelf))
@@ -229,15 +228,17 @@ class Backfilling:
 
     async def _tidy(self, model: str) -> None:
         """Drop what nobody needs any more; texts that were left out get another try."""
-        while await self._index.write(partial(units.drop_others, kept=[model], limit=PORTION)):
-            await self._clock.sleep(0)
-        await self._similar.tidy()
+        if any(each.name != model for each in await self._index.read(units.models)):
+            while await self._index.write(partial(units.drop_others, kept=[model], limit=PORTION)):
+                await self._clock.sleep(0)
         if self._clock.monotonic() - self._tidied < TIDY_SECONDS:
             return
         self._tidied = self._clock.monotonic()
+        await self._similar.tidy()
         after: bytes | None = b""
         while after is not None:
             after = await self._index.write(partial(units.sweep, after=after, limit=PORTION))
+        self.count = await self.counted(model)
         if self._left_out:
             self._forget_looks()
 

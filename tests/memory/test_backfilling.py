@@ -50,7 +50,6 @@ class House:
                 connection.execute(statement, (place, place, key, text))
 
         await self.index.write(write)
-        self.filling.changed()
 
     async def near(self, query: str, model: str = "small") -> list[int]:
         """Places with something of the query in them."""
@@ -180,7 +179,6 @@ async def test_words_that_are_gone_leave_no_vector_and_are_not_found(tmp_path: P
         await home.index.write(lambda connection: connection.execute("DELETE FROM note_units WHERE first = 2"))
         assert await home.near("fence") == []
         assert await home.near("tea") == [1]
-        home.filling.changed()
         while await home.stored() > 1:
             home.clock.advance(TIDY_SECONDS)
             await breath()

@@ -87,8 +87,11 @@ def serving(connection: sqlite3.Connection) -> Model | None:
     return next((model for model in models(connection) if model.serving), None)
 
 
-def announce(connection: sqlite3.Connection, name: str, spec: str) -> Model:
-    """Make a model known. While none serves, it serves from its first vectors on: some are better than none."""
+def announce(connection: sqlite3.Connection, name: str, spec: str) -> list[Model]:
+    """Make a model known. While none serves, it serves from its first vectors on: some are better than none.
+
+    Returns all that are known, one of them serving.
+    """
     connection.execute(
         "INSERT INTO models (name, spec) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET spec = excluded.spec",
         (name, spec),
@@ -96,7 +99,7 @@ def announce(connection: sqlite3.Connection, name: str, spec: str) -> Model:
     connection.execute(
         "UPDATE models SET serving = 1 WHERE name = ? AND NOT EXISTS (SELECT 1 FROM models WHERE serving)", (name,)
     )
-    return next(model for model in models(connection) if model.name == name)
+    return models(connection)
 
 
 def switch(connection: sqlite3.Connection, name: str) -> None:

@@ -70,9 +70,10 @@ def test_a_text_that_stands_in_two_places_is_embedded_once(index: sqlite3.Connec
 
 def test_the_first_model_serves_from_its_first_vector_on_and_a_second_one_waits(index: sqlite3.Connection) -> None:
     assert units.serving(index) is None
-    assert units.announce(index, "small", "fake:small") == units.Model("small", "fake:small", serving=True)
-    assert units.announce(index, "large", "fake:large") == units.Model("large", "fake:large", serving=False)
-    assert units.announce(index, "small", "fake:small").serving
+    small, large = units.Model("small", "fake:small", serving=True), units.Model("large", "fake:large", serving=False)
+    assert units.announce(index, "small", "fake:small") == [small]
+    assert units.announce(index, "large", "fake:large") == [small, large]
+    assert units.announce(index, "small", "fake:small") == [small, large]
     units.switch(index, "large")
     assert units.serving(index) == units.Model("large", "fake:large", serving=True)
     assert [model.serving for model in units.models(index)] == [False, True]
