@@ -78,7 +78,7 @@ def is_list(kind: Any) -> bool:
 
 
 def is_secret(kind: Any) -> bool:
-    return kind is SecretStr
+    return isinstance(kind, type) and issubclass(kind, SecretStr)
 
 
 def entry_kind(kind: Any) -> Any:

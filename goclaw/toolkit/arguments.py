@@ -6,7 +6,7 @@ One line, all fields at once, in the form of the Abbyfile tools guide: `field "k
 import difflib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, get_args
 
@@ -118,7 +118,7 @@ def _within(model: type[BaseModel], value: Any) -> Any:
     return [with_own_names(model, each) for each in value] if isinstance(value, list) else with_own_names(model, value)
 
 
-@cache
+@lru_cache(maxsize=1_024)  # tools of MCP servers come and go
 def _other_names(model: type[BaseModel], depth: int = 3) -> Mapping[str, tuple[str, type[BaseModel] | None]]:
     """The shown name of every argument that has another one, or a model whose fields have, by each of its names.
 

@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 Path = tuple[str | int, ...]
+_DEEPEST = 8
+"""References that are followed in a row: a schema that somebody else wrote may refer to itself."""
 
 
 class Shape:
@@ -28,13 +30,13 @@ class Shape:
             nodes = [child for node in self._opened(nodes) for child in _children(node, part)]
         return list(self._opened(nodes))
 
-    def _opened(self, nodes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    def _opened(self, nodes: Iterable[Mapping[str, Any]], depth: int = _DEEPEST) -> Iterator[Mapping[str, Any]]:
         """What a node refers to, or the alternatives that it consists of."""
-        for node in nodes:
+        for node in nodes if depth else ():
             if "$ref" in node:
-                yield from self._opened([self._schema["$defs"][node["$ref"].rpartition("/")[2]]])
+                yield from self._opened([self._schema["$defs"][node["$ref"].rpartition("/")[2]]], depth - 1)
             elif alternatives := node.get("anyOf") or node.get("oneOf") or node.get("allOf"):
-                yield from self._opened(alternatives)
+                yield from self._opened(alternatives, depth - 1)
             else:
                 yield node
 

@@ -1,0 +1,202 @@
+"""Arguments and results that a JSON Schema describes, for tools that are no function of ours: those of MCP servers.
+
+    tool = Tool(spec, arguments_by(schema), run, takes=Takes.MODEL)
+
+What is found wrong is a pydantic `ValidationError` as for every tool, so that `arguments` words it, nearest names
+included. The schema was written by others: what it may cost is bounded, and its patterns are left to whoever wrote
+them, for a regular expression can take hours.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+import jsonschema  # type: ignore[import-untyped]  # it has no types
+import jsonschema.validators  # type: ignore[import-untyped]  # the same
+from pydantic import BaseModel, RootModel, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from goclaw.errors import ToolError
+
+MOST_STEPS = 2_000
+"""References that are followed in one check: a short schema can ask for more steps than there are atoms."""
+_library: Any = jsonschema
+SchemaMismatch = Any
+"""jsonschema.ValidationError"""
+_SHOWN = 80
+"""Characters of a keyword's value that are repeated."""
+_NOT_CHECKED = ("pattern", "patternProperties", "format")
+_BOUNDS: Mapping[str, tuple[str, str]] = {
+    "minLength": ("string_too_short", "min_length"),
+    "maxLength": ("string_too_long", "max_length"),
+    "minimum": ("greater_than_equal", "ge"),
+    "maximum": ("less_than_equal", "le"),
+    "exclusiveMinimum": ("greater_than", "gt"),
+    "exclusiveMaximum": ("less_than", "lt"),
+}
+"""Keywords, each as pydantic's error of the same meaning and the name of its bound."""
+_COUNTS = {"minItems": ("too_short", "min_length"), "maxItems": ("too_long", "max_length")}
+
+
+class UnusableSchema(ValueError):
+    """Nothing can be checked against it; the message says why."""
+
+
+class Checked:
+    """A JSON Schema to check values against."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Compile it.
+
+        Raises:
+            UnusableSchema: it is none.
+        """
+        # An empty registry: nothing outside of the schema is ever fetched.
+        kind = _bounded(_library.validators.validator_for(schema, default=_library.Draft202012Validator))
+        try:
+            kind.check_schema(schema)
+            self._validator: Any = kind(schema, registry=Registry())
+        except _library.SchemaError as error:
+            raise UnusableSchema(f"it is no JSON Schema: {error.message[:_SHOWN]}") from None
+        except (RecursionError, ValueError, TypeError) as error:
+            raise UnusableSchema(f"it is no JSON Schema: {type(error).__name__}") from None
+
+    def mismatches(self, value: Any) -> list[SchemaMismatch]:
+        """What is wrong with a value.
+
+        Raises:
+            UnusableSchema: the schema refers to what it does not have, or to itself without end.
+        """
+        _steps.left = MOST_STEPS
+        try:
+            return list(self._validator.iter_errors(value))
+        except Unresolvable:
+            raise UnusableSchema("it refers to something that is not in it") from None
+        except RecursionError:
+            raise UnusableSchema("it refers to itself without end") from None
+
+
+class _Steps(threading.local):
+    """How many references the check that this thread runs may still follow."""
+
+    left = MOST_STEPS
+
+
+_steps = _Steps()
+
+
+@cache
+def _bounded(kind: Any) -> Any:
+    """The dialect without what is not checked, and with an end."""
+    keywords: dict[str, Any] = {name: _anything for name in _NOT_CHECKED if name in kind.VALIDATORS}
+    keywords |= {name: _counted(kind.VALIDATORS[name]) for name in ("$ref", "$dynamicRef") if name in kind.VALIDATORS}
+    return _library.validators.extend(kind, keywords)
+
+
+def _anything(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[SchemaMismatch]:
+    yield from ()
+
+
+def _counted(follow: Callable[..., Any]) -> Callable[..., Iterator[SchemaMismatch]]:
+    def counted(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[SchemaMismatch]:
+        _steps.left -= 1
+        if _steps.left < 0:
+            raise RecursionError
+        yield from follow(validator, asked, value, schema) or ()
+
+    return counted
+
+
+class SchemaArguments(RootModel[dict[str, Any]]):
+    """The arguments of a call, as the model gave them: what the schema describes and, where it allows more, more."""
+
+    shown: ClassVar[Mapping[str, Any]] = {}
+    checked: ClassVar[Checked]
+
+    @model_validator(mode="after")
+    def _fit(self) -> "SchemaArguments":
+        try:
+            found = self.checked.mismatches(self.root)
+        except UnusableSchema as error:
+            raise ToolError(f"the arguments cannot be checked against the tool's schema: {error}") from None
+        if found:
+            details = [detail for mismatch in found for detail in _details(mismatch)]
+            raise ValidationError.from_exception_data("arguments", details)
+        return self
+
+    def __iter__(self) -> Any:
+        """By name, as those of any tool: for templates, hooks and people."""
+        yield from self.root.items()
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What the model is shown; names and types in messages are read off it."""
+        return dict(cls.shown)
+
+
+def arguments_by(schema: Mapping[str, Any], shown: Mapping[str, Any]) -> type[BaseModel]:
+    """The arguments that a schema describes; `shown`: the same as the model is shown it.
+
+    Raises:
+        UnusableSchema: it is none.
+    """
+    return type("Arguments", (SchemaArguments,), {"shown": shown, "checked": Checked(schema), "__module__": __name__})
+
+
+def _details(mismatch: SchemaMismatch, place: tuple[str | int, ...] = ()) -> Iterator[InitErrorDetails]:
+    """A mismatch in pydantic's terms, one for each field at fault."""
+    place = (*place, *mismatch.relative_path)
+    keyword, asked, got = str(mismatch.validator), mismatch.validator_value, mismatch.instance
+    match keyword:
+        case "anyOf" | "oneOf" if mismatch.context:
+            for inner in _nearest_branch(mismatch.context):
+                yield from _details(inner, place)
+        case "required":
+            for name in (name for name in asked if name not in got):
+                yield InitErrorDetails(type="missing", loc=(*place, name), input=got)
+        case "additionalProperties" | "unevaluatedProperties" if isinstance(got, dict) and asked is False:
+            known = mismatch.schema.get("properties", {}) if isinstance(mismatch.schema, dict) else {}
+            for name in (name for name in got if name not in known):
+                yield InitErrorDetails(type="extra_forbidden", loc=(*place, name), input=got[name])
+        case _:
+            yield _detail(keyword, asked, got, place)
+
+
+def _detail(keyword: str, asked: Any, got: Any, place: tuple[str | int, ...]) -> InitErrorDetails:
+    """The mismatch of one value."""
+    if keyword in ("enum", "const"):
+        expected = " or ".join(map(repr, asked if keyword == "enum" else [asked]))[: 4 * _SHOWN]
+        return InitErrorDetails(type="literal_error", loc=place, input=got, ctx={"expected": expected})
+    if keyword in _BOUNDS:
+        kind, name = _BOUNDS[keyword]
+        return InitErrorDetails(type=kind, loc=place, input=got, ctx={name: asked})
+    if keyword in _COUNTS:
+        kind, name = _COUNTS[keyword]
+        context = {"field_type": "List", name: asked, "actual_length": len(got)}
+        return InitErrorDetails(type=kind, loc=place, input=got, ctx=context)
+    return InitErrorDetails(type=PydanticCustomError("schema", _expected(keyword, asked)), loc=place, input=got)
+
+
+def _nearest_branch(context: Sequence[SchemaMismatch]) -> list[SchemaMismatch]:
+    """Of alternatives that do not fit: all, where none fits by its type, else the one with the least that is wrong."""
+    branches: dict[Any, list[SchemaMismatch]] = {}
+    for mismatch in context:
+        branches.setdefault(mismatch.schema_path[0], []).append(mismatch)
+    of_the_type = [found for found in branches.values() if all(each.validator != "type" or each.path for each in found)]
+    return min(of_the_type, key=len) if of_the_type else list(context)
+
+
+def _expected(keyword: str, asked: Any) -> str:
+    """What is expected, in words."""
+    match keyword:
+        case "type":
+            return " or ".join(asked) if isinstance(asked, list) else str(asked)
+        case "multipleOf":
+            return f"a multiple of {asked}"
+        case "uniqueItems":
+            return "items that differ from each other"
+    return f"what the schema says with {keyword} {json.dumps(asked, ensure_ascii=False)[:_SHOWN]}"
