@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +20,7 @@ from goclaw.config.environment import LOCATION, environment_layer
 from goclaw.config.files import lies_inside, readable_by_others, shown_path
 from goclaw.config.keys import Loc
 from goclaw.config.layers import Layer, holds_secret, merged
+from goclaw.config.mcp_servers import Variable
 from goclaw.config.report import problem_line, problem_lines
 from goclaw.config.schema import Config, default_state_dir
 from goclaw.config.sources import file_layer, override_layer, secrets_layer
@@ -120,8 +122,10 @@ def load_config(
     config = _validated({"state_dir": str(state_dir)}, layers)
     if file and lies_inside(file, config.workspace_path):
         raise ConfigError(f"{shown_path(file)}: lies inside the workspace: the agent could change it; move one")
-    for secret in (*secret_values(config), *_named_as_secrets(environ), *_named_as_secrets(config.tools.exec.env)):
+    named = (environ, config.tools.exec.env, *(server.variables() for server in config.mcp.servers.values()))
+    for secret in (*secret_values(config), *chain.from_iterable(map(_named_as_secrets, named))):
         remember(secret)
+        remember(secret.removeprefix("Bearer "))
     warnings = [
         *(_file_warnings(file, below[0]) if file else ()),
         *(line for layer in layers for line in layer.warnings),
@@ -134,6 +138,8 @@ def secret_values(model: BaseModel) -> Iterator[str]:
     for _, value in model:
         entries = value.values() if isinstance(value, dict) else (value,)
         for entry in entries:
+            if isinstance(entry, Variable) and entry.is_ordinary:
+                continue
             if isinstance(entry, SecretStr):
                 yield entry.get_secret_value()
             elif isinstance(entry, BaseModel):
