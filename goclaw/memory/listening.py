@@ -65,6 +65,10 @@ class Feed(Protocol):
         """The sessions that there are, each with its first and its last row."""
         ...
 
+    async def said_at(self, row: int) -> float | None:
+        """When the row with this number was said; None: there is none."""
+        ...
+
     async def news(self) -> None:
         """Wait until something may have been stored since this was asked last."""
         ...
@@ -141,11 +145,13 @@ class Listener:
         """Drop what is no longer in the transcripts; returns whether there was anything of the kind."""
         generation = self._index.generation
         async with self._lock:
-            self._seen, known = await self._index.read(_known)
+            self._seen, seen_at, known = await self._index.read(_known)
             # Asked for last: what is stored meanwhile must not look like what another database has.
             there = await self._feed.extents()
-            if strange := _of_another_database(self._seen, known, there):
-                log.warning("the memory index is of another database and takes all conversations in anew: %s", strange)
+            at = await self._feed.said_at(self._seen)
+            strange = _of_another_database(self._seen, known, there) or at not in (None, seen_at)
+            if strange:
+                log.warning("the memory index is of another database: it takes all conversations in anew")
                 await self._begin_anew(known)
             self._compared = generation
         if strange:
@@ -171,8 +177,8 @@ class Listener:
         self._seen = 0
 
 
-def _known(connection: sqlite3.Connection) -> tuple[int, dict[str, tuple[int, int]]]:
-    return talk.seen(connection), talk.extents(connection)
+def _known(connection: sqlite3.Connection) -> tuple[int, float, dict[str, tuple[int, int]]]:
+    return talk.seen(connection), talk.seen_at(connection), talk.extents(connection)
 
 
 def said_of(row: FeedRow, echoes: Collection[str]) -> Said:
@@ -191,14 +197,12 @@ def said_of(row: FeedRow, echoes: Collection[str]) -> Said:
     return Said(row.row, row.session, row.turn, row.role, text, speaker, sender, row.at, heading)
 
 
-def _of_another_database(seen: int, known: Mapping[str, tuple[int, int]], there: Mapping[str, tuple[int, int]]) -> str:
-    """A session that cannot be if these are the transcripts that the index was made of; empty: there is none.
+def _of_another_database(seen: int, known: Mapping[str, tuple[int, int]], there: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether there is a session that cannot be if these are the transcripts that the index was made of.
 
     Rows are never used twice and never come back: one that the index has is there or was forgotten with all before it.
     """
-    for session, (first, last) in there.items():
-        if session not in known and last <= seen:
-            return session
-        if session in known and (first < known[session][0] or last < known[session][1]):
-            return session
-    return ""
+    return any(
+        last <= seen if session not in known else first < known[session][0] or last < known[session][1]
+        for session, (first, last) in there.items()
+    )

@@ -47,6 +47,9 @@ _PAGE = Statement(
 )
 
 
+_AT = Statement(select(messages.c.created_at).where(messages.c.id == bindparam("row"), messages.c.session != ""))
+
+
 def _extents() -> Statement:
     """Every session with its first and last row: two steps along the index for each, however many rows it has."""
     names = select(func.min(messages.c.session).label("session")).where(messages.c.session > "").cte(recursive=True)
@@ -108,6 +111,11 @@ class TranscriptFeed:
         """The sessions that there are, each with its first and its last row."""
         rows = await self._database.read(_EXTENTS())
         return {session: (first, last) for session, first, last in rows if first is not None}
+
+    async def said_at(self, row: int) -> float | None:
+        """When the row with this number was said; None: there is none."""
+        found = await self._database.read(_AT(row=row))
+        return found[0][0] if found else None
 
     def stored(self) -> None:
         """Something was written to the database; costs nothing."""

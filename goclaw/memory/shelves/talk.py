@@ -30,7 +30,7 @@ FORGOTTEN_AT_ONCE = 500
 """Passages that one call of `forget` deletes: a transaction of some 20 ms."""
 
 _DAY = 86_400.0
-_SEEN = "talk seen"
+_SEEN, _SEEN_AT = "talk seen", "talk seen at"
 _POSITIONS = (1 << POSITION_BITS) - 1
 
 _PASSAGE = """
@@ -72,19 +72,24 @@ def put(connection: sqlite3.Connection, rows: Sequence[Said]) -> None:
             sessions.setdefault(said.session, []).append(said)
     for session, new in sessions.items():
         _put(connection, session, new)
-    if rows:
-        reach(connection, rows[-1].row)
-
-
-def reach(connection: sqlite3.Connection, row: int) -> None:
-    """Note that all rows up to this one were taken in."""
-    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_SEEN, str(max(row, seen(connection)))))
+    if rows and rows[-1].row > known:
+        last = ((_SEEN, str(rows[-1].row)), (_SEEN_AT, repr(rows[-1].at)))
+        connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", last)
 
 
 def seen(connection: sqlite3.Connection) -> int:
     """The highest row that was taken in."""
-    found = connection.execute("SELECT value FROM facts WHERE name = ?", (_SEEN,)).fetchone()
-    return int(found[0]) if found else 0
+    return int(_fact(connection, _SEEN) or 0)
+
+
+def seen_at(connection: sqlite3.Connection) -> float:
+    """When that was said."""
+    return float(_fact(connection, _SEEN_AT) or 0)
+
+
+def _fact(connection: sqlite3.Connection, name: str) -> str:
+    found = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return str(found[0]) if found else ""
 
 
 def talks(connection: sqlite3.Connection) -> list[Talk]:
@@ -102,7 +107,7 @@ def talks(connection: sqlite3.Connection) -> list[Talk]:
 
 def begin_anew(connection: sqlite3.Connection) -> None:
     """Take in all rows once more: for transcripts that are others than before. What there was is to be forgotten."""
-    connection.execute("DELETE FROM facts WHERE name = ?", (_SEEN,))
+    connection.execute("DELETE FROM facts WHERE name IN (?, ?)", (_SEEN, _SEEN_AT))
 
 
 def extents(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
