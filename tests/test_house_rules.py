@@ -30,6 +30,7 @@ MAY_IMPORT_LATE = {
     "goclaw/plugins.py": "loads what the catalogue names",
     "goclaw/cli/*": "--help must not pay for the daemon",
     "goclaw/__main__.py": "--help must not pay for the daemon",
+    "goclaw/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",

@@ -1,0 +1,48 @@
+"""What goes through the pipes between GoClaw and the worker: a head in JSON and bytes, behind the length of each."""
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+LENGTHS = struct.Struct(">II")
+LARGEST_HEAD, LARGEST_BODY = 64 << 20, 256 << 20
+"""Bytes. More than that was written by something else."""
+
+Head = dict[str, Any]
+
+
+def frame(head: Mapping[str, Any], body: bytes = b"") -> bytes:
+    """A frame as bytes."""
+    text = json.dumps(head).encode()
+    return LENGTHS.pack(len(text), len(body)) + text + body
+
+
+def lengths(prefix: bytes) -> tuple[int, int]:
+    """How long head and body are.
+
+    Raises:
+        ValueError: this is no beginning of a frame.
+    """
+    head, body = LENGTHS.unpack(prefix)
+    if not 2 <= head <= LARGEST_HEAD or body > LARGEST_BODY:
+        raise ValueError("no frame")
+    return head, body
+
+
+def head_of(text: bytes) -> Head:
+    """The head. Raises ValueError where it is none."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("no frame")
+    return found
+
+
+def read_frame(source: BinaryIO) -> tuple[Head, bytes] | None:
+    """The next frame; None at the end of the pipe."""
+    prefix = source.read(LENGTHS.size)
+    if len(prefix) < LENGTHS.size:
+        return None
+    head, body = lengths(prefix)
+    text, content = source.read(head), source.read(body)
+    return (head_of(text), content) if len(text) == head and len(content) == body else None
