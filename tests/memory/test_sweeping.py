@@ -215,17 +215,19 @@ async def test_a_file_that_cannot_be_read_now_is_tried_again_and_told_once(
 
 
 @pytest.mark.promise("P-memory-own-notes")
+@pytest.mark.parametrize("target", ["users/telegram:6/own.md", "../private.txt"])
 async def test_a_link_that_takes_a_files_place_during_the_sweep_leads_nowhere(
-    swept: Swept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    swept: Swept, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     swept.write("memory/users/telegram:6/own.md")
+    swept.write("private.txt")
     note = swept.write("memory/a.md")
     walk = Workspace.walk
 
     async def walk_then_swap(self: Workspace, patterns: Iterable[str], limit: int) -> list[Entry]:
         entries = await walk(self, patterns, limit)
         note.unlink(missing_ok=True)
-        note.symlink_to("users/telegram:6/own.md")
+        note.symlink_to(target)
         return entries
 
     monkeypatch.setattr(Workspace, "walk", walk_then_swap)

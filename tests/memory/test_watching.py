@@ -104,7 +104,7 @@ async def test_what_is_written_where_memory_is_leads_to_a_sweep(workspace: Works
         await sweeps.after(number)
 
 
-async def test_folders_that_come_later_go_and_come_again_are_watched(workspace: Workspace) -> None:
+async def test_folders_that_come_later_are_watched(workspace: Workspace) -> None:
     root = workspace.root
     async with watching_of(workspace, "docs/notes") as sweeps:
         for folder in ("memory", "memory/new", "docs/notes"):
@@ -114,6 +114,12 @@ async def test_folders_that_come_later_go_and_come_again_are_watched(workspace: 
             number = await settled(sweeps)
             (root / folder / "a.md").write_text("the green fence")
             await sweeps.after(number)
+
+
+async def test_a_folder_that_goes_and_comes_again_is_watched(workspace: Workspace) -> None:
+    root = workspace.root
+    (root / "memory").mkdir()
+    async with watching_of(workspace) as sweeps:
         number = await settled(sweeps)
         shutil.rmtree(root / "memory")
         (root / "memory").mkdir()
