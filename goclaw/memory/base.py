@@ -26,7 +26,7 @@ class Score:
     cosine: float
     """The similarity of the meaning; 0 where only words were looked at."""
     weak: bool
-    """No term of the query stands in it, and its meaning is not near: probably no answer."""
+    """No term of the query stands in it or beside it, and its meaning is not near: probably no answer."""
 
 
 @dataclass(frozen=True, slots=True)

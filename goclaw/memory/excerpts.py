@@ -22,8 +22,8 @@ WITH_NEIGHBOURS = 3
 """As many of the best hits come with the messages beside them."""
 SURROUNDINGS = 2
 """How far from a hit what is left of the budget may go."""
-LEAST_TOKENS = 10
-"""A message has as many, more or less: so many hits are looked at as would fit then."""
+ALWAYS_LOOKED_AT, LEAST_TOKENS = 20, 10
+"""So many hits are looked at, and as many more as would fit if each had so few tokens."""
 CUT = " …"
 """Stands where a passage that is over the budget by itself was cut."""
 
@@ -123,7 +123,7 @@ class _Shown:
 
 
 def _looked_at(ranked: Sequence[Ranked], budget: int) -> Sequence[Ranked]:
-    return ranked[: budget // LEAST_TOKENS]
+    return ranked[: ALWAYS_LOOKED_AT + budget // LEAST_TOKENS]
 
 
 def _beside(place: int, distance: int) -> tuple[int, int]:

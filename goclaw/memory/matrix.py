@@ -132,14 +132,12 @@ class _Portion:
         first = self._first[:count]
         last = first + self._span[:count]
         lengths = self._lengths[:count]
-        meant = np.flatnonzero(places.touched(first, last) & (lengths != GONE))
-        if not len(meant):
-            return
-        products = np.asarray(numkong.cdist(query, self._rows[:count], "dot"))[0, meant]
+        products = np.asarray(numkong.cdist(query, self._rows[:count], "dot"))[0]
         # A vector of zeros is near to nothing, itself included.
-        scale = lengths[meant] * np.float32(np.linalg.norm(query))
-        similar = np.divide(products, scale, out=np.zeros(len(meant)), where=scale > 0)
-        best.add(similar, first[meant], last[meant])
+        scale = lengths * np.float32(np.linalg.norm(query))
+        similar = np.divide(products, scale, out=np.zeros(count), where=scale > 0)
+        similar[~places.touched(first, last) | (lengths == GONE)] = -np.inf
+        best.add(similar, first, last)
 
 
 class _Places:
@@ -171,16 +169,13 @@ class _Best:
         self._first = self._last = np.empty(0, np.int64)
 
     def add(self, similar: NDArray[np.float64], first: Numbers, last: Numbers) -> None:
-        if len(self._similar) == self._depth:
-            better = similar > self._similar.min()
-            similar, first, last = similar[better], first[better], last[better]
-        similar = np.concatenate((self._similar, similar))
-        chosen = (
-            np.argpartition(-similar, self._depth - 1)[: self._depth] if len(similar) > self._depth else slice(None)
-        )
+        full = len(self._similar) == self._depth
+        better = np.flatnonzero(similar > (self._similar.min() if full else -np.inf))
+        similar = np.concatenate((self._similar, similar[better]))
+        chosen = np.argsort(-similar)[: self._depth]
         self._similar = similar[chosen]
-        self._first = np.concatenate((self._first, first))[chosen]
-        self._last = np.concatenate((self._last, last))[chosen]
+        self._first = np.concatenate((self._first, first[better]))[chosen]
+        self._last = np.concatenate((self._last, last[better]))[chosen]
 
     def found(self) -> list[tuple[int, int, float]]:
         order = np.lexsort((-self._last, -self._first, -self._similar))

@@ -1,7 +1,7 @@
 """Very words: whether a phrase stands in a text, and which passages the full-text index is asked to look into. Pure.
 
-Case and the amount of white space make no difference, nor do full-width forms of letters; all else does. A phrase that
-begins or ends with a word does not stand within a longer one: `cat` is not in `concatenate`.
+Case and the amount of white space make no difference, all else does. A phrase that begins or ends with a word does not
+stand within a longer one: `cat` is not in `concatenate`.
 """
 
 import re
@@ -33,16 +33,20 @@ def stands_in(phrase: str, text: str) -> bool:
 
 def candidate_expression(phrase: str) -> str:
     """An FTS5 expression that every passage with the phrase matches; empty when there is none, as for `->`."""
-    # In lower case, so that `getUserName` asks for no humps: a text may have it as `getusername`.
-    text = phrase.lower()
-    terms = [f'text : "{part}"' for part in _spoken(text)]
-    terms += [f'extra : "{term}"' for term in dict.fromkeys(extra_terms(text))]
-    return " AND ".join(terms)
+    # In lower case, so that `getUserName` asks for no humps: a text may have it as `getusername`. And as texts mostly
+    # have what is written in full width, beside as it is written.
+    forms = dict.fromkeys((phrase.lower(), unicodedata.normalize("NFKC", phrase.lower())))
+    return " OR ".join(f"({expression})" for form in forms if (expression := _expression(form)))
 
 
 def longest_piece(phrase: str) -> str:
     """The longest part of the phrase that has no white space, for a look into every text."""
     return max(phrase.lower().split(), key=len, default="")
+
+
+def _expression(phrase: str) -> str:
+    terms = [f'text : "{part}"' for part in _spoken(phrase)]
+    return " AND ".join(terms + [f'extra : "{term}"' for term in dict.fromkeys(extra_terms(phrase))])
 
 
 def _spoken(text: str) -> list[str]:

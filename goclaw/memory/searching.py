@@ -10,6 +10,7 @@ from datetime import date
 
 from goclaw.memory.dates import named_times
 from goclaw.memory.ranking import (
+    BESIDE_NOTES,
     Ranked,
     Term,
     Wish,
@@ -59,7 +60,8 @@ def ranked_places(
     said = sayable(query)
     speakers = {known[place].speaker for place in places if place in known}
     wish = Wish(named_times(said, today), named_speaker(_WORD.findall(said), speakers))
-    return ranked(places, known, terms, [near], wish, scope.usual)
+    beside = BESIDE_NOTES if shelf == "note" else 1.0
+    return ranked(places, known, terms, [near], wish, scope.usual, beside)
 
 
 def is_weak(hit: Ranked) -> bool:
