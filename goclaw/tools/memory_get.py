@@ -7,6 +7,8 @@ from pydantic import Field
 
 from goclaw.errors import ToolError
 from goclaw.memory.base import owner_of
+from goclaw.memory.chunks import lines_of
+from goclaw.memory.sweeping import LARGEST_FILE
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
@@ -16,8 +18,6 @@ from goclaw.workspace import Opened
 MOST_LINES = 2_000
 MOST_CHARACTERS = 50_000
 """As much as `read` shows at once."""
-_LARGEST = 5 << 20
-"""Bytes of a file that memory lists (`memory.service`)."""
 
 
 class Passage(BoundedResult):
@@ -73,11 +73,11 @@ async def memory_get(
 
 
 def _content(opened: Opened) -> bytes:
-    return opened.file.read(_LARGEST)
+    return opened.file.read(LARGEST_FILE)
 
 
 def _passage(path: str, text: str, first: int, lines: int) -> Passage:
-    whole = text.splitlines()
+    whole = lines_of(text)
     found, length = list[str](), 0
     for line in islice(whole, first - 1, first - 1 + lines):
         length += len(line) + 1

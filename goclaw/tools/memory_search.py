@@ -1,5 +1,6 @@
 """The `memory_search` tool."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -11,19 +12,28 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 
+OTHER_WORDS = "try other words before you give up: names, synonyms, the words that the note would use"
+"""What helps when nothing answers; a second question finds much that the first one missed."""
+
 
 class Found(Result):
     """What memory has on something."""
 
     query: str
-    mode: Annotated[str, Field(description="How passages were looked for")]
+    mode: Annotated[str, Field(description="How passages were looked for: `hybrid` (words and meaning) or `keyword`")]
     hits: Annotated[tuple[Hit, ...], Field(description="The best passages, best first")]
+    more: Annotated[bool, Field(description="More passages match than were returned")] = False
 
     def text(self) -> str:
         if not self.hits:
-            return f"no memory matches {_shortened(self.query)!r} (mode: {self.mode})"
+            return f"no memory matches {_shortened(self.query)!r} (mode: {self.mode})\n{OTHER_WORDS}"
         count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits)} hits"
-        return "\n\n".join((f"mode: {self.mode}, {count}", *map(_passage, self.hits)))
+        parts = [f"mode: {self.mode}, {count}", *map(_passage, self.hits)]
+        if all(hit.score.weak for hit in self.hits):
+            parts.append(f"only weak matches, which probably do not answer: {OTHER_WORDS}")
+        elif self.more:
+            parts.append("more passages match: ask for something narrower, or read a file with memory_get")
+        return "\n\n".join(parts)
 
 
 def memory_access(arguments: Any, ctx: ToolContext) -> Access:
@@ -55,16 +65,19 @@ async def memory_search(
 ) -> Found:
     """Search the memory files for what was noted earlier: facts, decisions, preferences, addresses.
 
-    Returns the best passages with their file and lines. When they do not answer, try other words before giving up.
+    Returns the best passages with their file, lines and score, and when the file was changed. When they do not answer,
+    try other words before giving up.
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
     found = await ctx.memory.search(ctx.home, ctx.actor.key, query, ctx.config.memory.max_results)
-    return Found(query=query, mode=found.mode, hits=tuple(found.hits))
+    return Found(query=query, mode=found.mode, hits=tuple(found.hits), more=found.more)
 
 
 def _passage(hit: Hit) -> str:
-    place = f"{hit.path}:{hit.start}-{hit.end}  score {hit.score.score:.2f}"
+    changed = datetime.fromtimestamp(hit.modified, UTC)
+    weak = "  weak match" if hit.score.weak else ""
+    place = f"{hit.path}:{hit.start}-{hit.end}  score {hit.score.score:.2f}  {changed:%Y-%m-%d %H:%M} UTC{weak}"
     return "\n".join(line for line in (place, hit.heading, hit.text) if line)
 
 

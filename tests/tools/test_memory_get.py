@@ -8,6 +8,7 @@ import pytest
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
 from goclaw.tools.memory_get import MOST_CHARACTERS, memory_get
+from goclaw.tools.memory_search import memory_search
 from tests.tools.memory_support import surroundings
 
 BERT = Actor(key="telegram:6", entry="telegram")
@@ -27,6 +28,15 @@ async def test_lines_are_read_with_where_they_stand(tmp_path: Path) -> None:
         assert whole == "memory/a.md:1-4 of 4\none\ntwo\nthree\nfour"
         behind = await around.call(memory_get, {"path": "memory/a.md", "from": 9})
         assert behind == "memory/a.md has 4 lines; there is none from 9 on"
+
+
+async def test_lines_are_counted_as_memory_search_counts_them(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        around.write("MEMORY.md", "one\fpage\u2028still one\r\ntwo\rthree fences\n")
+        hit = await around.call(memory_search, {"query": "fences"})
+        assert "MEMORY.md:1-3" in hit or "MEMORY.md:3-3" in hit
+        answer = await around.call(memory_get, {"path": "MEMORY.md", "from": 3})
+    assert answer == "MEMORY.md:3-3 of 3\nthree fences"
 
 
 async def test_a_long_file_comes_in_parts(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """The `memory_search` tool."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor
+from goclaw.memory.base import Hit, Score
 from goclaw.specs import Risk
-from goclaw.tools.memory_search import memory_search
+from goclaw.tools.memory_search import OTHER_WORDS, Found, memory_search
 from tests.tools.memory_support import surroundings
 
 BERT = Actor(key="telegram:6", entry="telegram")
@@ -15,11 +17,12 @@ BERT = Actor(key="telegram:6", entry="telegram")
 
 async def test_a_hit_shows_mode_place_score_headings_and_text(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
-        around.write("MEMORY.md", "# Deploys\n\n## Rollback\n\nRun the rollback script on the old host.\n")
+        note = around.write("MEMORY.md", "# Deploys\n\n## Rollback\n\nRun the rollback script on the old host.\n")
+        os.utime(note, (1_750_000_000, 1_750_000_000))
         answer = await around.call(memory_search, {"query": "How do I roll back? rollback"})
     assert answer == (
         "mode: keyword, 1 hit\n\n"
-        "MEMORY.md:5-5  score 1.00\n"
+        "MEMORY.md:5-5  score 1.00  2025-06-15 15:06 UTC\n"
         "Deploys > Rollback\n"
         "Run the rollback script on the old host."
     )
@@ -37,7 +40,7 @@ async def test_the_better_passage_comes_first_and_scores_more(tmp_path: Path) ->
         first, *rest = (await around.call(memory_search, {"query": "fence paint"})).split("\n\n")
     assert first == "mode: keyword, 2 hits"
     assert [passage.split("  ")[0] for passage in rest] == ["memory/b.md:1-1", "memory/a.md:1-1"]
-    best, second = (float(passage.split("score ")[1].split("\n")[0]) for passage in rest)
+    best, second = (float(passage.split("score ")[1].split()[0]) for passage in rest)
     assert best == 1.0
     assert 0 < second < 1
 
@@ -51,15 +54,34 @@ async def test_at_most_the_configured_number_of_hits_is_returned(tmp_path: Path)
     assert answer.count("score") == 3
 
 
-async def test_no_hit_is_a_result(tmp_path: Path) -> None:
+async def test_no_hit_is_a_result_that_invites_to_try_other_words(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         around.write("MEMORY.md", "The cat sleeps.")
-        assert await around.call(memory_search, {"query": "zebra"}) == "no memory matches 'zebra' (mode: keyword)"
+        answer = await around.call(memory_search, {"query": "zebra"})
+    assert answer == f"no memory matches 'zebra' (mode: keyword)\n{OTHER_WORDS}"
+
+
+def hit(path: str, *, weak: bool) -> Hit:
+    return Hit(path, 1, 2, Score(0.5, 0.0, 0.2, weak), "Cats", "The cat sleeps.", 1_750_000_000)
+
+
+def test_weak_hits_are_flagged_and_alone_they_invite_to_try_other_words() -> None:
+    some = Found(query="dog", mode="hybrid", hits=(hit("a.md", weak=False), hit("b.md", weak=True)))
+    assert "a.md:1-2  score 0.50  2025-06-15 15:06 UTC\n" in some.text()
+    assert "b.md:1-2  score 0.50  2025-06-15 15:06 UTC  weak match\n" in some.text()
+    assert OTHER_WORDS not in some.text()
+    only = Found(query="dog", mode="hybrid", hits=(hit("b.md", weak=True),))
+    assert only.text().endswith(f"only weak matches, which probably do not answer: {OTHER_WORDS}")
+
+
+def test_what_was_left_out_is_told() -> None:
+    found = Found(query="cat", mode="keyword", hits=(hit("a.md", weak=False),), more=True)
+    assert found.text().endswith("more passages match: ask for something narrower, or read a file with memory_get")
 
 
 async def test_a_long_query_without_hit_is_not_repeated_in_full(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
-        assert len(await around.call(memory_search, {"query": "zebra " * 2_000})) < 200
+        assert len(await around.call(memory_search, {"query": "zebra " * 2_000})) < 300
 
 
 async def test_an_empty_query_is_refused(tmp_path: Path) -> None:
