@@ -30,10 +30,11 @@ Action = Literal[
     "command.admin",
     "message.other",
     "question.answer",
+    "agent.use",
 ]
 """With the object of each: a tool's name; a session's key (three times); a command's name (twice); `channel:chat`; the
-key of whoever the question is put to. `session.own`: do with a session what is for its own user alone, such as having
-it forgotten; in a group that is nobody but an admin."""
+key of whoever the question is put to; an agent's name. `session.own`: do with a session what is for its own user alone,
+such as having it forgotten; in a group that is nobody but an admin."""
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
 _STRICTNESS: tuple[Answer, ...] = ("run", "ask", "refuse")
@@ -129,7 +130,7 @@ class Access:
         self._spec: Callable[[str], ToolSpec | None] = _nothing_known
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names by which tools may be called."""
-        self.toolsets = Toolsets(config.tools.sets, lambda name: self._spec(name) is not None)
+        self.toolsets = Toolsets(config.toolsets, lambda name: self._spec(name) is not None)
 
     def learn(self, spec: Callable[[str], ToolSpec | None]) -> None:
         """Take whom to ask for the tool of a name: the registry, which is made later, as its tools come and go."""
@@ -343,6 +344,12 @@ def _command(person: Person, _: Actor, name: str) -> Decision:
     return person.refusal("commands")
 
 
+def _agent(person: Person, _: Actor, name: str) -> Decision:
+    if role := person.granted_by(lambda role: role.agents is None or name in role.agents):
+        return Decision(True, f"users.json {person.user.key}, role {role}")
+    return person.refusal("agents")
+
+
 def _other_chats(person: Person, _: Actor, __: str) -> Decision:
     if role := person.granted_by(lambda role: role.other_chats):
         return Decision(True, f"users.json {person.user.key}, role {role}")
@@ -371,4 +378,5 @@ _RULES: Mapping[str, Callable[[Person, Actor, str], Decision]] = {
     "command.admin": _admin,
     "message.other": _other_chats,
     "question.answer": _question,
+    "agent.use": _agent,
 }

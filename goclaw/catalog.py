@@ -47,6 +47,7 @@ TOOLS = {
     "memory_read": "goclaw.tools.memory_read:memory_read",
     "memory_write": "goclaw.tools.memory_write:memory_write",
     "memory_delete": "goclaw.tools.memory_delete:memory_delete",
+    "transcript_search": "goclaw.tools.transcript_search:transcript_search",
     "memento": "goclaw.tools.memento:memento",
     "ask_user": "goclaw.tools.ask_user:ask_user",
     "todo_write": "goclaw.tools.todo_write:todo_write",
@@ -101,6 +102,7 @@ ALIASES = {
 
 TOOL_SOURCES = {
     "cli": "goclaw.tools.cli_source:SOURCE",
+    "agents": "goclaw.tools.exported:SOURCE",
 }
 
 COMMANDS = {
@@ -116,6 +118,8 @@ COMMANDS = {
     "queue": "goclaw.commands.queue:COMMAND",
     "mode": "goclaw.commands.mode:COMMAND",
     "model": "goclaw.commands.model:COMMAND",
+    "agent": "goclaw.commands.agent:COMMAND",
+    "agents": "goclaw.commands.agents:COMMAND",
     "usage": "goclaw.commands.usage:COMMAND",
     "forget": "goclaw.commands.forget:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",

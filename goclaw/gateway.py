@@ -144,9 +144,10 @@ class Gateway:
         if inbound.edited:
             return await self._edit(inbound)
         # What was forwarded are another's words, whatever its channel made of them.
-        if not inbound.forwarded and (match := COMMAND.fullmatch(text.strip())):
+        match = None if inbound.forwarded else COMMAND.fullmatch(text.strip())
+        if match and not await self._asks_agent(inbound, match.group(1).lower()):
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
-        if question := self._ports.command_ports.sessions.questions.waiting_for(inbound.actor, session):
+        if not match and (question := self._ports.command_ports.sessions.questions.waiting_for(inbound.actor, session)):
             return await self._answer_question(inbound, question)
         limit = self._ports.limits.queued_messages
         if self._ports.engine.waiting(session) >= limit and not await self._ports.journal.knows(inbound.id):
@@ -168,11 +169,15 @@ class Gateway:
         return session
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
-        return [
+        own = [
             CommandInfo(command.name, command.summary)
             for command in self._ports.commands.values()
             if actor is None or self._may(actor, command.name)
         ]
+        if actor is None:
+            return own
+        leading = self._ports.command_ports.sessions.answerers.commands(actor)
+        return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
         return self._ports.bus.subscribe(session)
@@ -231,7 +236,7 @@ class Gateway:
         details = await self._ports.command_ports.details(session)
         if not self.oversees(actor):
             details = details.without_others()
-        status = await sessions.status(session, details)
+        status = await sessions.status(session, details, actor)
         health = sessions.compactor.health
         return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
 
@@ -265,6 +270,15 @@ class Gateway:
         given = replace(inbound, text=match.group(0))
         reply = await command.run(CommandContext(given, (match.group(2) or "").strip(), self._ports.command_ports))
         return reply.text
+
+    async def _asks_agent(self, inbound: Inbound, name: str) -> bool:
+        """Whether a command leads to an agent (`agents.routes`): its message is then a turn like any other."""
+        answerers = self._ports.command_ports.sessions.answerers
+        if name in self._ports.commands or not answerers.is_command(inbound) or not self._may(inbound.actor, name):
+            return False
+        if not await self._ports.journal.knows(inbound.id):
+            self._record_command(inbound, name, exists=True)
+        return True
 
     async def _interrupts(self, session: str) -> bool:
         """Whether a message stops the turn that runs in its session, as far as that is the session's business."""

@@ -33,7 +33,7 @@ def warnings(
     `tools`: each that there is, with its tags.
     """
     path, roles = shown_path(config.users_path), {ADMIN, USER, *config.roles}
-    known = _Known(tools, Toolsets(config.tools.sets).names)
+    known = _Known(tools, Toolsets(config.toolsets).names)
     for user in users:
         for name in sorted(user.roles - roles):
             yield f"{path}: users.{user.key}.roles: unknown role `{name}`{_hint(name, roles)}; it allows nothing"

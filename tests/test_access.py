@@ -224,8 +224,8 @@ def test_configuration_can_make_a_row_stricter_but_never_milder() -> None:
     assert consent("default", Risk.LOW, stricter={"medium": "ask"}) == "run"
 
 
-GUEST = RoleSettings(tools=("read", "exec"), commands=("help",), approves="none", other_chats=False)
-READER = RoleSettings(tools=(), commands=(), sessions="read", approves="all", other_chats=False)
+GUEST = RoleSettings(tools=("read", "exec"), commands=("help",), agents=("clerk",), approves="none", other_chats=False)
+READER = RoleSettings(tools=(), commands=(), agents=(), sessions="read", approves="all", other_chats=False)
 STEERER = RoleSettings(sessions="all")
 ROLES = {"guest": GUEST, "reader": READER, "steerer": STEERER}
 OBJECTS: dict[Action, tuple[str, ...]] = {
@@ -237,6 +237,7 @@ OBJECTS: dict[Action, tuple[str, ...]] = {
     "command.admin": ("model",),
     "message.other": ("telegram:5",),
     "question.answer": ("telegram:7", "telegram:1"),
+    "agent.use": ("main", "clerk"),
 }
 SEVEN = "telegram:7"
 OWN = {("session.read", SEVEN), ("session.write", SEVEN), ("session.own", SEVEN)}
@@ -249,14 +250,17 @@ PLAIN = {
     ("command.run", "stop"),
     ("message.other", "telegram:5"),
     ("question.answer", SEVEN),
+    ("agent.use", "main"),
+    ("agent.use", "clerk"),
 }
 EVERY_CELL: set[tuple[str, str]] = {(action, target) for action, targets in OBJECTS.items() for target in targets}
+CLERK = ("agent.use", "clerk")
 READS = {("session.read", target) for target in OBJECTS["session.read"]}
 DECLARED: dict[tuple[str, ...], set[tuple[str, str]]] = {
     (): PLAIN,
     ("user",): PLAIN,
     ("admin",): EVERY_CELL,
-    ("guest",): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help")},
+    ("guest",): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help"), CLERK},
     ("reader",): {*OWN, *GROUP, *READS, ("question.answer", SEVEN), ("question.answer", "telegram:1")},
     ("steerer",): {*PLAIN, *READS, *(("session.write", target) for target in OBJECTS["session.write"])},
     ("guest", "reader"): {
@@ -266,11 +270,12 @@ DECLARED: dict[tuple[str, ...], set[tuple[str, str]]] = {
         ("tool.use", "read"),
         ("tool.use", "exec"),
         ("command.run", "help"),
+        CLERK,
         ("question.answer", SEVEN),
         ("question.answer", "telegram:1"),
     },
     ("misspelt",): set(),
-    ("misspelt", "guest"): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help")},
+    ("misspelt", "guest"): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help"), CLERK},
 }
 """What each set of roles allows to `telegram:7`, cell by cell; everything else is refused."""
 LISTS = (None, frozenset[str](), frozenset({"read"}), frozenset({"write"}), frozenset({"read", "exec", "write"}))

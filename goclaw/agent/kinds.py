@@ -1,10 +1,11 @@
-"""Which agents can be started for a task: those of `agents.kinds`, or, where there are none, one that is built in."""
+"""Which agents there are: those of `agents.kinds`, or, where there are none, one that is built in; and `main`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from goclaw.agent.rules import MAIN as MAIN_POLICY
 from goclaw.agent.rules import TurnRules, rules_of
-from goclaw.config.agents import AgentSettings
+from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 
@@ -56,9 +57,33 @@ class Kinds:
         place = f"agents.kinds.{wanted}.policy"
         return Kind(wanted, settings, rules_of(self.config.limits, settings.policy, place))
 
-    def listed(self) -> str:
-        """What the model is told of them; empty where there is nothing to choose from."""
-        if not self.config.agents.kinds:
+    def of(self, name: str) -> Kind | None:
+        """The agent of exactly that name, `main` included."""
+        if name == MAIN:
+            main = self.config.agents.main
+            return Kind(MAIN, main, rules_of(self.config.limits, main.policy, MAIN_POLICY))
+        return self.named(name) if name in self._known else None
+
+    @property
+    def answering(self) -> list[str]:
+        """The names of those that can answer people."""
+        return [MAIN, *self.config.agents.kinds]
+
+    def recursive(self, agents: "set[str]") -> list[str]:
+        """The tools by which one of these agents would be asked to work for itself."""
+        exports = self.config.agents.exports
+        return [
+            tool
+            for agent in sorted(agents & exports.keys())
+            for export in exports[agent].values()
+            for tool, settings in export.tools.items()
+            if settings.passthrough is None
+        ]
+
+    def listed(self, may: Callable[[str], bool]) -> str:
+        """What the model is told of them; empty where there is nothing to choose from. `may`: be started."""
+        known = {name: kind for name, kind in self._known.items() if may(name)}
+        if not self.config.agents.kinds or not known:
             return ""
-        lines = [f"- {name}: {' '.join(kind.description.split())}".rstrip(": ") for name, kind in self._known.items()]
+        lines = [f"- {name}: {' '.join(kind.description.split())}".rstrip(": ") for name, kind in known.items()]
         return "\n".join([f"Kinds of agents that the tool `{AGENT_TOOL}` starts:", *lines])

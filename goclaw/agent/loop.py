@@ -39,12 +39,22 @@ async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
     """
     async with policy.time_budget():
         await turn.hear()
-        for number in count(1):
-            answer = await turn.answer(number)
-            if not answer.calls:
-                return answer.text
-            policy.before(answer.calls)
-            policy.after(await _use_all(turn, number, answer.calls))
+        return await _rounds(turn, policy, 1)
+
+
+async def go_on(turn: TurnSteps, policy: RunPolicy, number: int) -> str:
+    """Go on after somebody objected to the last answer, with answer `number`; as `run_turn`, with its time anew."""
+    async with policy.time_budget():
+        return await _rounds(turn, policy, number)
+
+
+async def _rounds(turn: TurnSteps, policy: RunPolicy, first: int) -> str:
+    for number in count(first):
+        answer = await turn.answer(number)
+        if not answer.calls:
+            return answer.text
+        policy.before(answer.calls)
+        policy.after(await _use_all(turn, number, answer.calls))
     raise AssertionError("count never ends")
 
 

@@ -9,7 +9,7 @@ MAY_NOT_STOP = "You may not stop what runs here, and so not pause it either."
 
 async def _pause(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
-    rules, turn = ports.sessions.turn_rules, ports.engine.running(session)
+    rules, turn = ports.sessions.rules_in(context.session), ports.engine.running(session)
     if not ports.access.authorize(context.actor, "command.run", "stop").allowed:
         return Reply(MAY_NOT_STOP)
     if turn is None:

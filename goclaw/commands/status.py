@@ -8,7 +8,7 @@ async def _status(context: CommandContext) -> Reply:
     details = await ports.details(context.session)
     if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
         details = details.without_others()
-    status = await ports.sessions.status(context.session, details)
+    status = await ports.sessions.status(context.session, details, context.actor)
     return Reply(status.text(ports.sessions.compactor.health, ports.clock))
 
 

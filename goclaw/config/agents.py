@@ -1,16 +1,21 @@
 """The keys of `agents`: who answers people, the kinds of agents that can be started beside, and how each may work.
 
-`agents.main` answers people; `agents.kinds.<name>` are the others. What an agent's policy leaves open is as `limits`
-says.
+`agents.main` answers people; `agents.kinds.<name>` are the others, of which `agents.routes` lets some answer, too. What
+an agent's policy leaves open is as `limits` says.
 """
 
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from goclaw import catalog
+from goclaw.config.exports import Exports, exported_sets, twice
 from goclaw.config.section import Section
-from goclaw.config.values import Duration, ModelName, Selection
+from goclaw.config.values import Duration, ModelName, Names, OneOrMore, Selection
+
+MAIN = "main"
+"""The agent that answers where no other one is chosen."""
 
 MissingFields = Literal["", "finalize", "await_clarification", "resume"]
 """What becomes of a tool call that lacks required arguments."""
@@ -118,12 +123,49 @@ class AgentSettings(Section):
     model: ModelName | None = Field(
         None, description="`provider:name` that answers first, `models.agent` behind it; not set: `models.agent`."
     )
+    fallbacks: Annotated[tuple[ModelName, ...], OneOrMore] = Field(
+        (), description="Models that answer in its place, in this order, before those of `models.agent`."
+    )
     tools: Selection | None = Field(
         None,
         description="What it may use of what the person may: names, `tag:x`, `set:y`; with `-` before it, what is left "
         "out. Not set: every tool.",
     )
     policy: RunPolicySettings = Field(default_factory=RunPolicySettings, description="How it may work.")
+    exports: Exports = Field(
+        default_factory=dict, description="Toolsets that it offers to other agents, by name (docs/agents.md)."
+    )
+
+    @model_validator(mode="after")
+    def _fallbacks_of_a_model(self) -> "AgentSettings":
+        if self.fallbacks and not self.model:
+            raise ValueError("`fallbacks` needs `model`, in whose place they answer")
+        return self
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The models of its own; empty: none."""
+        return (self.model, *self.fallbacks) if self.model else ()
+
+
+class RouteSettings(Section):
+    """Which agent answers. What is set has to fit; the first route that fits counts."""
+
+    agent: str = Field(description="`main`, or a name of `agents.kinds`.", min_length=1)
+    user: Names = Field((), description="Keys of people in users.json; `*` stands for anything: `telegram:*`.")
+    chat: Names = Field((), description="Sessions or chats, `telegram:-1001234567890`; `*` stands for anything.")
+    command: str | None = Field(
+        None, description="A slash command of yours, without the `/`: `/review …` is then answered by this agent."
+    )
+
+    @field_validator("command")
+    @classmethod
+    def _is_free(cls, command: str | None) -> str | None:
+        if command is not None and not re.fullmatch(r"[a-z][a-z0-9_]{0,31}", command):
+            raise ValueError("should be a name of small letters, digits and `_`, at most 32, without `/`")
+        if command in catalog.COMMANDS:
+            raise ValueError(f"`/{command}` is a command already; choose another name")
+        return command
 
 
 def _check_names(kinds: dict[str, AgentSettings]) -> dict[str, AgentSettings]:
@@ -143,5 +185,33 @@ class AgentsSettings(Section):
     )
     main: AgentSettings = Field(default_factory=AgentSettings, description="The agent that answers people.")
     kinds: Annotated[dict[str, AgentSettings], AfterValidator(_check_names)] = Field(
-        default_factory=dict, description="Agents that can be started for a part of the work, by name."
+        default_factory=dict,
+        description="Further agents, by name: started for a part of the work, or answering where a route, or `/agent`, "
+        "says so.",
     )
+    routes: tuple[RouteSettings, ...] = Field(
+        (),
+        description="Which agent answers: a `command` goes before what `/agent` chose, `user` and `chat` behind that; "
+        "where nothing fits, `main`.",
+    )
+
+    @model_validator(mode="after")
+    def _each_tool_once(self) -> "AgentsSettings":
+        if tool := twice(self.exports):
+            raise ValueError(f"the tool `{tool}` is exported twice; give one of the two another name")
+        return self
+
+    @property
+    def everyone(self) -> dict[str, AgentSettings]:
+        """Every agent by its name."""
+        return {MAIN: self.main, **self.kinds}
+
+    @property
+    def exports(self) -> dict[str, Exports]:
+        """What each agent exports."""
+        return {name: agent.exports for name, agent in self.everyone.items()}
+
+    @property
+    def exported_sets(self) -> dict[str, tuple[str, ...]]:
+        """The sets that agents export, by each of their names."""
+        return exported_sets(self.exports)

@@ -70,6 +70,11 @@ class RoleSettings(Section):
         "says. With several roles, those of all of them.",
     )
     commands: Names | None = Field(None, description="Exactly these slash commands; not set: every one.")
+    agents: Names | None = Field(
+        None,
+        description="Exactly these agents answer them, or are started for them: `main`, names of `agents.kinds`; not "
+        "set: every one.",
+    )
     sessions: Literal["own", "read", "all"] = Field(
         "own", description="Which conversations: their own, every one to read, or every one to read and steer."
     )

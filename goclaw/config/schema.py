@@ -311,6 +311,11 @@ class Config(Section):
         return roles
 
     @property
+    def toolsets(self) -> dict[str, tuple[str, ...]]:
+        """The sets of tools beside those built in: `tools.sets`, and behind them what agents export."""
+        return {**self.agents.exported_sets, **self.tools.sets}
+
+    @property
     def workspace_path(self) -> Path:
         """The workspace folder, absolute."""
         return self.workspace or self.state_dir / "workspace"

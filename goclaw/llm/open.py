@@ -80,7 +80,7 @@ def check_caching(config: Config) -> None:
     problems = [
         problem
         for place, agent in agents.items()
-        for spec in dict.fromkeys(filter(None, (agent.model, *config.models.agent)))
+        for spec in dict.fromkeys(filter(None, (agent.model, *agent.fallbacks, *config.models.agent)))
         for problem in unplaceable(spec, place, agent)
     ]
     if problems:
@@ -128,8 +128,8 @@ async def pick_default(
     A configured chain is taken as it is; else a key, else an Ollama with a model that can call tools, else the demo.
     """
     if own := config.agents.main.model:
-        others = [spec for spec in config.models.agent if spec != own]
-        return (own, *others), f"Model: {own}, as configured in `agents.main.model`."
+        chain = dict.fromkeys((own, *config.agents.main.fallbacks, *config.models.agent))
+        return tuple(chain), f"Model: {own}, as configured in `agents.main.model`."
     if config.models.agent:
         return config.models.agent, f"Model: {config.models.agent[0]}, as configured in `models.agent`."
     if has_key(config, "anthropic", "ANTHROPIC_API_KEY", env):

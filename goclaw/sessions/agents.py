@@ -14,7 +14,7 @@ from hashlib import sha256
 from structlog.contextvars import bound_contextvars
 
 from goclaw.agent.kinds import AGENT_TOOL, Kind, Kinds
-from goclaw.agent.loop import run_turn
+from goclaw.agent.loop import go_on, run_turn
 from goclaw.agent.policy import RunPolicy
 from goclaw.clock import Clock
 from goclaw.codec import Codec
@@ -24,6 +24,7 @@ from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.errors import GoclawError, LimitReached, OutcomeUnknown, StateError, ToolError
 from goclaw.events import (
     LOCAL,
+    Actor,
     Address,
     Inbound,
     Outcome,
@@ -42,7 +43,7 @@ from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.turn import TurnPorts, TurnRun
 from goclaw.store.spending import Spending, Spent
 from goclaw.tasks.base import Job, JobEnd, Owner, Tasks
-from goclaw.toolkit.spawning import AgentReport, AgentTask, WorkPlace
+from goclaw.toolkit.spawning import AgentReport, AgentTask
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ _STARTED: Codec[tuple[str, str]] = Codec(tuple[str, str])
 
 EMPTY_ANSWER = "(The agent gave an empty answer.)"
 STOPPED = "Stopped."
+MOST_MENDS = 2
+"""How often an agent whose last words are not what its caller needs is asked again."""
 ID_LENGTH = 12
 LONGEST_NAME = 80
 """Characters of what an agent is called for people."""
@@ -63,6 +66,8 @@ class AgentPorts:
     contexts: Contexts
     kinds: Kinds
     limits: LimitSettings
+    may: Callable[[Actor, str], bool]
+    """Whether the agent of that name may work for somebody."""
     models: Models
     publish: Callable[[TurnStarted | TurnFinished], None]
     spending: Spending
@@ -108,7 +113,7 @@ class Agents:
             ToolError: it may not be started, or did not finish.
             StateError: the disk does not take what it does; the turn is taken up again.
         """
-        kind = self._ports.kinds.named(task.kind)
+        kind = self._exporting(task.kind) if task.exported else self.kind(above, task.kind)
         agent = _id_of(above.turn.id, step)
         await self._refuse_too_many(above, agent)
         if task.background:
@@ -118,7 +123,20 @@ class Agents:
             level = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
             self._running[session.key] = AtWork(agent, level, self._ports.clock.monotonic())
             with bound_contextvars(agent=agent):
-                return await self._work(level, agent, kind, task.place)
+                return await self._work(level, agent, kind, task)
+
+    def kind(self, above: Level, name: str) -> Kind:
+        """The kind of agent that is meant by a name. Raises ToolError: there is none that may work for this person."""
+        kind = self._ports.kinds.named(name)
+        if not self._ports.may(above.turn.inbound.actor, kind.name):
+            raise ToolError(f"no kind of agent is called {kind.name!r} that may work for this person")
+        return kind
+
+    def _exporting(self, name: str) -> Kind:
+        kind = self._ports.kinds.of(name)
+        if kind is None:
+            raise ToolError(f"the agent {name} is not there any more")
+        return kind
 
     async def _start(self, above: Level, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
         """Let an agent work beside the turn. It is started once: what a crash cuts is lost, and told as such."""
@@ -157,7 +175,7 @@ class Agents:
                     root = Root(own, ports.gate(own))
                     level = replace(level, root=root, turn=NestedTurn(own, "", level.turn.inbound), prefix="")
                     self._running[session.key] = AtWork(agent, level, ports.clock.monotonic())
-                    report = await self._work(level, agent, kind, task.place)
+                    report = await self._work(level, agent, kind, task)
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
             finally:
                 await ports.questions.turn_ended(own.id)
@@ -202,19 +220,19 @@ class Agents:
         began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
         self._running[session.key] = AtWork(agent, level, began)
         with bound_contextvars(agent=agent):
-            return (await self._run(level, agent, kind)).answer
+            return (await self._run(level, agent, kind, task)).answer
 
-    async def _work(self, level: Level, agent: str, kind: Kind, place: WorkPlace | None) -> AgentReport:
+    async def _work(self, level: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         """Run it where it is to work. What it leaves in a place of its own is told, however it ends.
 
         Where the daemon ends, the place stays as it is: the agent goes on there, or is lost and its work is not.
         """
-        if place is None:
-            return await self._run(level, agent, kind)
+        if (place := task.place) is None:
+            return await self._run(level, agent, kind, task)
         async with place.opened(agent) as workspace:
             level = replace(level, workspace=workspace, about=place.about(agent))
             try:
-                report = await self._run(level, agent, kind)
+                report = await self._run(level, agent, kind, task)
             except ToolError as error:
                 if kept := await place.leave(agent):
                     raise ToolError(f"{error} {kept.text()}") from error
@@ -225,13 +243,13 @@ class Agents:
                 raise
             return replace(report, kept=await place.leave(agent))
 
-    async def _run(self, level: Level, agent: str, kind: Kind) -> AgentReport:
+    async def _run(self, level: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         turn, session = level.turn, level.session
         log.info("agent of kind %s started", kind.name, extra={"depth": level.depth})
         self._ports.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
         outcome, text = Outcome.STOPPED, STOPPED
         try:
-            outcome, text = await self._answer(level)
+            outcome, text = await self._answer(level, task.check)
         finally:
             self._ports.publish(TurnFinished(turn.id, session.key, outcome, text))
             log.info("agent %s", outcome)
@@ -240,11 +258,11 @@ class Agents:
         spent = await self._ports.spending.of_turn(session.key, turn.id)
         return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
 
-    async def _answer(self, level: Level) -> tuple[Outcome, str]:
+    async def _answer(self, level: Level, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
         """Its last words, or the sentence that stands in their place."""
         run = TurnRun(level.turn, level.session.window, self._ports.fit(level))
         try:
-            return Outcome.ANSWERED, await run_turn(run, level.policy) or EMPTY_ANSWER
+            return Outcome.ANSWERED, await _answered(run, level.policy, check) or EMPTY_ANSWER
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
         except asyncio.CancelledError:
@@ -309,6 +327,17 @@ class Agents:
         return lines
 
 
+async def _answered(run: TurnRun, policy: RunPolicy, check: Callable[[str], str] | None) -> str:
+    """Its last words; asked again where they are not what is needed. Whoever needs them looks at the last ones."""
+    text = await run_turn(run, policy)
+    for number in range(MOST_MENDS):
+        if check is None or not (fault := check(text)):
+            break
+        await run.tell(f"mend:{number + 1}", f"That cannot be used: {fault}. Answer once more.")
+        text = await go_on(run, policy, run.answers + 1)
+    return text
+
+
 def _below(
     above: Level, kind: Kind, task: AgentTask, session: Session, agent: str, step: str, call_id: str, now: float
 ) -> Level:
@@ -327,6 +356,8 @@ def _below(
         session=session,
         policy=RunPolicy(kind.rules),
         settings=kind.settings,
+        agent=kind.name,
+        own_tools=task.own_tools,
         parent=above,
         name=_name(kind, task),
         call_id=call_id,

@@ -3,20 +3,24 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import takewhile
 
 from goclaw.agent.kinds import ABOUT, AGENT_TOOL, Kinds
 from goclaw.compression.choice import is_wanted
+from goclaw.config.agents import MAIN
 from goclaw.context.calibration import Calibration
 from goclaw.errors import GoclawError, StateError
 from goclaw.events import Actor, AgentProgress, Inbound, Todo, TodosChanged, ToolStarted, TurnEvent
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel, Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
-from goclaw.messages import UserMessage
+from goclaw.messages import ToolResult, UserMessage
+from goclaw.sessions.answering import Answerers
 from goclaw.sessions.approvals import TurnQuestions
 from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
+from goclaw.sessions.forwarding import Forwarding
 from goclaw.sessions.hooking import Hooking
 from goclaw.sessions.level import Level
 from goclaw.sessions.modes import Modes
@@ -32,7 +36,7 @@ from goclaw.sessions.turn import Opening, TurnPorts
 from goclaw.specs import ToolSpec
 from goclaw.tasks.base import Owner
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.spawning import AgentReport, AgentTask
+from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
 from goclaw.toolkit.teaming import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE
 
 Spawner = Callable[[Level, AgentTask, str, str], Awaitable[AgentReport]]
@@ -54,6 +58,9 @@ class Fitting:
     received: Received
     spawn: Spawner
     teams: Teams
+    answerers: Answerers
+    may: Callable[[Actor, str], bool]
+    """Whether the agent of that name may work for somebody."""
 
     def of(self, level: Level) -> TurnPorts:
         """What the steps of an agent's turn stand on."""
@@ -74,7 +81,7 @@ class Fitting:
             received=self.received.message,
             hooks=Hooking(ports.hooks, session.window),
             opening=lambda: self._opening(level, reminders),
-            joining=lambda request: self.queue_modes.joining(session, level.turn, request),
+            joining=lambda request: self._joining(level, request),
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
             kept=session.artifacts.extend,
@@ -125,8 +132,16 @@ class Fitting:
             each = each.parent
 
     async def _model(self, level: Level) -> ChatModel:
-        own = level.settings.model if level.parent else None
-        return await self.ports.models.answering(level.home.key, own)
+        own, home = level.settings.chain, level.home.key
+        # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
+        if level.parent is None and (level.agent == MAIN or await self.ports.models.chosen(home)):
+            own = ()
+        return await self.ports.models.answering(home, own)
+
+    def _joining(self, level: Level, request: int) -> Sequence[Inbound]:
+        """What joins the turn: nothing by which another agent is asked."""
+        waiting = self.queue_modes.joining(level.session, level.turn, request)
+        return list(takewhile(lambda inbound: not self.answerers.is_command(inbound), waiting))
 
     def _scope(self, level: Level, reminders: TurnReminders) -> CallScope:
         """On whose behalf an agent's tools are called, and what they may ask of the session."""
@@ -167,6 +182,7 @@ class Fitting:
             workspace=level.workspace,
             teams=self.teams.of(level),
         )
+        scope = replace(scope, forward=partial(self._forward, level, scope))
         if level.parent is not None:
             return scope
         # What changes the conversation itself is for the agent alone that leads it.
@@ -177,9 +193,16 @@ class Fitting:
             settings=SessionOptions(session.key, inbound.actor, self.queue_modes, self.modes, ports.config_file),
         )
 
+    async def _forward(self, level: Level, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        offering = self.kinds.of(wanted.agent)
+        selection = offering.settings.tools if offering else ()
+        return await Forwarding(self.ports.dispatcher, level.turn, scope, selection).call(wanted, step, call_id)
+
     def _narrowed(self, level: Level) -> tuple[Sequence[str], ...]:
-        """What those above an agent leave it of its tools."""
-        without = [AGENT_TOOL] if level.depth >= self.ports.config.limits.agent_depth else []
+        """What those above an agent leave it of its tools; none by which one at work would be asked again."""
+        is_deepest = level.depth >= self.ports.config.limits.agent_depth
+        without = [AGENT_TOOL] if is_deepest else []
+        without += self.kinds.recursive(set(self.ports.config.agents.everyone) if is_deepest else level.lineage)
         if level.parent is not None:
             without += [TEAM_CREATE, TEAM_DELETE] if level.seat else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
         return (*level.narrowed, tuple(f"-{name}" for name in without)) if without else level.narrowed
@@ -199,7 +222,11 @@ class Fitting:
             raise GoclawError(str(error)) from error
         tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
         about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
-        kinds = self.kinds.listed() if any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools) else ""
+        kinds = (
+            self.kinds.listed(partial(self.may, actor))
+            if any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools)
+            else ""
+        )
         system = "\n\n".join(filter(None, (system, about, level.about, kinds, level.settings.prompt.strip())))
         session.overhead = estimate_text(system) + estimate_tools(tools)
         session.remembered = await self._remembered(actor, session, tools)

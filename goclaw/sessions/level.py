@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from goclaw.agent.policy import RunPolicy
-from goclaw.config.agents import AgentSettings
+from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.engine.base import Turn
 from goclaw.messages import ToolCall
 from goclaw.sessions.pausing import Gate
@@ -47,6 +47,10 @@ class Level:
     session: Session
     policy: RunPolicy
     settings: AgentSettings
+    agent: str = MAIN
+    """Which of the configured agents it is."""
+    own_tools: bool = False
+    """It works with the tools of its own selection, whatever those above it have."""
     parent: "Level | None" = None
     """The agent that started it; None: it answers the person."""
     name: str = ""
@@ -79,8 +83,18 @@ class Level:
 
     @property
     def narrowed(self) -> tuple[Sequence[str], ...]:
-        """The selections of tools of those above it."""
-        return tuple(level.settings.tools for level in self._above() if level.settings.tools is not None)
+        """The selections of tools of those above it, up to where one works with its own whatever others have."""
+        found = list[Sequence[str]]()
+        level = self
+        while not level.own_tools and level.parent is not None:
+            level = level.parent
+            found += [] if level.settings.tools is None else [level.settings.tools]
+        return tuple(found)
+
+    @property
+    def lineage(self) -> set[str]:
+        """The agents at work: itself and all above it."""
+        return {self.agent, *(level.agent for level in self._above())}
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -56,8 +56,8 @@ class Models:
         self._summary: ChatModel | None = None
         self._chosen: dict[str, str] = {}
         """By session, as far as it was asked for; empty: none."""
-        self._chains: dict[str, ModelChain] = {}
-        """By the model that was chosen."""
+        self._chains: dict[tuple[str, ...], ModelChain] = {}
+        """By the models that were chosen."""
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
         self.sentence = "Model: still being looked for."
@@ -79,13 +79,13 @@ class Models:
                 log.warning("%s was chosen by /model but cannot be opened: %s", chosen, error)
         return await result_of(self._agent)
 
-    async def answering(self, session: str, first: str | None) -> ChatModel:
-        """The chain that answers in a session, with `first` before it where an agent has a model of its own.
+    async def answering(self, session: str, first: Sequence[str]) -> ChatModel:
+        """The chain that answers in a session, with `first` before it where an agent has models of its own.
 
         Raises:
             ConfigError: a model cannot be opened.
         """
-        return await self._chain(first) if first else await self.agent(session)
+        return await self._chain(*first) if first else await self.agent(session)
 
     async def chosen(self, session: str) -> str:
         """What somebody chose for a session; empty: nothing."""
@@ -199,19 +199,19 @@ class Models:
                 self._agent.exception()
         log.info("%s", self.sentence)
 
-    async def _chain(self, spec: str) -> ModelChain:
-        """`spec`, and behind it the configured chain. The demo stands behind nothing and nothing behind it."""
-        if spec not in self._chains:
-            first = open_model(spec, self._config, self._ports)
-            if spec != DEMO:
-                await prepare([spec], self._ports.clock.now())
+    async def _chain(self, *specs: str) -> ModelChain:
+        """`specs`, and behind them the configured chain. The demo stands behind nothing and nothing behind it."""
+        if specs not in self._chains:
+            first = [open_model(spec, self._config, self._ports) for spec in specs]
+            if DEMO not in specs:
+                await prepare(specs, self._ports.clock.now())
             try:
-                behind = (await result_of(self._agent)).models if spec != DEMO else ()
+                behind = (await result_of(self._agent)).models if DEMO not in specs else ()
             except ConfigError:
                 behind = ()
-            others = [model for model in behind if model.spec not in (spec, DEMO)]
-            self._chains[spec] = ModelChain([first, *others], self._ports.clock, self._notice)
-        return self._chains[spec]
+            others = [model for model in behind if model.spec not in (*specs, DEMO)]
+            self._chains[specs] = ModelChain([*first, *others], self._ports.clock, self._notice)
+        return self._chains[specs]
 
     async def _check_pulled(self, spec: str) -> None:
         provider, _, name = spec.partition(":")

@@ -7,13 +7,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
-from goclaw.agent.kinds import Kinds
+from goclaw.agent.kinds import Kind, Kinds
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
-from goclaw.agent.rules import rules_of
+from goclaw.agent.rules import TurnRules, rules_of
+from goclaw.config.agents import MAIN
 from goclaw.context.calibration import Calibration
 from goclaw.engine.base import Turn
-from goclaw.errors import ConfigError, GoclawError, LimitReached, MessageDenied, StateError
+from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.events import (
     LOCAL,
     Actor,
@@ -25,6 +26,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.sessions.agents import AgentPorts, Agents
+from goclaw.sessions.answering import Answerers
 from goclaw.sessions.artifacts import files_of
 from goclaw.sessions.aside import Aside, AsidePorts
 from goclaw.sessions.checkpoints import Checkpoints
@@ -97,6 +99,7 @@ class Sessions:
         self.tasks = ports.environment.tasks
         self.spending = ports.spending
         kinds = Kinds(ports.config)
+        self.answerers = Answerers(kinds, self.contexts, ports.settings, self._may_answer)
         self.agents = Agents(self._agents(kinds))
         self.teams = Teams(ports, kinds, self.agents)
         self._fitting = Fitting(
@@ -111,6 +114,8 @@ class Sessions:
             self.received,
             self.agents.spawn,
             self.teams,
+            self.answerers,
+            self._may_answer,
         )
 
     def _receiving(self) -> ReceivedPorts:
@@ -132,6 +137,7 @@ class Sessions:
             contexts=self.contexts,
             kinds=kinds,
             limits=ports.config.limits,
+            may=self._may_answer,
             models=ports.models,
             publish=ports.bus.publish,
             spending=ports.spending,
@@ -214,9 +220,10 @@ class Sessions:
         todos = (await self.contexts.session(key)).todos
         return replace(self._ports.bus.now(key), questions=self.questions.of(key), todos=todos)
 
-    async def status(self, key: str, details: Details) -> SessionStatus:
-        """A session's state; `details` is what others know."""
+    async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
+        """A session's state; `details` is what others know, `actor` who asks."""
         session = await self.contexts.session(key)
+        line, rules = await self._answering(key, actor)
         models = self._ports.models
         try:
             async with asyncio.timeout(0.5):
@@ -239,18 +246,22 @@ class Sessions:
             queue_mode=await self.queue_modes.of(key),
             mode=await self.modes.chosen(key),
             details=details,
-            policy=[*self.turn_rules.lines(), *await self._how_far(session)],
+            answering=line,
+            policy=[*rules.lines(), *await self._how_far(session)],
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self._ports.bus.now(key).turn)),
         )
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
-        policy = RunPolicy(self.turn_rules)
+        kind, refused = await self._who_answers(turn)
+        session.rules, policy = kind.rules, RunPolicy(kind.rules)
         root = Root(turn, self.pauses.gate(turn, policy.paused))
-        level = Level(root, turn, session, policy, self._ports.config.agents.main)
+        level = Level(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(turn, session.window, self._fitting.of(level))
         try:
+            if refused:
+                raise refused
             await self._ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)
             return (Outcome.STOPPED, WITHHELD) if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
@@ -271,12 +282,40 @@ class Sessions:
         self.contexts.forget(session.key)
         return outcome, text
 
+    async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
+        """The agent that answers; where none may, what to say in place of it."""
+        try:
+            return (await self.answerers.of_turn(turn)).kind, None
+        except (AccessDenied, ConfigError) as error:
+            return Kind(MAIN, self._ports.config.agents.main, self.turn_rules), error
+
+    async def _answering(self, key: str, actor: Actor | None) -> tuple[str, TurnRules]:
+        """Which agent answers somebody in a session, for people, and what holds for its turns."""
+        if actor is None:
+            return "", self.turn_rules
+        try:
+            found = await self.answerers.of(actor, key)
+        except (AccessDenied, ConfigError) as error:
+            return f"none. {error}", self.turn_rules
+        chosen, line = await self.answerers.chosen(key), f"{found.kind.name} ({found.why})" if found.why else ""
+        if chosen and chosen != found.kind.name:
+            line = f"{found.kind.name}; {chosen}, which /agent chose, is not there or not for you"
+        return line, found.kind.rules
+
+    def rules_in(self, session: str) -> TurnRules:
+        """What holds for the turn that runs in a session."""
+        known = self.contexts.known(session)
+        return known.rules if known and known.rules else self.turn_rules
+
     async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
         """How far the day is used up of whom the session worked for last; a session is first its own person's."""
         return await self.costs.lines(session.person or session.key, self.turn_rules)
 
     async def _person_of(self, session: str) -> str:
         return (await self.contexts.session(session)).person
+
+    def _may_answer(self, actor: Actor, agent: str) -> bool:
+        return self._ports.approvals.access.authorize(actor, "agent.use", agent).allowed
 
     def _may(self, actor: Actor, tool: str) -> bool:
         return self._ports.dispatcher.registry.find(tool, actor) is not None

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 
 from goclaw.access import Chosen
+from goclaw.agent.rules import TurnRules
 from goclaw.clock import Clock
 from goclaw.config.values import QueueMode
 from goclaw.context.fences import Fences
@@ -27,6 +28,8 @@ QUEUE_MODE = "queue_mode"
 """The session's setting that says what becomes of a message that comes while a turn runs."""
 MODE = "mode"
 """The session's setting that says which permission mode was chosen for it, and under which configured one."""
+AGENT = "agent"
+"""The session's setting that says which agent `/agent` chose for it."""
 VIEW = "view"
 """The session's setting that says what of its context is shown smaller than it is stored."""
 SESSIONS_IN_MEMORY = 200
@@ -60,6 +63,10 @@ class Session:
     """What `/queue` chose; None: the configured mode."""
     mode: Chosen | None = None
     """What `/mode` or an approved plan chose; None: the configured mode."""
+    agent: str = ""
+    """Which agent `/agent` chose; empty: none."""
+    rules: TurnRules | None = None
+    """What holds for the turn that runs, or ran last."""
     gone: bool = False
     """Somebody had it deleted: whoever still works with it must keep nothing of it."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -143,7 +150,15 @@ class Contexts:
         window.fences = await self._fences_kept()
         reminders = self._reminders.setdefault(key, SessionReminders())
         mode = Chosen(**settings[MODE]) if MODE in settings else None
-        return Session(key, window, todos=todos, queue_mode=settings.get(QUEUE_MODE), mode=mode, reminders=reminders)
+        return Session(
+            key,
+            window,
+            todos=todos,
+            queue_mode=settings.get(QUEUE_MODE),
+            mode=mode,
+            agent=settings.get(AGENT, ""),
+            reminders=reminders,
+        )
 
     async def _fences_kept(self) -> Fences:
         """What foreign text is marked with, the same for as long as the database is."""

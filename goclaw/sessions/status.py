@@ -56,6 +56,8 @@ class SessionStatus:
     details: Details
     policy: Sequence[tuple[str, str]] = ()
     """What holds for turns, and how far a day is used up: name and text."""
+    answering: str = ""
+    """Which agent answers and why, where that is not `main` by default."""
     agents: Sequence[str] = ()
     """The tree of agents that work for the turn that runs, a line each."""
     paused: bool = False
@@ -91,9 +93,10 @@ class SessionStatus:
         return f"  Model: {self.model} (set by /model{':' if chosen else ''}{chosen})"
 
     def _queue_lines(self) -> Sequence[str]:
+        agent = {"Agent": self.answering} if self.answering else {}
         queue = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
         mode = {} if self.mode == "default" else {"Permission mode": self.mode}
-        return [f"  {name}: {text}" for name, text in {**self.details.lines, **queue, **mode}.items()]
+        return [f"  {name}: {text}" for name, text in {**agent, **self.details.lines, **queue, **mode}.items()]
 
     def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
         if not self.ollama_configured:

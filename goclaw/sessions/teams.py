@@ -179,7 +179,7 @@ class Teams:
             raise ToolError(
                 "there can be one team in a conversation, and this one has it: end it with team_delete first"
             )
-        kinds = [self._kinds.named(each.kind) for each in wanted]
+        kinds = [self._agents.kind(above, each.kind) for each in wanted]
         team = self._teams[owner.session] = Team(name, owner)
         try:
             for each, kind in zip(wanted, kinds, strict=True):

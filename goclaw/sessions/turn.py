@@ -223,6 +223,15 @@ class TurnRun:
         self._ports.kept(step.value.artifacts)
         return step.value
 
+    @property
+    def answers(self) -> int:
+        """How many answers there are."""
+        return self._answers
+
+    async def tell(self, name: str, text: str) -> None:
+        """Say something to the model behind its last answer, as the step `name`."""
+        await self._note(name, UserMessage(text), _USER)
+
     async def settle(self, note: str, reason: str) -> None:
         """Leave a valid transcript after an end that the model did not choose.
 

@@ -25,6 +25,7 @@ from goclaw.config.values import Mode
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
+from goclaw.messages import ToolResult
 from goclaw.sandbox.base import Sandbox
 from goclaw.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
 from goclaw.tasks.base import Tasks
@@ -35,7 +36,7 @@ from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.settings import NoSettings, SettingsPort
-from goclaw.toolkit.spawning import Spawn, no_agents
+from goclaw.toolkit.spawning import Forward, Spawn, no_agents, no_forwarding
 from goclaw.toolkit.teaming import NoTeams, TeamPort
 from goclaw.toolkit.templates import check
 from goclaw.web.base import Web
@@ -146,6 +147,8 @@ class ToolContext:
     """The settings of the conversation."""
     spawn: Spawn = no_agents
     """Have an agent do a task, on behalf of whoever the call is made for and within what that one may do."""
+    forward: Callable[[Forward], Awaitable[ToolResult]] = no_forwarding
+    """Make a call of another tool in place of this one, as if the model had made it."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation."""
     compress: bool = False

@@ -330,6 +330,7 @@ class Dispatcher:
             command=watch.port(scope.command),
             settings=scope.settings,
             spawn=watch.port(lambda task: scope.spawn(task, step, call.id)),
+            forward=watch.port(lambda wanted: scope.forward(wanted, step, call.id)),
             teams=scope.teams,
             compress=scope.compress,
             attach=watch.attach,

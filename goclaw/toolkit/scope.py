@@ -10,14 +10,14 @@ from goclaw.access import Chosen
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
-from goclaw.messages import Image, ToolCall
+from goclaw.messages import Image, ToolCall, ToolResult
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, NO_TEAMS, Tool, no_commands, no_modes
 from goclaw.toolkit.consent import Approve
 from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.settings import SettingsPort
-from goclaw.toolkit.spawning import AgentReport, AgentTask, no_agents
+from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward, no_agents, no_forwarding
 from goclaw.toolkit.teaming import TeamPort
 from goclaw.workspace import Workspace
 
@@ -36,6 +36,11 @@ async def _as_it_is(spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
 async def _no_agents(task: AgentTask, step: str, call_id: str) -> AgentReport:
     """Where no turn runs that agents could work for."""
     return await no_agents(task)
+
+
+async def _no_forwarding(wanted: Forward, step: str, call_id: str) -> ToolResult:
+    """Where no turn runs in which the call could be a step."""
+    return await no_forwarding(wanted)
 
 
 async def _no_begin() -> None:
@@ -92,6 +97,8 @@ class CallScope:
     """What may be read and chosen for the conversation."""
     spawn: Callable[[AgentTask, str, str], Awaitable[AgentReport]] = _no_agents
     """Has an agent do a task, for the call with this step's name and this id."""
+    forward: Callable[[Forward, str, str], Awaitable[ToolResult]] = _no_forwarding
+    """Makes a call of another tool, for the call with this step's name and this id."""
     workspace: Workspace | None = None
     """Where files are read and written, and commands run; None: in the actor's workspace."""
     teams: TeamPort = NO_TEAMS

@@ -1,11 +1,15 @@
-"""The port through which a tool hands a task to an agent. Who runs agents is known above (`sessions.agents`)."""
+"""The ports through which a tool hands a task to an agent, or its call to another tool.
 
-from collections.abc import Awaitable, Callable
+Who runs agents is known above (`sessions.agents`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from goclaw.errors import ToolError
+from goclaw.messages import ToolResult
 from goclaw.workspace import Workspace
 
 
@@ -53,6 +57,12 @@ class AgentTask:
     """It goes on when the call that started it has ended."""
     place: WorkPlace | None = None
     """None: it works where its caller does."""
+    exported: bool = False
+    """It is asked through a tool that it exports: `kind` is exactly its name, which may be `main`."""
+    own_tools: bool = False
+    """It works with the tools of its own selection, whatever its caller has."""
+    check: Callable[[str], str] | None = None
+    """What is wrong with its last words, empty if nothing is; it is asked again a few times where something is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +95,20 @@ Raises:
 async def no_agents(task: AgentTask) -> AgentReport:
     """Where no turn runs that agents could work for."""
     raise ToolError("no agents can be started here: there is no conversation that they could work for")
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A call that is handed on to another tool as it is."""
+
+    tool: str
+    input: Mapping[str, Any]
+    agent: str
+    """Which agent offers this."""
+    own_tools: bool = False
+    """The tool has to be among those of that agent, and not also among those of the caller."""
+
+
+async def no_forwarding(wanted: Forward) -> ToolResult:
+    """Where there is no conversation in which it could run."""
+    raise ToolError(f"{wanted.tool} cannot be called from here: there is no conversation")

@@ -1,5 +1,6 @@
 """Agents that work on a part of a turn: a conversation of their own, limits of their own, and never more rights."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -319,9 +320,9 @@ async def test_a_pause_holds_the_agents_too(tmp_path: Path) -> None:
 
 async def test_the_kind_has_a_model_of_its_own(tmp_path: Path) -> None:
     world = world_of(tmp_path, SCRIPT, agents={"kinds": {"reader": {"model": "scripted:other"}}})
-    asked: list[tuple[str, str | None]] = []
+    asked: list[tuple[str, Sequence[str]]] = []
 
-    async def answering(session: str, first: str | None) -> Any:
+    async def answering(session: str, first: Sequence[str]) -> Any:
         asked.append((session, first))
         return world.script
 
@@ -329,7 +330,7 @@ async def test_the_kind_has_a_model_of_its_own(tmp_path: Path) -> None:
     async with world.running() as core:
         await core.say("do it")
         await core.settled()
-    assert {(HERE, None), (HERE, "scripted:other")} == set(asked)
+    assert {(HERE, ()), (HERE, ("scripted:other",))} == set(asked)
 
 
 async def test_conversations_of_agents_do_not_crowd_the_list_of_sessions(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""A call that is handed on to another tool (`passthrough` of an exported tool): a step of its own in the same turn.
+
+It goes the way of every call: known, authorized, asked for, audited, and never run twice if it must not be.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from goclaw.codec import Codec
+from goclaw.engine.base import Turn
+from goclaw.errors import OutcomeUnknown
+from goclaw.events import TurnEvent
+from goclaw.messages import ToolCall, ToolResult
+from goclaw.toolkit.dispatcher import Dispatcher, error_text
+from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.spawning import Forward
+
+_RESULT: Codec[ToolResult] = Codec(ToolResult)
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """Hands calls on for one agent at work."""
+
+    dispatcher: Dispatcher
+    turn: Turn
+    scope: CallScope
+    """Of that agent."""
+    selection: Sequence[str] | None = None
+    """The tools of the agent that offers the call."""
+
+    async def call(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        """Make the call for the one with this step's name and this id, or read back what came of it."""
+        call = ToolCall(call_id, wanted.tool, dict(wanted.input))
+        name = f"{step}/{wanted.tool}"
+        repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
+        scope = replace(self._within(wanted), step=name, emit=_not_shown)
+        if not repeatable:
+            scope = replace(scope, begin=lambda: self.turn.intend(name))
+
+        async def run() -> ToolResult:
+            if self.turn.stopping:
+                raise asyncio.CancelledError
+            return await self.dispatcher.call(call, scope)
+
+        done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: _unknown(call))
+        return done.value
+
+    def _within(self, wanted: Forward) -> CallScope:
+        """Where the call runs: the tool has to be one of the offering agent, and of the caller as a rule."""
+        if wanted.own_tools:
+            return replace(self.scope, tools=self.selection, narrowed=())
+        also = () if self.selection is None else (self.selection,)
+        return replace(self.scope, narrowed=(*self.scope.narrowed, *also))
+
+
+def _not_shown(event: TurnEvent) -> None:
+    """Whoever watches sees the call that was handed on."""
+
+
+def _unknown(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)
