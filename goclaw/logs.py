@@ -34,7 +34,11 @@ GATHER_SECONDS = 0.1
 """How long ordinary records wait for others before they are written together: a thread that wakes for each of a turn's
 lines costs the turn more than its journal. What is a warning or worse is written at once.
 """
-QUIET = dict.fromkeys(("aiohttp.access", "asyncio", "httpx", "watchfiles"), logging.WARNING)
+QUIET = {
+    **dict.fromkeys(("aiohttp.access", "asyncio", "httpx", "httpx2", "watchfiles"), logging.WARNING),
+    # They log whatever an MCP server sends wrongly, with tracebacks; what matters of it is said in our words.
+    **dict.fromkeys(("client", "mcp"), logging.CRITICAL),
+}
 """Libraries that say more than anybody wants to read; at DEBUG they speak, too."""
 SILENT = ("aiosqlite", "telegram.Bot")
 """Never below INFO: the first logs every value that is written, the second addresses that hold the token."""

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: what is common to both of its ends."""

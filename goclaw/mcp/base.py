@@ -1,0 +1,168 @@
+"""What an MCP server is to the rest of GoClaw: plain data, and one open connection as a Protocol.
+
+No type of the library appears here: it costs more than a second to import, and nobody without a server should wait.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import orjson
+
+from goclaw.clock import Clock
+from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.specs import Annotations
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool as its server describes it. All of it is the server's word."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Annotations = field(default_factory=Annotations)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the file of known definitions."""
+        return asdict(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names exactly this definition."""
+        return hashlib.sha256(orjson.dumps(self.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """What a prompt takes."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDefinition:
+    """A prompt as its server describes it."""
+
+    name: str
+    description: str
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a server offers now."""
+
+    tools: tuple[Definition, ...] = ()
+    prompts: tuple[PromptDefinition, ...] = ()
+    cut: str = ""
+    """What of it was left out, because it had no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLine:
+    """A resource, or a template of their addresses, as its server lists it."""
+
+    uri: str
+    name: str
+    description: str = ""
+    mime: str = ""
+    size: int | None = None
+    is_template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of what a server answers: text, or bytes of some kind."""
+
+    text: str = ""
+    data: bytes = b""
+    mime: str = ""
+    uri: str = ""
+    """Of the resource that it is."""
+    kind: Literal["text", "image", "audio", "resource", "link"] = "text"
+    role: str = ""
+    """Who says it, in a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to."""
+
+    pieces: tuple[Piece, ...] = ()
+    structured: Any = None
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a server wants to know from a person while a call runs: by a form, or at an address."""
+
+    message: str
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    """The form: an object of plain values."""
+    url: str = ""
+
+
+Answered = Mapping[str, Any]
+"""A form that was filled in; what was agreed to without one is an empty one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom a call is made, as its server may reach that one."""
+
+    ask: Callable[[Asked], Awaitable[Answered | None]]
+    """None: the person does not want to say. Raises ToolError where nobody can be asked."""
+    progress: Callable[[str], None]
+
+
+class Link(Protocol):
+    """One open connection. What a server does wrong is a ToolError whose text says whose fault it is."""
+
+    about: str
+    """The server's name, its version and the protocol that is spoken."""
+    broken: asyncio.Event
+    """It is of no use any more."""
+    changed: asyncio.Event
+    """The server says that its lists are not what they were."""
+    last_words: Callable[[], str]
+    """What a program said on standard error in the end."""
+
+    async def listing(self) -> Listing: ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Outcome: ...
+
+    async def resources(self) -> list[ResourceLine]: ...
+
+    async def read(self, uri: str, caller: Caller) -> Outcome: ...
+
+    async def prompt(self, name: str, arguments: Mapping[str, str], caller: Caller) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPorts:
+    """What a connection stands on."""
+
+    clock: Clock
+    state: Path
+    """Where a program is started that has no folder of its own."""
+    workspace: Path
+    """What a server is told where files are (its root)."""
+
+
+Connect = Callable[[str, McpClientSettings, LinkPorts], AbstractAsyncContextManager[Link]]
+
+
+@dataclass(frozen=True, slots=True)
+class McpClient:
+    """The line of the catalogue: how a connection is made."""
+
+    connect: Connect

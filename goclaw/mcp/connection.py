@@ -1,0 +1,337 @@
+"""One connection to one server, through the library. Everything of the library's ends here: see `base`.
+
+Calls are made in the task of whoever makes them, so that their end is told to the server; the connection itself is
+opened and closed by the task that owns it.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from copy import deepcopy
+from typing import Any, TypeVar, cast
+
+import httpx2
+import mcp_types as types
+from mcp import Client, InputRequiredRoundsExceededError, MCPError
+from mcp.client._transport import Transport
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import FileUrl, ValidationError
+
+from goclaw import __version__
+from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.errors import ToolError
+from goclaw.mcp.base import (
+    Asked,
+    Caller,
+    Definition,
+    Link,
+    LinkPorts,
+    Listing,
+    McpClient,
+    Outcome,
+    Piece,
+    PromptArgument,
+    PromptDefinition,
+    ResourceLine,
+)
+from goclaw.mcp.http import open_address
+from goclaw.mcp.stdio import Program, open_program
+from goclaw.mcp.words import shown
+from goclaw.specs import Annotations
+from goclaw.supervise import background
+
+MOST_PAGES = 20
+"""Pages of one list."""
+MOST_TOOLS = 200
+"""Entries of one list: models know no more tools than that, and requests grow with each."""
+CONNECT_SECONDS = 60.0
+"""Until a server is there: one that is installed when it is first started takes its time."""
+LIST_SECONDS = 30.0
+_OF_THE_CONNECTION = (types.CONNECTION_CLOSED,)
+_TERMINATED = "Session terminated"
+"""How the library words that a server does not know our session any more."""
+
+T = TypeVar("T")
+_caller: ContextVar[Caller | None] = ContextVar("mcp caller", default=None)
+
+
+class LibraryLink:
+    """Implements `Link`."""
+
+    def __init__(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> None:
+        self.about = ""
+        self.broken = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.last_words: Callable[[], str] = str
+        self.client: Client | None = None
+        self._name = name
+        self._settings = settings
+        self._root = ports.workspace
+        self._callers: list[Caller] = []
+        """Whose calls run now."""
+
+    def client_of(self, transport: Transport) -> Client:
+        """The library's client on this transport."""
+        return Client(
+            transport,
+            client_info=types.Implementation(name="goclaw", version=__version__),
+            elicitation_callback=self._elicit if self._settings.elicitation else None,
+            list_roots_callback=self._roots,
+            message_handler=self._heard,
+            cache=None,
+        )
+
+    async def listing(self) -> Listing:
+        """What the server offers now."""
+        async with asyncio.timeout(LIST_SECONDS):
+            with self._in_words("its list of tools"):
+                can = self._open.server_capabilities
+                tools, cut = await self._pages(self._list_tools) if can.tools else ([], "")
+                prompts, more = await self._pages(self._list_prompts) if can.prompts else ([], "")
+        return Listing(tuple(map(_definition, tools)), tuple(map(_prompt, prompts)), cut or more)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Outcome:
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            part = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            caller.progress(f"{part}: {message}" if message else part)
+
+        with self._in_words(name), self._for(caller):
+            found = await self._open.call_tool(name, dict(arguments), progress_callback=told)
+        return Outcome(tuple(map(_piece, found.content)), found.structured_content, bool(found.is_error))
+
+    async def resources(self) -> list[ResourceLine]:
+        with self._in_words("its list of resources"):
+            if not self._open.server_capabilities.resources:
+                return []
+            found, _ = await self._pages(self._list_resources)
+            try:
+                templates, _ = await self._pages(self._list_templates)
+            except MCPError:  # a server may have resources and know of no templates
+                templates = []
+        return [*map(_resource, found), *map(_template, templates)]
+
+    async def read(self, uri: str, caller: Caller) -> Outcome:
+        with self._in_words(uri), self._for(caller):
+            found = await self._open.read_resource(uri)
+        return Outcome(tuple(_contents(each) for each in found.contents))
+
+    async def prompt(self, name: str, arguments: Mapping[str, str], caller: Caller) -> Outcome:
+        with self._in_words(name), self._for(caller):
+            found = await self._open.get_prompt(name, dict(arguments))
+        return Outcome(tuple(_piece(each.content, each.role) for each in found.messages))
+
+    async def watch(self) -> None:
+        """Have a server that tells changes only to those who listen tell them."""
+        can = self._open.server_capabilities
+        if self._open.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (can.tools or can.prompts):
+            return
+        try:
+            async with self._open.listen(tools_list_changed=True, prompts_list_changed=True) as events:
+                async for _ in events:
+                    self.changed.set()
+        except (MCPError, SubscriptionLost, TimeoutError):
+            pass  # it tells nothing; what changed is seen when the connection is made anew
+
+    @property
+    def _open(self) -> Client:
+        if self.client is None or self.broken.is_set():
+            raise ToolError(f"the MCP server {self._name} is not connected")
+        return self.client
+
+    @contextmanager
+    def _in_words(self, what: str) -> Iterator[None]:
+        """Whatever the library raises of what the server did, in words."""
+        who = f"the MCP server {self._name}"
+        try:
+            yield
+        except MCPError as error:
+            if error.code in _OF_THE_CONNECTION or error.message == _TERMINATED:
+                self.broken.set()
+                words = self.last_words()
+                why = f": {words}" if words else ""
+                raise ToolError(f"{who} ended while it was at {shown(what, 100)}{why}") from None
+            raise ToolError(f"{who} refuses {shown(what, 100)}: {shown(error.message)}") from None
+        except (ValidationError, InputRequiredRoundsExceededError, RuntimeError, httpx2.HTTPError) as error:
+            raise ToolError(f"{who} gave something that is no answer to {shown(what, 100)}: {_brief(error)}") from None
+
+    @contextmanager
+    def _for(self, caller: Caller) -> Iterator[None]:
+        token = _caller.set(caller)
+        self._callers.append(caller)
+        try:
+            yield
+        finally:
+            self._callers.remove(caller)
+            _caller.reset(token)
+
+    async def _pages(
+        self, page: "Callable[[str | None], Awaitable[tuple[list[T], str | None]]]"
+    ) -> tuple[list[T], str]:
+        found: list[T] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            more, cursor = await page(cursor)
+            found += more
+            if len(found) > MOST_TOOLS:
+                return found[
+                    :MOST_TOOLS
+                ], f"its lists are longer than {MOST_TOOLS} entries; what is behind them is left out"
+            if cursor is None:
+                return found, ""
+        return found, f"its lists have more than {MOST_PAGES} pages; what is behind them is left out"
+
+    async def _list_tools(self, cursor: str | None) -> tuple[list[types.Tool], str | None]:
+        page = await self._open.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        tools = deepcopy(page.tools)
+        for tool in page.tools:
+            if tool.output_schema:
+                # The library would check results against it without any bound. We do, with one (`toolkit.schemas`).
+                tool.output_schema.clear()
+        return tools, page.next_cursor
+
+    async def _list_prompts(self, cursor: str | None) -> tuple[list[types.Prompt], str | None]:
+        page = await self._open.list_prompts(cursor=cursor)
+        return page.prompts, page.next_cursor
+
+    async def _list_resources(self, cursor: str | None) -> tuple[list[types.Resource], str | None]:
+        page = await self._open.list_resources(cursor=cursor)
+        return page.resources, page.next_cursor
+
+    async def _list_templates(self, cursor: str | None) -> tuple[list[types.ResourceTemplate], str | None]:
+        page = await self._open.list_resource_templates(cursor=cursor)
+        return page.resource_templates, page.next_cursor
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification | types.PromptListChangedNotification):
+            self.changed.set()
+
+    async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri=FileUrl(self._root.as_uri()), name="workspace")])
+
+    async def _elicit(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        caller = _caller.get() or (self._callers[0] if len(self._callers) == 1 else None)
+        if caller is None:
+            return types.ErrorData(
+                code=types.INVALID_REQUEST, message="nobody can be asked: it is not known for whose call this is"
+            )
+        if isinstance(params, types.ElicitRequestURLParams):
+            asked = Asked(params.message, url=params.url)
+        else:
+            asked = Asked(params.message, params.requested_schema)
+        try:
+            answer = await caller.ask(asked)
+        except ToolError as error:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
+        if answer is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=dict(answer) if not asked.url else None)
+
+
+@asynccontextmanager
+async def connect(name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[Link]:
+    """Connect to a server until the block ends, in one task.
+
+    Raises:
+        ToolError: it cannot be reached, or is none; also what the library raises of a transport that breaks.
+    """
+    link = LibraryLink(name, settings, ports)
+    if settings.command is None:
+        async with _entered(link, open_address(settings, ports)):
+            yield link
+        return
+    program = Program()
+    link.last_words = program.last_words
+    async with _entered(link, open_program(settings, ports, program)):
+        async with background(_follow(program, link), f"the end of the MCP server {name}"):
+            yield link
+
+
+@asynccontextmanager
+async def _entered(link: LibraryLink, transport: Any) -> AsyncIterator[None]:
+    client = link.client_of(cast("Transport", transport))
+    async with asyncio.timeout(CONNECT_SECONDS) as limit:
+        async with client:
+            limit.reschedule(None)
+            link.client = client
+            info = client.server_info
+            who = f"{shown(info.name, 60)} {shown(info.version, 30)}" if info else "it does not say its name"
+            link.about = f"{who}, protocol {client.protocol_version}"
+            async with background(link.watch(), "changes at an MCP server"):
+                try:
+                    yield
+                finally:
+                    link.broken.set()
+
+
+async def _follow(program: Program, link: LibraryLink) -> None:
+    await program.ended.wait()
+    link.broken.set()
+
+
+def _brief(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return shown(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+    return shown(str(error))
+
+
+def _definition(tool: types.Tool) -> Definition:
+    said = tool.annotations or types.ToolAnnotations()
+    title = shown(tool.title or said.title or "", 80)
+    hints = Annotations(title, said.read_only_hint, said.destructive_hint, said.idempotent_hint, said.open_world_hint)
+    return Definition(tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints)
+
+
+def _prompt(prompt: types.Prompt) -> PromptDefinition:
+    arguments = [
+        PromptArgument(each.name, each.description or "", bool(each.required)) for each in prompt.arguments or ()
+    ]
+    return PromptDefinition(prompt.name, prompt.description or prompt.title or "", tuple(arguments))
+
+
+def _resource(found: types.Resource) -> ResourceLine:
+    said = found.description or found.title or ""
+    return ResourceLine(found.uri, found.name, said, found.mime_type or "", found.size)
+
+
+def _template(found: types.ResourceTemplate) -> ResourceLine:
+    said = found.description or found.title or ""
+    return ResourceLine(found.uri_template, found.name, said, found.mime_type or "", is_template=True)
+
+
+def _piece(block: types.ContentBlock, role: str = "") -> Piece:
+    match block:
+        case types.TextContent():
+            return Piece(block.text, role=role)
+        case types.ImageContent():
+            return Piece(data=_bytes(block.data), mime=block.mime_type, kind="image", role=role)
+        case types.AudioContent():
+            return Piece(data=_bytes(block.data), mime=block.mime_type, kind="audio", role=role)
+        case types.ResourceLink():
+            return Piece(block.description or block.title or block.name, uri=block.uri, kind="link", role=role)
+        case types.EmbeddedResource():
+            return _contents(block.resource, role)
+
+
+def _contents(found: types.TextResourceContents | types.BlobResourceContents, role: str = "") -> Piece:
+    mime = found.mime_type or ""
+    if isinstance(found, types.TextResourceContents):
+        return Piece(found.text, mime=mime, uri=found.uri, kind="resource", role=role)
+    return Piece(data=_bytes(found.blob), mime=mime, uri=found.uri, kind="resource", role=role)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+CLIENT = McpClient(connect)
