@@ -1,6 +1,7 @@
 """Queries become match expressions; passages get the terms that FTS5 would not find."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -8,7 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from goclaw.memory.words import QUERY_TERMS, extra_terms, match_expressions, term_expressions
+from goclaw.memory.words import (
+    PARTS_CHARACTERS,
+    QUERY_TERMS,
+    extra_terms,
+    match_expressions,
+    part_expressions,
+    parts_terms,
+    term_expressions,
+    word_count,
+)
 
 
 def best(query: str) -> str:
@@ -103,3 +113,78 @@ def test_terms_come_one_by_one_for_a_search_that_weighs_them_itself() -> None:
     assert term_expressions('What about "deploys" by Anna?') == ['"deploys"', '"Anna"']
     assert " OR ".join(term_expressions("anna@example.com")) == best("anna@example.com")
     assert term_expressions(" \x00 ") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("The fence is green, and Anna's cat sleeps. HTTP in 2023!", []),
+        ("Write to anna.smith@example.com, please.", ["anna.smith@example.com"]),
+        ("See https://example.com/wiki/page?id=7.", ["https://example.com/wiki/page?id=7"]),
+        ("(v2.31.4-rc1) on 10.0.0.1:8080", ["v2.31.4-rc1", "10.0.0.1:8080"]),
+        ("`HTTPServer.getUserName()` and __init__", ["HTTPServer.getUserName", "__init__"]),
+        ("x86, ab1, a1 and src/main.py again: src/main.py", ["x86", "ab1", "src/main.py"]),
+        ("我们讨论了认证和部署。很好", ["我们讨论了认证和部署"]),
+        ("größe_max", ["größe_max"]),
+    ],
+)
+def test_identifiers_addresses_and_unspaced_scripts_are_kept_apart(text: str, parts: list[str]) -> None:
+    assert parts_terms(text) == parts
+
+
+def test_parts_are_bounded() -> None:
+    assert parts_terms("a_" * 5_000) == [("a_" * 100)]
+    hashes = parts_terms(" ".join(f"hash{number}" for number in range(5_000)))
+    assert len(" ".join(hashes)) <= PARTS_CHARACTERS
+    assert len("".join(parts_terms("认" * 10_000))) <= PARTS_CHARACTERS
+
+
+def test_only_what_looks_like_a_part_of_something_is_asked_for_among_the_parts() -> None:
+    assert part_expressions("where does getUser (2.31) stand, and a1?") == ['"getUser"', '"2.31"']
+    assert part_expressions("what did we discuss") == []
+    assert part_expressions("讨论认证") == ['"讨论认"', '"论认证"']
+    assert len(part_expressions(" ".join(f"id_{number}" for number in range(5_000)))) == QUERY_TERMS
+
+
+@pytest.fixture(scope="module")
+def parts() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE known USING fts5 (parts, tokenize = 'trigram')")
+        for text in ("Write to anna.smith@example.com about HTTPServer.getUserName.", "我们讨论了认证和部署。"):
+            connection.execute("INSERT INTO known VALUES (?)", (" ".join(parts_terms(text)),))
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("query", "row"), [("smith@exam", 1), ("rver.getU", 1), ("USERNAME.get_it server.GETUSER", 1), ("了认证", 2)]
+)
+def test_any_three_characters_in_a_row_of_a_part_are_found(parts: sqlite3.Connection, query: str, row: int) -> None:
+    found = [
+        parts.execute("SELECT rowid FROM known WHERE known MATCH ?", (e,)).fetchall() for e in part_expressions(query)
+    ]
+    assert [(row,)] in found
+
+
+@given(
+    st.lists(st.sampled_from([*SYNTAX, "a_b", "a.", "x@y.z", "认证部署"]) | st.text(max_size=20), max_size=12).map(
+        " ".join
+    )
+)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_query_is_a_syntax_error_among_the_parts(parts: sqlite3.Connection, query: str) -> None:
+    for expression in part_expressions(query):
+        parts.execute("SELECT count(*) FROM known WHERE known MATCH ?", (expression,)).fetchone()
+
+
+@pytest.mark.parametrize("text", ["_" * 10_000, "a." * 5_000, "." * 10_000, "a" + "." * 10_000, "aB" * 5_000])
+def test_a_hostile_text_is_read_in_no_time(text: str) -> None:
+    began = time.process_time()
+    parts_terms(text)
+    part_expressions(text)
+    assert time.process_time() - began < 0.2
+
+
+def test_a_passage_of_an_unspaced_script_is_as_long_as_it_reads() -> None:
+    assert word_count("three words here") == 3
+    assert word_count("认" * 100) == 51
+    assert word_count("") == 0
