@@ -15,8 +15,8 @@ from goclaw.context.compaction import Source, Summarizer
 from goclaw.errors import SandboxUnavailable, StateError
 from goclaw.events import Actor
 from goclaw.llm.base import ChatModel
-from goclaw.memory.base import Found, Heard, MemoryFile, MemoryPort, MemoryStatus, Talk
-from goclaw.memory.base import Wanted as SearchWanted
+from goclaw.memory.base import MemoryPort
+from goclaw.memory.off import NoMemory
 from goclaw.messages import Message, ToolResult
 from goclaw.sandbox.base import Command, Policy, Process, Sandbox
 from goclaw.sessions.models import Models
@@ -106,31 +106,6 @@ class NoSandbox:
 
     def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
         raise SandboxUnavailable("this test runs no command")
-
-
-class NoMemory:
-    """For turns that remember nothing."""
-
-    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
-        return Found("keyword", ())
-
-    async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
-        return ()
-
-    async def heard(self, wanted: SearchWanted, limit: int) -> Heard:
-        return Heard("keyword", ())
-
-    async def talks(self) -> Sequence[Talk]:
-        return ()
-
-    async def forget(self) -> bool:
-        return True
-
-    async def status(self) -> MemoryStatus:
-        return MemoryStatus(0, 0, 0, "")
-
-    async def reindex(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ async def open_environment(
             users=users,
             blobs=blobs,
             memory=await stack.enter_async_context(
-                open_memory(config.state_dir / "memory.db", config.memory, clock, feed=feed)
+                open_memory(config.state_dir / "memory.db", config, clock, feed, alone=record is None)
             ),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
             tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),

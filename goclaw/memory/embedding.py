@@ -8,9 +8,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
 
 from goclaw.clock import Clock
+from goclaw.config.schema import Config
 from goclaw.embedders.base import Embedder
+from goclaw.embedders.open import choose_embedder, open_embedder
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.supervise import ends_within, unless_unforeseen
 
@@ -30,14 +34,31 @@ Opener = Callable[[str], AbstractAsyncContextManager[Embedder]]
 """Opens one by such a name; raises ConfigError or EmbeddingError. See `embedders.open.open_embedder`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Embedders:
+    """Where embedders come from."""
+
+    choose: Choice
+    open: Opener
+
+
+def configured(config: Config, clock: Clock) -> Embedders:
+    """Those of the catalogue, as the configuration wants them."""
+    return Embedders(partial(choose_embedder, config), partial(open_embedder, config=config, clock=clock))
+
+
 class Embedding:
-    """One embedder, or none yet. `run` finds and holds it; until then `query` is None and `embed` waits."""
+    """One embedder, or none yet. `run` finds and holds it; until then `query` is None and `embed` waits.
+
+    Nothing is looked for before somebody wants it.
+    """
 
     def __init__(self, choice: Choice, opener: Opener, clock: Clock) -> None:
         self._choice = choice
         self._opener = opener
         self._clock = clock
         self._embedder: Embedder | None = None
+        self._wanted = asyncio.Event()
         self._open = asyncio.Event()
         self._looked = asyncio.Event()
         self._query: asyncio.Task[bytes | None] | None = None
@@ -61,6 +82,7 @@ class Embedding:
 
     async def run(self) -> None:
         """Look for the embedder, open it and hold it open: for a background task. Never returns."""
+        await self._wanted.wait()
         try:
             while True:
                 await self._clock.sleep(await self._held())
@@ -69,6 +91,7 @@ class Embedding:
 
     async def opened(self) -> None:
         """Wait until it is open."""
+        self._wanted.set()
         await self._open.wait()
 
     async def query(self, text: str) -> bytes | None:
@@ -76,6 +99,7 @@ class Embedding:
 
         An embedder that loads goes on with it: the next query may be in time.
         """
+        self._wanted.set()
         deadline = self._clock.monotonic() + DEADLINE
         while self._query and not self._query.done():
             if not await self._ends_by(self._query, deadline):

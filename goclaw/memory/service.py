@@ -1,220 +1,386 @@
-"""Memory as its users have it: files on disk in, passages out. Above: tools, context, commands. Below: `index`.
+"""Memory as its users have it: files and conversations in, passages out. Above: tools, commands. Below: the index.
 
-Every call first sweeps the workspace for what changed, so that a file is found as soon as it is written; a file that
-did not change costs one stat. Vectors will be a second ranked list in `search`, merged by score with the keyword one.
+A search brings the index in line first, as far as that is quick (`sweeping`, `listening`); beside it, in the
+background, workspaces are watched, conversations listened to, and texts given their vectors (`backfilling`). None of
+it is in the way of a start or of a turn.
 """
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime
 from functools import partial
-from glob import escape
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from goclaw.clock import Clock
-from goclaw.config.schema import MemorySettings
-from goclaw.errors import ToolError
-from goclaw.memory.base import Found, Heard, Hit, MemoryFile, MemoryStatus, Talk, Wanted, owner_of
-from goclaw.memory.chunks import chunk_markdown
-from goclaw.memory.index import BrokenIndex, Document, Index, Version, open_index
-from goclaw.memory.listening import Feed
-from goclaw.memory.words import extra_terms, match_expressions
-from goclaw.workspace import USERS, Entry, Opened, Workspace
+from goclaw.config.schema import Config
+from goclaw.errors import StateError, ToolError
+from goclaw.memory import excerpts, remaking
+from goclaw.memory.backfilling import Backfilling
+from goclaw.memory.base import Found, Heard, MemoryFile, MemoryPort, MemoryStatus, Talk, Wanted
+from goclaw.memory.embedding import Embedders, Embedding, configured
+from goclaw.memory.listening import Feed, Listener
+from goclaw.memory.off import NoMemory
+from goclaw.memory.ranking import WINDOW_DEPTH
+from goclaw.memory.searching import ranked_places
+from goclaw.memory.shelves import notes, talk, units
+from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
+from goclaw.memory.shelves.schema import Shelf
+from goclaw.memory.shelves.scope import Scope
+from goclaw.memory.shelves.units import Model
+from goclaw.memory.similar import Similar
+from goclaw.memory.sweeping import Sweeper, name_of
+from goclaw.memory.watching import watched
+from goclaw.state import private_paths
+from goclaw.supervise import background, keep_running
+from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
-ResultT = TypeVar("ResultT")
+T = TypeVar("T")
 
-MEMORY_FILES = ("MEMORY.md", "memory/**/*.md")
-"""What is searched in every workspace; `memory.paths` adds to it."""
-MOST_FILES = 5_000
-"""Files that are searched per workspace: a first sweep reads them in about five seconds, later ones in 0.1 s."""
-LARGEST_FILE = 5 << 20
-"""Bytes; a larger file is no note."""
-_BATCH = 50
-"""Files per transaction: a few milliseconds of writing."""
+START_AFTER = 2.0
+"""Seconds: whoever starts a daemon waits for its channels, not for its memory."""
+NO_TRANSCRIPTS = "conversations are not searched here: memory.transcripts is false, or this is no daemon"
+
+Near = Sequence[tuple[int, int, float]]
+"""First place, last place and cosine of what is similar."""
 
 
 class Memory:
-    """The `MemoryPort` over an index file; made by `open_memory`."""
+    """The `MemoryPort`; made by `open_memory`."""
 
-    def __init__(self, index: Index, settings: MemorySettings) -> None:
+    def __init__(
+        self,
+        path: Path,
+        index: IndexFile,
+        config: Config,
+        clock: Clock,
+        feed: Feed | None,
+        embedders: Embedders,
+        *,
+        alone: bool,
+    ) -> None:
+        self._path = path
         self._index = index
-        self._patterns = (*MEMORY_FILES, *_patterns(settings.paths))
-        self._lock = asyncio.Lock()
-        # What was reported once is not reported at each sweep: files that are no text, in the version that was looked
-        # at, and workspaces with too many files.
-        self._overfull: set[str] = set()
-        self._unusable: dict[tuple[str, str], Version] = {}
+        self._config = config
+        self._clock = clock
+        self._feed = feed if config.memory.transcripts else None
+        self._embedders = embedders
+        self._alone = alone
+        self._sweeper = Sweeper(index, config.memory, clock)
+        self._listener = Listener(index, self._feed, clock) if self._feed else None
+        self._similar = Similar(index)
+        self.embedding = Embedding(embedders.choose, embedders.open, clock)
+        self._former: Embedding | None = None
+        """The embedder of the vectors that serve, while another one's are made."""
+        self._filling = Backfilling(index, self.embedding, self._similar, clock, self._beside)
+        self._roots: dict[str, Path] = {}
+        """The workspaces that are searched, by name."""
+        self._watch = asyncio.Queue[Path]()
+        self._mending = asyncio.Lock()
+        self._remake = asyncio.Event()
+        self._remaking: asyncio.Task[None] | None = None
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
         """See `MemoryPort.search`.
 
         Raises:
-            StateError: the index file cannot be written (a full disk).
+            StateError: the index cannot be read.
         """
+        self.use(workspace)
 
-        async def best(index: Index) -> list[Hit]:
-            for expression in match_expressions(query):
-                if hits := await index.search(_name(workspace), actor_key, expression, limit):
-                    return hits
-            return []
+        async def found() -> Found:
+            await self._if_writable(self._sweeper.fresh(workspace))
+            scope = await self._index.read(partial(notes.scope, workspace=name_of(workspace), actor_key=actor_key))
+            near = await self._near("note", query, scope)
+            budget = self._config.memory.budget
 
-        return Found("keyword", await self._with_fresh_index(workspace, best))
+            def hits(connection: sqlite3.Connection) -> Found:
+                ranked = ranked_places(connection, "note", query, scope, near or (), self._today())
+                shown, more = excerpts.hits(connection, ranked, limit, budget)
+                return Found("keyword" if near is None else "hybrid", shown, more)
 
-    async def files(self, workspace: Workspace, actor_key: str) -> list[MemoryFile]:
+            return await self._index.read(hits)
+
+        return await self._mended(found)
+
+    async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
         """See `MemoryPort.files`.
 
         Raises:
-            StateError: the index file cannot be written (a full disk).
+            StateError: the index cannot be read.
         """
-        return await self._with_fresh_index(workspace, lambda index: index.files(_name(workspace), actor_key))
+        self.use(workspace)
+
+        async def listed() -> list[MemoryFile]:
+            await self._if_writable(self._sweeper.fresh(workspace))
+            return await self._index.read(partial(notes.files, workspace=name_of(workspace), actor_key=actor_key))
+
+        return await self._mended(listed)
 
     async def heard(self, wanted: Wanted, limit: int) -> Heard:
-        """Nothing: conversations are not indexed yet."""
-        return Heard("keyword", ())
+        """See `MemoryPort.heard`.
 
-    async def talks(self) -> list[Talk]:
-        """None: conversations are not indexed yet."""
-        return []
+        Raises:
+            StateError: the index cannot be read.
+        """
+        listener = self._heard_by()
+
+        async def found() -> Heard:
+            await self._if_writable(listener.catch_up())
+            scope = await self._index.read(partial(talk.scope, wanted=wanted))
+            near = None if wanted.phrase else await self._near("talk", wanted.query, scope)
+            budget = self._config.memory.budget
+
+            def quotes(connection: sqlite3.Connection) -> Heard:
+                ranked = ranked_places(
+                    connection, "talk", wanted.query, scope, near or (), self._today(), phrase=wanted.phrase
+                )
+                shown, more = excerpts.quotes(connection, ranked, scope, limit, budget)
+                return Heard("keyword" if near is None else "hybrid", shown, more)
+
+            return await self._index.read(quotes)
+
+        return await self._mended(found)
+
+    async def talks(self) -> Sequence[Talk]:
+        """See `MemoryPort.talks`.
+
+        Raises:
+            StateError: the index cannot be read.
+        """
+        listener = self._heard_by()
+
+        async def known() -> list[Talk]:
+            await self._if_writable(listener.catch_up())
+            return await self._index.read(talk.talks)
+
+        return await self._mended(known)
 
     async def forget(self) -> bool:
-        """Nothing is there that could be forgotten."""
-        return True
+        """See `MemoryPort.forget`."""
+        if self._listener is None:
+            return True
+        # What is being made anew has been read before: it would bring the words back.
+        again = self._remaking is not None
+        if self._remaking is not None:
+            self._remaking.cancel()
+            await asyncio.wait({self._remaking})
+        try:
+            return await self._mended(self._listener.forget)
+        except StateError as error:
+            log.warning("the memory index cannot forget what has gone: %s", error)
+            return False
+        finally:
+            if again:
+                self._remake.set()
 
     async def status(self) -> MemoryStatus:
-        """Nothing is counted yet."""
-        return MemoryStatus(0, 0, 0, "")
+        """See `MemoryPort.status`."""
+        return await self._mended(self._status)
 
     async def reindex(self) -> None:
-        """Made anew."""
-        await self._index.rebuild()
+        """See `MemoryPort.reindex`."""
+        self._remake.set()
 
-    async def _with_fresh_index(self, workspace: Workspace, use: Callable[[Index], Awaitable[ResultT]]) -> ResultT:
-        async with self._lock:
-            try:
-                await self._refresh(workspace)
-                return await use(self._index)
-            except BrokenIndex as error:
-                log.warning("the memory index is damaged and is made anew", extra={"why": str(error)})
-                await self._index.rebuild()
-                await self._refresh(workspace)
-                return await use(self._index)
+    async def made_anew(self) -> None:
+        """Make the index anew, and return when it is done: for a command line without a daemon."""
+        await self._mended(self._make_anew)
 
-    async def _refresh(self, workspace: Workspace) -> None:
-        """Bring the index in line with the files."""
-        name = _name(workspace)
-        entries = await self._entries(workspace)
-        if len(entries) > MOST_FILES and name not in self._overfull:
-            self._overfull.add(name)
-            log.warning(
-                "too many memory files, the rest is not searched", extra={"workspace": name, "limit": MOST_FILES}
-            )
-        indexed = await self._index.versions(name)
-        found = {entry.path: entry for entry in entries[:MOST_FILES]}
-        changed = [
-            entry
-            for path, entry in found.items()
-            if _version(entry) not in (indexed.get(path, (None,))[0], self._unusable.get((name, path)))
-        ]
-        gone = set(indexed) - set(found)
-        for start in range(0, len(changed), _BATCH):
-            gone |= await self._take_in(workspace, changed[start : start + _BATCH], indexed)
-        if gone:
-            await self._index.remove(name, gone)
+    def use(self, workspace: Workspace) -> None:
+        """A workspace is being used: from now on it is watched."""
+        if name_of(workspace) not in self._roots:
+            self._roots[name_of(workspace)] = workspace.root
+            self._watch.put_nowait(workspace.root)
 
-    async def _entries(self, workspace: Workspace) -> list[Entry]:
-        """The files, each found with the eyes of whom it is served to: nothing of others is behind its name."""
-        entries = await workspace.seen_by("").walk(self._patterns, MOST_FILES + 1)
-        for folder in await workspace.seen_by_all().paths_in(USERS):
-            key, left = PurePosixPath(folder).name, MOST_FILES + 1 - len(entries)
-            if folder.endswith("/") and left > 0:
-                entries += await workspace.seen_by(key).walk([f"{USERS}/{escape(key)}/**/*.md"], left)
-        return entries
+    async def run(self) -> None:
+        """What goes on in the background, until cancelled."""
+        if self._alone:
+            await self.embedding.run()
+            return
+        await self._clock.sleep(START_AFTER)
+        await self._begin()
+        async with asyncio.TaskGroup() as group:
+            for name, work in self._work().items():
+                group.create_task(keep_running(name, work, self._clock), name=name)
+            while True:
+                root = await self._watch.get()
+                name = f"memory files of {root}"
+                group.create_task(keep_running(name, partial(self._follow, root), self._clock), name=name)
 
-    async def _take_in(
-        self, workspace: Workspace, entries: Iterable[Entry], indexed: dict[str, tuple[Version, str]]
-    ) -> set[str]:
-        """Read and index files; returns the paths of those that were indexed and cannot be any more."""
-        name = _name(workspace)
-        documents, touched, lost = [], {}, set()
-        for entry in entries:
-            known = indexed[entry.path][1] if entry.path in indexed else ""
-            try:
-                own = workspace.seen_by(owner_of(entry.path))
-                document = await own.use(entry.path, partial(_read, entry=entry, known=known))
-            except (ToolError, UnicodeDecodeError) as error:
-                log.warning("memory file skipped", extra={"path": entry.path, "why": str(error)})
-                self._unusable[name, entry.path] = _version(entry)
-                lost.update({entry.path} & indexed.keys())
-                continue
-            if isinstance(document, Version):
-                touched[entry.path] = document
-            else:
-                documents.append(document)
-        if touched:
-            await self._index.touch(name, touched)
-        if documents:
-            await self._index.put(name, documents)
-        return lost
+    async def _begin(self) -> None:
+        """What is left of the last run goes; what the configuration names is searched."""
+        await asyncio.to_thread(remaking.discard, self._path)
+        await self._if_writable(self._mended(partial(self._index.write, units.follow_nothing)))
+        if not self._config.memory.transcripts:
+            await self._if_writable(self._mended(self._drop_talk))
+        root = self._config.workspace_path.expanduser().absolute()
+        if str(root) not in self._roots and await asyncio.to_thread(root.is_dir):
+            self._roots[str(root)] = root
+            self._watch.put_nowait(root)
+
+    def _work(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What is started again when it fails, by name."""
+        work: dict[str, Callable[[], Awaitable[None]]] = {
+            "memory embedder": self.embedding.run,
+            "memory vectors": partial(self._mended, self._filling.run),
+            "memory index": self._remake_when_asked,
+        }
+        return {**work, "memory of conversations": self._listener.run} if self._listener else work
+
+    async def _follow(self, root: Path) -> None:
+        """Sweep a workspace whenever something changes in it."""
+        async with (
+            Workspace(root, private_paths(self._config)) as workspace,
+            watched(workspace, self._config.memory.paths, self._clock, partial(self._sweep, workspace)),
+        ):
+            await asyncio.Event().wait()
+
+    async def _sweep(self, workspace: Workspace) -> None:
+        await self._mended(partial(self._sweeper.sweep, workspace))
+
+    async def _drop_talk(self) -> None:
+        """Conversations are not to be searched (any more): nothing of them stays."""
+        sessions = await self._index.read(talk.extents)
+        for session in sessions:
+            while await self._index.write(partial(talk.forget, session=session)):
+                await self._clock.sleep(0)
+        if sessions:
+            await self._index.write(talk.begin_anew)
+            await self._index.rewrite()
+
+    async def _remake_when_asked(self) -> None:
+        while True:
+            await self._remake.wait()
+            self._remake.clear()
+            began = self._clock.monotonic()
+            async with background(self._mended(self._make_anew), "making the memory index anew") as self._remaking:
+                await asyncio.wait({self._remaking})
+            if not self._remaking.cancelled():
+                log.info("the memory index was made anew in %.1f s", self._clock.monotonic() - began)
+            self._remaking = None
+
+    async def _make_anew(self) -> None:
+        await remaking.make_anew(self._index, self._path, self._fill_anew)
+
+    async def _fill_anew(self, fresh: IndexFile) -> None:
+        sweeper = Sweeper(fresh, self._config.memory, self._clock)
+        for root in list(self._roots.values()):
+            async with Workspace(root, private_paths(self._config)) as workspace:
+                await sweeper.sweep(workspace)
+        if self._feed:
+            listener = Listener(fresh, self._feed, self._clock)
+            while not await listener.catch_up():
+                await self._clock.sleep(0)
+
+    @asynccontextmanager
+    async def _beside(self, model: Model) -> AsyncIterator[None]:
+        """Have the embedder of vectors that serve, for queries, while those of another one are made."""
+
+        async def spec() -> str:
+            return model.spec
+
+        self._former = Embedding(spec, self._embedders.open, self._clock)
+        try:
+            async with background(self._former.run(), "embedder of the vectors that serve"):
+                yield
+        finally:
+            self._former = None
+
+    async def _near(self, shelf: Shelf, query: str, scope: Scope) -> Near | None:
+        """What is similar to a query; None: words have to do."""
+        model = self._similar.model
+        if self._alone and not model:
+            serving = await self._index.read(units.serving)
+            model = serving.name if serving else ""
+        embedding = self._former if self._former and self.embedding.name != model else self.embedding
+        if not model or (vector := await embedding.query(query)) is None or embedding.name != model:
+            return None
+        if self._alone:
+            await self._similar.serve(model)
+        await self._similar.follow()
+        return await self._similar.nearest(model, shelf, vector, scope, WINDOW_DEPTH)
+
+    async def _status(self) -> MemoryStatus:
+        files, conversations, passages = await self._index.read(units.sizes)
+        serving = await self._index.read(units.serving)
+        name = self.embedding.name
+        served = serving.name if serving and (self._alone or self._similar.model) else ""
+        count = self._filling.count
+        if not name and served:
+            count = await self._filling.counted(served)
+        return MemoryStatus(
+            files=files,
+            conversations=conversations,
+            passages=passages,
+            embedder=served,
+            trouble=self.embedding.trouble,
+            embedded=count.embedded,
+            to_embed=count.units,
+            coming=name if served and name not in ("", served) else "",
+            details=tuple(self._details()),
+        )
+
+    def _details(self) -> Iterator[str]:
+        if self._remaking or self._remake.is_set():
+            yield "the index is being made anew; the old one serves until then"
+        if not self._config.memory.transcripts:
+            yield "conversations are not searched: memory.transcripts is false"
+
+    def _heard_by(self) -> Listener:
+        if self._listener is None:
+            raise ToolError(NO_TRANSCRIPTS)
+        return self._listener
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._clock.now(), UTC).date()
+
+    async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something with the index; one that turns out to be damaged is made anew, once."""
+        generation = self._index.generation
+        try:
+            return await work()
+        except BrokenIndex as error:
+            async with self._mending:
+                if generation == self._index.generation:
+                    await self._index.rebuild(str(error))
+            return await work()
+
+    async def _if_writable(self, work: Awaitable[object]) -> None:
+        """Bring the index in line; where the disk refuses, what is there is searched."""
+        try:
+            await work
+        except BrokenIndex:
+            raise
+        except StateError as error:
+            log.warning("the memory index is not brought up to date: %s", error)
 
 
 @asynccontextmanager
 async def open_memory(
-    path: Path, settings: MemorySettings, clock: Clock | None = None, *, feed: Feed | None = None
-) -> AsyncIterator[Memory]:
-    """Open the memory whose index is the file `path` (made if it is missing, set aside and made anew if broken).
+    path: Path,
+    config: Config,
+    clock: Clock,
+    feed: Feed | None = None,
+    *,
+    alone: bool = False,
+    embedders: Embedders | None = None,
+) -> AsyncIterator[MemoryPort]:
+    """Memory over the index file `path`, while the block runs. Nothing is opened or made before it is needed.
 
-    Raises:
-        StateError: the file cannot be made.
+    Args:
+        feed: the transcripts; None: they are not searched.
+        alone: for a command line: nothing runs in the background. Vectors that are there are used.
+        embedders: others than those of the catalogue.
     """
+    if not config.memory.enabled:
+        yield NoMemory()
+        return
     async with open_index(path) as index:
-        yield Memory(index, settings)
-
-
-def _patterns(paths: Iterable[str]) -> list[str]:
-    """Globs for the configured extra paths: each may be a file of any name, or a folder of Markdown files."""
-    patterns: list[str] = []
-    for given in paths:
-        path = PurePosixPath(given)
-        if path.is_absolute() or ".." in path.parts:
-            log.warning("memory.paths: only paths below the workspace are searched", extra={"path": given})
-        else:
-            patterns += [str(path), str(path / "**/*.md")]
-    return patterns
-
-
-def _read(opened: Opened, entry: Entry, known: str) -> Document | Version:
-    """The file as passages, or only its version when its content has the SHA-256 `known`. Runs in a thread."""
-    found = opened.stat
-    if found.version.inode != entry.inode:
-        # The sweep follows no symbolic link; one that took the file's place since could lead to another user's notes.
-        raise ToolError("it was replaced while it was read")
-    if found.size > LARGEST_FILE:
-        raise ToolError(f"it has {found.size} bytes, the limit is {LARGEST_FILE}")
-    version = Version(found.modified, _inode(entry), found.size)
-    data = opened.file.read(LARGEST_FILE)
-    sha256 = hashlib.sha256(data).hexdigest()
-    if sha256 == known:
-        return version
-    text = data.decode("utf-8-sig")
-    stem = PurePosixPath(entry.path).stem  # `2026-11-20`: what notes of a day are asked for by
-    chunks = [
-        (chunk, " ".join((stem, *extra_terms(f"{chunk.heading}\n{chunk.text}")))) for chunk in chunk_markdown(text)
-    ]
-    return Document(entry.path, version, sha256, len(text.splitlines()), chunks)
-
-
-def _name(workspace: Workspace) -> str:
-    return str(workspace.root)
-
-
-def _version(entry: Entry) -> Version:
-    return Version(entry.modified, _inode(entry), entry.size)
-
-
-def _inode(entry: Entry) -> int:
-    return entry.inode[1] & (2**63 - 1)  # SQLite's integers have a sign
+        memory = Memory(path, index, config, clock, feed, embedders or configured(config, clock), alone=alone)
+        async with background(memory.run(), "memory"):
+            yield memory

@@ -90,14 +90,14 @@ class Similar:
 
     async def nearest(
         self, model: str, shelf: Shelf, vector: bytes, scope: Scope, depth: int
-    ) -> list[tuple[int, int, float]]:
+    ) -> list[tuple[int, int, float]] | None:
         """What is most similar to a vector of `model` within a scope: first place, last place, cosine; best first.
 
-        Nothing where another model's vectors serve by now.
+        None where that model's vectors do not serve any more.
         """
         loaded = self._loaded
         if not self._current() or loaded is None or loaded.model != model:
-            return []
+            return None
         return await asyncio.to_thread(loaded.shelves[shelf].nearest, vector, scope, depth)
 
     def _current(self) -> bool:

@@ -114,7 +114,7 @@ async def open_bench(folder: Path, *tools: Tool, **settings: Any) -> AsyncIterat
     clock, audited = RealClock(), list[Entry]()
     async with (
         open_blobs(config.state_dir / "blobs", clock) as blobs,
-        open_memory(config.state_dir / "memory.db", config.memory) as memory,
+        open_memory(config.state_dir / "memory.db", config, clock, alone=True) as memory,
         open_tasks(blobs, clock, config.tools.tasks) as tasks,
         open_sandbox(config.tools.exec, clock) as sandbox,
         Workspace(config.workspace_path, [config.state_dir]) as workspace,

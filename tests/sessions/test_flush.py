@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.schema import MemorySettings
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import Config
 from goclaw.errors import ModelErrorKind
 from goclaw.events import Actor, MessageStored, Notice
 from goclaw.llm.base import Usage
@@ -168,7 +169,10 @@ async def test_another_users_search_does_not_find_it(tmp_path: Path) -> None:
         await core.say("hello", actor=ANNA)
         await core.settled()
         await core.sessions.aside.catch_up()
-    async with Workspace(world.root) as workspace, open_memory(tmp_path / "memory.db", MemorySettings()) as memory:
+    async with (
+        Workspace(world.root) as workspace,
+        open_memory(tmp_path / "memory.db", Config(), SteppedClock()) as memory,
+    ):
         found = await memory.search(workspace, "tui:anna", "tea", 5)
         assert [hit.path for hit in found.hits] == [f"memory/users/tui:anna/{DAY}"]
         assert not (await memory.search(workspace, "tui:ben", "tea", 5)).hits

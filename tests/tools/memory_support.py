@@ -115,7 +115,7 @@ async def surroundings(folder: Path, **memory_settings: Any) -> AsyncIterator[Su
     config = Config.model_validate({"state_dir": folder / "state", "memory": memory_settings})
     async with (
         open_blobs(folder / "state") as blobs,
-        open_memory(folder / "state" / "memory.db", config.memory) as memory,
+        open_memory(folder / "state" / "memory.db", config, SteppedClock(), alone=True) as memory,
         Workspace(folder / "workspace") as workspace,
     ):
         yield Surroundings(config, blobs, memory, workspace)

@@ -215,6 +215,19 @@ def forget_touched(connection: sqlite3.Connection, shelf: Shelf, up_to: int) -> 
     connection.execute(_FORGET_TOUCHED.format(shelf=shelf), (up_to,))
 
 
+def follow_nothing(connection: sqlite3.Connection) -> None:
+    """Drop what is known of touched places: nobody holds vectors yet."""
+    for shelf in SHELVES:
+        forget_touched(connection, shelf, last_touch(connection, shelf))
+
+
+def sizes(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """How many files, conversations and passages there are."""
+    [(files, of_files)] = connection.execute("SELECT count(*), coalesce(sum(passages), 0) FROM note_documents")
+    [(talks, of_talks)] = connection.execute("SELECT count(*), coalesce(sum(passages), 0) FROM talk_documents")
+    return files, talks, of_files + of_talks
+
+
 def _texts(connection: sqlite3.Connection, shelf: Shelf, numbers: Mapping[bytes, int]) -> list[Missing]:
     return [
         Missing(sha256, text)
