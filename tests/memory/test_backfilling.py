@@ -55,11 +55,8 @@ class House:
         """Places with something of the query in them."""
         [vector] = await WordsEmbedder(model).embed([query])
         await self.similar.follow()
-        return [
-            first
-            for first, _, cosine in await self.similar.nearest(model, "note", vector, EVERYWHERE, 10)
-            if cosine > 0
-        ]
+        nearest = await self.similar.nearest(model, "note", vector, EVERYWHERE, 10) or ()
+        return [first for first, _, cosine in nearest if cosine > 0]
 
     async def stored(self) -> int:
         def count(connection: sqlite3.Connection) -> int:
