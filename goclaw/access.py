@@ -116,6 +116,11 @@ _EVERYTHING = RoleSettings(sessions="all", approves="all")
 _NOTHING_SAID = RoleSettings()
 
 
+def is_group(session: str) -> bool:
+    """Whether several people may speak in a session, so that what is said there is nobody's own."""
+    return _GROUP.fullmatch(root_session(session)) is not None
+
+
 def own_session(key: str) -> str:
     """The session that the user with this key has of their own, unless users.json names another."""
     return key
@@ -245,8 +250,8 @@ class Access:
         return ", ".join(sorted(user.roles)) or USER if user else ADMIN if actor.owner else "nobody"
 
     def is_group(self, session: str) -> bool:
-        """Whether several people may speak in a session, so that what is said there is nobody's own."""
-        return _GROUP.fullmatch(root_session(session)) is not None
+        """See the function of this name."""
+        return is_group(session)
 
     def session_for(self, actor: Actor, default: str) -> str:
         """The session for a message that would go to `default`: the user's `session` in place of their own one."""

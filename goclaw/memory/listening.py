@@ -39,8 +39,6 @@ ECHOES = frozenset(
 )
 """Tools whose results repeat what stands elsewhere (those with the tag `memory`): found again, they would crowd out
 what they were made of."""
-START_SECONDS = 3.0
-"""After a start, others come first."""
 LOOK_SECONDS = 300.0
 """How often the listener looks although nobody has left word."""
 GATHER_SECONDS = 0.5
@@ -109,7 +107,6 @@ class Listener:
 
     async def run(self) -> None:
         """Listen for ever; a damaged index is made anew."""
-        await self._clock.sleep(START_SECONDS)
         while True:
             generation = self._index.generation
             try:
@@ -137,9 +134,16 @@ class Listener:
             if not rows:
                 return False
             said = [said_of(row, self._echoes) for row in rows]
-            await self._index.write(lambda connection: talk.put(connection, said))
-            self._seen = rows[-1].row
+            if await self._index.write(partial(self._put, said=said)):
+                self._seen = rows[-1].row
             return True
+
+    def _put(self, connection: sqlite3.Connection, said: Sequence[Said]) -> bool:
+        # Another file may have taken the place of the one that was read: it may lack what came before.
+        if self._compared != self._index.generation:
+            return False
+        talk.put(connection, said)
+        return True
 
     async def _compare(self) -> bool:
         """Drop what is no longer in the transcripts; returns whether there was anything of the kind."""

@@ -22,6 +22,7 @@ from goclaw.toolkit.templates import HINT_LENGTH, hint
 from goclaw.users import User, Users
 from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
 from tests.tools.shell_support import ssh_server, waiting_task, with_tasks
+from tests.tools.transcript_support import Spoken
 from tests.tools.web_support import SmallWeb
 
 ANNA = Actor("telegram:5", "telegram")
@@ -41,6 +42,8 @@ async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncItera
             around.write(path, content)
         if "web" in tool.spec.tags:
             around.web = SmallWeb()
+        if tool.spec.name == "transcript_search":
+            around.memory = Spoken()
         if "shell" not in tool.spec.tags:
             yield around
             return
