@@ -8,7 +8,8 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -59,13 +60,24 @@ async def read_beforehand(keys: Sequence[Key], at: float) -> None:
         async with asyncio.timeout(READ_SECONDS):
             # -P: the folder where the daemon was started may be the agent's, and holds no module of ours.
             command = [sys.executable, "-P", "-m", __name__, question]
-            process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
-            answer, _ = await process.communicate()
+            answer = await _answer(command, environment)
         rows = [Listed(**row) for row in orjson.loads(answer)]
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         log.warning("the model data are read in this process: %s", error)
     else:
         _read.update(zip(keys, rows, strict=True))
+
+
+async def _answer(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """What a program says; it is dead when this returns, also when nobody waits for it any more."""
+    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
+    try:
+        return (await process.communicate())[0]
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 @cache

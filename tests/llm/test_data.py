@@ -1,4 +1,5 @@
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +118,24 @@ def test_nothing_heavy_is_imported_before_it_is_needed(heavy: str) -> None:
     modules = "anthropic, openai_chat, ollama, pydantic_ai, demo, scripted, chain, open, data"
     program = f"import sys; from goclaw.llm import {modules}; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=50).returncode == 0
+
+
+async def test_a_reader_that_nobody_waits_for_any_more_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = tmp_path / "pid"
+    os.mkfifo(started)
+    slow = tmp_path / "slow.py"
+    slow.write_text(f"import os, time\nopen({str(started)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    reader = tmp_path / "python"
+    reader.write_text(f"#!/bin/sh\nexec {sys.executable} {slow}\n")
+    reader.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(reader))
+    reading = asyncio.create_task(prepare(["anthropic:claude-opus-5-5"], NOW))
+    async with asyncio.timeout(50):
+        pid = int(await asyncio.to_thread(started.read_text))
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
