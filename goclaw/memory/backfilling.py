@@ -94,10 +94,14 @@ class Backfilling:
         self._fails = 0
         self._left_out = False
         self._tidied = float("-inf")
-        self.count = Count(0, 0)
-        """Units that have a vector of the embedder's model, and all of them: as it was known last."""
+        self._count = Count(0, 0)
         self.filling = False
         """Texts are being embedded."""
+
+    @property
+    def count(self) -> Count:
+        """Units that have a vector of the embedder's model, and all of them: as it was known last."""
+        return self._count if self._for[1] == self._index.generation else Count(0, 0)
 
     async def run(self) -> None:
         """Fill what is missing, again and again.
@@ -144,24 +148,25 @@ class Backfilling:
             asked = self._clock.monotonic()
             if not self.filling or asked - reported >= REPORT_SECONDS:
                 reported = asked
-                self.count = await self.counted(model)
-                log.info("%d of %d texts have vectors of %s", self.count.embedded, self.count.units, model)
+                self._count = await self.counted(model)
+                log.info("%d of %d texts have vectors of %s", self._count.embedded, self._count.units, model)
             self.filling = True
             if not await self._embed(model, batch):
                 return False
             await self._clock.sleep(min(PAUSE * (self._clock.monotonic() - asked), LONGEST_PAUSE))
-        if self.filling or not self.count.units:
-            self.count = await self.counted(model)
+        if self.filling or not self._count.units:
+            self._count = await self.counted(model)
         if self.filling:
             self.filling = False
             took = self._clock.monotonic() - began
-            log.info("%d of %d texts have vectors of %s, after %.0f s", *_numbers(self.count), model, took)
+            log.info("%d of %d texts have vectors of %s, after %.0f s", *_numbers(self._count), model, took)
         return True
 
     async def _begin(self, model: str) -> Model:
         """Make the model known, have the vectors that serve at hand; returns whose they are."""
         if self._for != (model, self._index.generation):
             self._for = (model, self._index.generation)
+            self._count = Count(0, 0)
             self._forget_looks()
         known, spec = await self._index.read(units.models), self._embedding.spec
         if not any((each.name, each.spec) == (model, spec) for each in known):
@@ -172,7 +177,7 @@ class Backfilling:
 
     async def _take_over(self, model: str, former: str) -> None:
         """All texts have their vectors: they serve from now on."""
-        if self.count.units - self.count.embedded <= LEFT_OUT_AT_MOST * self.count.units:
+        if self._count.units - self._count.embedded <= LEFT_OUT_AT_MOST * self._count.units:
             await self._index.write(partial(units.switch, name=model))
             await self._similar.serve(model)
             log.info("searches use the vectors of %s from now on, those of %s go", model, former)
@@ -212,7 +217,7 @@ class Backfilling:
         await self._index.write(partial(units.store, model=model, vectors=kept))
         await self._similar.take(model, list(kept))
         self._gaps[batch.shelf].looked(batch.down_to)
-        self.count = Count(min(self.count.embedded + len(kept), self.count.units), self.count.units)
+        self._count = Count(min(self._count.embedded + len(kept), self._count.units), self._count.units)
         return True
 
     async def counted(self, model: str) -> Count:
@@ -238,7 +243,7 @@ class Backfilling:
         after: bytes | None = b""
         while after is not None:
             after = await self._index.write(partial(units.sweep, after=after, limit=PORTION))
-        self.count = await self.counted(model)
+        self._count = await self.counted(model)
         if self._left_out:
             self._forget_looks()
 
