@@ -100,6 +100,11 @@ ALIASES = {
 }
 """Names of tools in other systems, which models know; see `toolkit.aliases`."""
 
+SERVERS = {
+    "mcp": "goclaw.servers.mcp.http:SERVER",
+}
+"""Listeners whose libraries are loaded only where the configuration wants them."""
+
 TOOL_SOURCES = {
     "cli": "goclaw.tools.cli_source:SOURCE",
     "agents": "goclaw.tools.exported:SOURCE",
