@@ -35,7 +35,7 @@ GATHER_SECONDS = 0.1
 lines costs the turn more than its journal. What is a warning or worse is written at once.
 """
 QUIET = {
-    **dict.fromkeys(("aiohttp.access", "asyncio", "httpx", "httpx2", "watchfiles"), logging.WARNING),
+    **dict.fromkeys(("aiohttp.access", "asyncio", "httpx", "httpx2", "uvicorn", "watchfiles"), logging.WARNING),
     # They log whatever an MCP server sends wrongly, with tracebacks; what matters of it is said in our words.
     **dict.fromkeys(("client", "mcp"), logging.CRITICAL),
 }

@@ -1,7 +1,7 @@
 """What the daemon consists of, once it is open."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from goclaw.access import Access
 from goclaw.alerts import AlertDesk
@@ -24,6 +24,14 @@ from goclaw.store.database import Database
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import Sources
 from goclaw.users import Users
+
+
+@dataclass(slots=True)
+class McpState:
+    """How the listener for MCP clients is."""
+
+    line: str = ""
+    """For people; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +75,5 @@ class App:
     probe: Probe
     """Whether messages are taken now."""
     stuck: StuckTurns
+    mcp_server: McpState = field(default_factory=McpState)
+    """How the listener for MCP clients is."""

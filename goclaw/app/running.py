@@ -8,6 +8,7 @@ from functools import partial
 
 from goclaw import catalog
 from goclaw.app.ending_tasks import tell_of_end
+from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
 from goclaw.app.standing import details, watch_faults
 from goclaw.app.winding import wind_down
@@ -92,6 +93,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         await stack.enter_async_context(open_http(ground.config, ground.routes, app.probe.look))
         if door:
             stack.push_async_callback(door.end)
+    if ground.config.mcp.server.enabled and not alone:
+        await stack.enter_async_context(background(serve_mcp(app, gateway), "MCP clients"))
 
 
 async def _tools(app: App) -> None:

@@ -30,6 +30,8 @@ async def details(app: App, session: str) -> Details:
         lines["Users"] = f"users.json is broken, the last good version is in force: {ground.users.problem}"
     if listens(ground.config):
         lines["HTTP"] = f"{ground.config.http.host} port {ground.config.http.port}"
+    if app.mcp_server.line:
+        lines["MCP"] = app.mcp_server.line
     if readiness.problems:
         lines["Not ready"] = "; ".join(readiness.problems)
     if alerts:

@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "pair": ("goclaw.cli.pair:app", "Let in, or turn away, who asked the bot to be let in (pairing.enabled)."),
     "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
+    "mcp": ("goclaw.cli.mcp:app", "Serve the tools to other programs (Model Context Protocol)."),
     "backup": ("goclaw.cli.backup:app", "Keep everything in one new file, while the daemon runs."),
     "restore": ("goclaw.cli.restore:app", "Get everything back from a backup."),
     "version": ("goclaw.cli.version:app", "Print the version."),

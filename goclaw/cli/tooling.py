@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from goclaw.access import Access
-from goclaw.app import open_environment
+from goclaw.app import Environment, open_environment
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
@@ -24,14 +24,26 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.showing import Shelf, Shown
 from goclaw.toolkit.sources import Sources, open_sources
-from goclaw.users import login_name, open_users
+from goclaw.users import Users, login_name, open_users
 
 
 class Toolbox:
     """The dispatcher, for somebody at a command line. Made by `open_toolbox`."""
 
-    def __init__(self, dispatcher: Dispatcher, sources: Sources, *, approve: bool) -> None:
-        self._dispatcher = dispatcher
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        sources: Sources,
+        access: Access,
+        users: Users,
+        environment: Environment,
+        *,
+        approve: bool,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.access = access
+        self.users = users
+        self.environment = environment
         self._shelf = Shelf(dispatcher.registry, sources)
         self._approve = approve
         self._calls = 0
@@ -59,7 +71,7 @@ class Toolbox:
             keep_todos=_keep_nowhere,
             turn="cli",
         )
-        return await self._dispatcher.call(ToolCall(call_id, name, given), scope)
+        return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
 
     async def _consent(self, wanted: Wanted) -> Consent:
         if not self._approve:
@@ -101,7 +113,8 @@ async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterato
     ):
         await sources.ready()
         access = Access(users, config)
-        yield Toolbox(Dispatcher(Registry([sources], access), access, environment, hooks), sources, approve=approve)
+        dispatcher = Dispatcher(Registry([sources], access), access, environment, hooks)
+        yield Toolbox(dispatcher, sources, access, users, environment, approve=approve)
 
 
 async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:

@@ -14,8 +14,9 @@ from goclaw.config.values import Host, Hosts, Origins, Selection
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Revisions of the protocol that the library speaks, the oldest first."""
-NEEDS_A_CHAT = ("-tag:conversation", "-tag:agents")
-"""Leaves out the tools that do something in a conversation, or for one: over MCP there is none."""
+OFFERED = ("-tag:conversation", "-tag:agents", "-tag:mcp")
+"""Leaves out what does something in a conversation, or for one, as over MCP there is none; and what comes from other
+MCP servers, which clients reach by themselves, and among which this very one may be."""
 PLACE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 """Where a prompt's message takes in an argument: `{{ name }}`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -69,7 +70,7 @@ class McpServerSettings(Section):
         None, description="The only version of the protocol that is spoken; not set: what client and server both know."
     )
     tools: Selection = Field(
-        NEEDS_A_CHAT, description="Which of the tools that a user may use are offered; see Choosing tools."
+        OFFERED, description="Which of the tools that a user may use are offered; see Choosing tools."
     )
     resources: bool = Field(True, description="Whether files of the workspace, conversations and the status are.")
     elicitation: bool = Field(

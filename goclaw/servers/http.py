@@ -97,22 +97,12 @@ class HttpServer:
     def _admit(self, request: web.Request) -> None:
         """Raises HTTPException for a request that may not come in."""
         named = request.headers.getall("Host", [])
-        if len(named) != 1 or not self._is_ours(named[0]):
+        if len(named) != 1 or not names_us(named[0], self._host, self._names):
             raise web.HTTPMisdirectedRequest
         if any(origin.lower() not in self._origins for origin in request.headers.getall("Origin", [])):
             raise web.HTTPForbidden
         if (request.content_length or 0) > self._caps.body_bytes:
             raise web.HTTPRequestEntityTooLarge(self._caps.body_bytes)
-
-    def _is_ours(self, host: str) -> bool:
-        """Whether a `Host` header means us. A name that somebody else made lead here does not (DNS rebinding)."""
-        parts = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
-        if parts is None:
-            return False
-        name = parts[1].strip("[]")
-        if is_loopback(name) or name in self._names or name == self._host.lower():
-            return True
-        return not is_loopback(self._host) and _is_address(name)
 
     @contextmanager
     def _body_in_time(self, request: web.Request) -> Iterator[None]:
@@ -227,6 +217,17 @@ async def _listen(config: Config, runner: web.AppRunner, caps: Caps) -> asyncio.
 
 async def _unnamed(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = NAME
+
+
+def names_us(host: str, listens_on: str, names: frozenset[str]) -> bool:
+    """Whether a `Host` header means us. A name that somebody else made lead here does not (DNS rebinding)."""
+    parts = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
+    if parts is None:
+        return False
+    name = parts[1].strip("[]")
+    if is_loopback(name) or name in names or name == listens_on.lower():
+        return True
+    return not is_loopback(listens_on) and _is_address(name)
 
 
 def _is_address(name: str) -> bool:

@@ -90,6 +90,7 @@ class Sessions:
         self.received = Received(self._receiving())
         self.questions = ports.questions
         self.rules = ports.approvals.rules
+        self.dispatcher = ports.dispatcher
         self.strays = ports.dispatcher.strays
         self.desk = ports.desk
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)

@@ -1,0 +1,129 @@
+"""The daemon's listener for MCP clients. Its library is loaded in a thread, and only where the configuration wants it.
+
+A port that is taken ends nothing: the log and the status say so, and it is tried again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from goclaw import __version__, catalog
+from goclaw.access import own_session
+from goclaw.app.parts import App
+from goclaw.errors import ConfigError, StateError
+from goclaw.events import (
+    AGENT_MARK,
+    Actor,
+    MessageStored,
+    Outline,
+    SessionForgotten,
+    SessionInfo,
+    TranscriptRow,
+    TurnEvent,
+    TurnFinished,
+    TurnStarted,
+)
+from goclaw.gateway import Gateway
+from goclaw.mcp.declared import together
+from goclaw.plugins import load
+from goclaw.servers.mcp.declarations import declarations
+from goclaw.servers.mcp.ports import Changed, McpPart, McpPorts
+from goclaw.servers.mcp.uris import STATUS, transcript_uri
+from goclaw.store.transcripts import Transcripts
+from goclaw.tokens import open_tokens
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 30.0
+"""After which a port that was taken is tried again."""
+
+
+async def serve_mcp(app: App, gateway: Gateway) -> None:
+    """Serve MCP clients until cancelled."""
+    ground, state, settings = app.ground, app.mcp_server, app.ground.config.mcp.server
+    state.line = "starting"
+    try:
+        part = await asyncio.to_thread(load, catalog.SERVERS["mcp"], McpPart)
+    except ConfigError as error:
+        log.error("MCP clients cannot come in: %s", error)
+        state.line = f"does not work: {error}"
+        return
+    ports = await _ports(app, gateway)
+    async with open_tokens(ground.config.tokens_path, ground.clock) as tokens:
+        if not tokens.any():
+            log.warning(
+                "there is no access token yet, so no MCP client can come in: `goclaw token add NAME --user KEY`"
+            )
+        while True:
+            try:
+                async with part.open(ports, tokens) as listening:
+                    state.line = f"{settings.host} port {listening.port}"
+                    await asyncio.Event().wait()
+            except StateError as error:
+                if state.line != (line := f"does not listen: {error}"):
+                    log.error("%s", error)
+                state.line = line
+            await ground.clock.sleep(AGAIN_SECONDS)
+
+
+async def _ports(app: App, gateway: Gateway) -> McpPorts:
+    ground = app.ground
+    return McpPorts(
+        config=ground.config,
+        clock=ground.clock,
+        access=ground.access,
+        dispatcher=app.sessions.dispatcher,
+        blobs=ground.environment.blobs,
+        workspace=ground.environment.workspace,
+        audit=ground.environment.audit,
+        conversations=OfTheDaemon(app, gateway),
+        people=ground.users.all,
+        version=__version__,
+        declared=together(await asyncio.to_thread(declarations)),
+    )
+
+
+class OfTheDaemon:
+    """Implements `Conversations` on the running daemon."""
+
+    def __init__(self, app: App, gateway: Gateway) -> None:
+        self._bus = app.ground.bus
+        self._gateway = gateway
+        self._transcripts = Transcripts(app.ground.database)
+
+    async def sessions(self) -> Sequence[SessionInfo]:
+        return [info for info in await self._transcripts.sessions() if AGENT_MARK not in info.key]
+
+    async def outline(self, session: str, last: int) -> Outline:
+        return await self._gateway.outline(session, last)
+
+    async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
+        return await self._gateway.transcript(session, after)
+
+    async def status(self, actor: Actor) -> Mapping[str, Any]:
+        session = self._gateway.session_for(actor, own_session(actor.key))
+        return {"running": True, **await self._gateway.status(session, actor)}
+
+    @asynccontextmanager
+    async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
+        known = {info.key for info in await self._transcripts.sessions()}
+        async with self._bus.subscribe(None) as events:
+            yield _changes(events, known)
+
+
+async def _changes(events: AsyncIterator[TurnEvent], known: set[str]) -> AsyncIterator[Changed]:
+    """What events of turns change of what can be read."""
+    async for event in events:
+        match event:
+            case MessageStored(session=session):
+                yield Changed(transcript_uri(session), "updated" if session in known else "created")
+                known.add(session)
+            case SessionForgotten(session=session):
+                known.discard(session)
+                yield Changed(transcript_uri(session), "deleted")
+            case TurnStarted() | TurnFinished():
+                yield Changed(STATUS, "updated")
+            case _:
+                pass

@@ -1,0 +1,77 @@
+"""`goclaw mcp serve`: the tools of this state folder for a program that speaks the Model Context Protocol.
+
+Like `goclaw tool run` it runs the tools in this process, under the same rules and containment, whether a daemon runs or
+not. Conversations and the status come from the daemon if one holds the lock, else from the state folder.
+"""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from goclaw import __version__
+from goclaw.cli.common import load
+from goclaw.cli.tooling import open_toolbox
+from goclaw.config.schema import Config
+from goclaw.errors import ConfigError
+from goclaw.events import Actor
+from goclaw.servers.mcp.ports import ENTRY, McpPorts
+from goclaw.users import login_name
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Serve the tools to other programs (Model Context Protocol).",
+)
+
+
+@app.callback()
+def group() -> None:
+    """Serve the tools to other programs (Model Context Protocol)."""
+
+
+@app.command()
+def serve(
+    context: typer.Context,
+    user: Annotated[
+        str | None, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")
+    ] = None,
+) -> None:
+    """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
+    asyncio.run(_serve(load(context).config, user))
+
+
+async def _serve(config: Config, user: str | None) -> None:
+    # Only a client's first request needs it, and it takes a second.
+    from goclaw.cli.mcp_conversations import Reached
+    from goclaw.mcp.declared import together
+    from goclaw.servers.mcp.declarations import declarations
+    from goclaw.servers.mcp.stdio import serve_stdio
+
+    async with open_toolbox(_without_servers(config)) as box:
+        if user is not None and box.users.get(user) is None:
+            raise ConfigError(f"{user} is not in users.json: `goclaw users add {user}` first")
+        actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
+        ports = McpPorts(
+            config=config,
+            clock=box.environment.clock,
+            access=box.access,
+            dispatcher=box.dispatcher,
+            blobs=box.environment.blobs,
+            workspace=box.environment.workspace,
+            audit=box.environment.audit,
+            conversations=Reached(config, box.environment.clock),
+            people=box.users.all,
+            version=__version__,
+            declared=together(declarations()),
+        )
+        await serve_stdio(ports, actor)
+
+
+def _without_servers(config: Config) -> Config:
+    """The same without `mcp.servers`: whose list names this very command would start itself again and again.
+
+    Nothing is lost by it: what speaks to us speaks to other servers by itself.
+    """
+    return config.model_copy(update={"mcp": config.mcp.model_copy(update={"servers": {}})})

@@ -1,0 +1,250 @@
+"""Who comes in over HTTP: nobody without an access token, no foreign page, nothing boundless. Before a body is read.
+
+The same rules as for terminals (`servers.http`, `servers.door`), on the library's kind of application (ASGI). A token
+says who somebody is, never what they may do. Whose token goes is cut off within two seconds.
+"""
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goclaw.audit import Entry
+from goclaw.clock import Clock
+from goclaw.config.listening import is_loopback
+from goclaw.config.mcp import McpServerSettings
+from goclaw.events import Actor
+from goclaw.redact import mask, printable
+from goclaw.servers.door import BEARER, CHALLENGE, Bounds, Failures, network_of
+from goclaw.servers.http import HEADERS, LONGEST_LOGGED, names_us
+from goclaw.servers.mcp.ports import ENTRY
+from goclaw.tokens import Token, Tokens
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+"""Between two looks whether whoever is connected may stay."""
+ACTOR = "goclaw.actor"
+"""In the scope of a request: for whom it is made."""
+_LENGTH = re.compile(rb"[0-9]{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The bounds of one caller; fields for tests."""
+
+    body_bytes: int = 4 << 20
+    """A file that is written with a call is in it."""
+    body_seconds: float = 10.0
+    per_token: int = 32
+    """Requests at once; a client has one open to be told things."""
+    in_all: int = 128
+
+
+class _Refused(Exception):
+    """A request that may not come in."""
+
+    def __init__(self, status: HTTPStatus, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+class Guard:
+    """Stands before the application. Is one itself."""
+
+    def __init__(
+        self,
+        inner: ASGIApp,
+        settings: McpServerSettings,
+        tokens: Tokens,
+        clock: Clock,
+        audit: Callable[[Entry], None],
+        caps: Caps | None = None,
+    ) -> None:
+        self._inner = inner
+        self._settings = settings
+        self._tokens = tokens
+        self._clock = clock
+        self._audit = audit
+        self._caps = caps or Caps()
+        self._bounds = Bounds()
+        self._failures = Failures(self._bounds, clock)
+        self._names = frozenset(name.lower() for name in settings.hosts)
+        self._open: Counter[str] = Counter()
+        self._requests: dict[asyncio.Task[Any], tuple[str, Token]] = {}
+        self._cut: set[asyncio.Task[Any]] = set()
+        self._ended = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        try:
+            name, token = await self._admitted(scope)
+            with self._counted(name):
+                status = await self._serve(scope, receive, send, name, token)
+        except _Refused as refusal:
+            await _refuse(send, refusal)
+            status = refusal.status
+        _log_access(scope, status)
+
+    def end(self) -> None:
+        """Let nobody in any more, and cut off whoever is connected."""
+        self._ended = True
+        for task in self._requests:
+            self._cut.add(task)
+            task.cancel()
+
+    async def look_after(self) -> None:
+        """Cut off whoever may not stay, until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            for task, (name, token) in list(self._requests.items()):
+                if reason := self._tokens.objection(name, token):
+                    log.info("an MCP client of %s has to go: %s", token.user, reason)
+                    self._cut.add(task)
+                    task.cancel()
+
+    async def _admitted(self, scope: Scope) -> tuple[str, Token]:
+        """The token that the request shows, by name. Nothing of the body was read yet."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        named = _values(headers, b"host")
+        if len(named) != 1 or not names_us(named[0], self._settings.host, self._names):
+            raise _Refused(HTTPStatus.MISDIRECTED_REQUEST)
+        if any(origin.lower() not in self._settings.origins for origin in _values(headers, b"origin")):
+            raise _Refused(HTTPStatus.FORBIDDEN)
+        if scope["query_string"]:
+            raise _Refused(HTTPStatus.BAD_REQUEST)  # a token in it would be in logs and histories
+        shown = _values(headers, b"authorization")
+        found = BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
+        name = await self._tokens.find_new(found[1] if found else "")
+        token = self._tokens.get(name)
+        if token is None:
+            raise self._unknown(network_of((scope.get("client") or ("",))[0]))
+        for length in _values(headers, b"content-length"):
+            if not _LENGTH.fullmatch(length.encode()) or int(length) > self._caps.body_bytes:
+                raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return name, token
+
+    def _unknown(self, address: str) -> _Refused:
+        times, seconds = self._failures.note(address)
+        if times in (1, self._bounds.failures + 1):
+            # Not each: whoever tries a million times writes no million lines.
+            log.warning("an MCP client at %s has no valid access token (try %d in a minute)", address, times)
+            self._audit(Entry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token"))
+        if times > self._bounds.failures:
+            return _Refused(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(int(seconds) + 1)})
+        return _Refused(HTTPStatus.UNAUTHORIZED, CHALLENGE)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, name: str, token: Token) -> int:
+        """Hand the request on as its user's, for as long as its token is valid."""
+        scope[ACTOR] = Actor(token.user, ENTRY, name=token.user)
+        # By this the library keeps the sessions of its older protocol apart: each belongs to who opened it.
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[], subject=token.user))
+        answer = _Answer(send)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- whatever awaits is one
+        self._requests[task] = (name, token)
+        try:
+            await self._inner(scope, _Body(receive, self._caps), answer)
+        except asyncio.CancelledError:
+            if task not in self._cut:
+                raise
+            task.uncancel()
+            await answer.end(HTTPStatus.UNAUTHORIZED)
+        except TimeoutError:
+            await answer.end(HTTPStatus.REQUEST_TIMEOUT)
+        finally:
+            self._requests.pop(task, None)
+            self._cut.discard(task)
+        return answer.status
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[None]:
+        if self._ended or self._open[name] >= self._caps.per_token or self._open.total() >= self._caps.in_all:
+            raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
+        self._open[name] += 1
+        try:
+            yield
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
+
+
+class _Body:
+    """A request's body, which has to come within its time."""
+
+    def __init__(self, receive: Receive, caps: Caps) -> None:
+        self._receive = receive
+        self._until = asyncio.get_running_loop().time() + caps.body_seconds
+        self._whole = False
+
+    async def __call__(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        # The event loop's own time, as for all that the server does about connections.
+        async with asyncio.timeout_at(self._until):
+            message = await self._receive()
+        self._whole = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+
+class _Answer:
+    """A response on its way, without the headers by which a program names itself."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+        self._over = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            ours = {name.lower().encode(): value.encode() for name, value in HEADERS.items()}
+            given = [each for each in message.get("headers", ()) if each[0].lower() not in (*ours, b"server")]
+            message = {**message, "headers": [*given, *ours.items()]}
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._over = True
+        await self._send(message)
+
+    async def end(self, status: HTTPStatus) -> None:
+        """Say no more; with this status where nothing was said yet."""
+        if not self.status:
+            await self({"type": "http.response.start", "status": status.value, "headers": [(b"content-length", b"0")]})
+        if not self._over:
+            await self({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(send: Send, refusal: _Refused) -> None:
+    """Without a body: nothing of the request comes back."""
+    headers = {"Content-Length": "0", "Connection": "close", **HEADERS, **refusal.headers}
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status.value, "headers": raw})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for each, value in headers if each.lower() == name]
+
+
+def _log_access(scope: Scope, status: int) -> None:
+    path = mask(printable(str(scope["path"])[:LONGEST_LOGGED]))
+    log.info("%s %s from %s: %d", scope["method"], path, (scope.get("client") or ("",))[0], status)
+
+
+def warning_of(settings: McpServerSettings) -> str:
+    """What whoever opens the listener should know; empty: nothing."""
+    if is_loopback(settings.host):
+        return ""
+    return "others reach the MCP listener without encryption: put a reverse proxy with TLS before it"

@@ -1,0 +1,187 @@
+"""Streamable HTTP: the library's own application behind our guard, under uvicorn, on a port of its own.
+
+`/mcp` speaks the protocol, `/mcp/monitor` tells what changes. Both need an access token.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from goclaw.config.mcp import McpServerSettings
+from goclaw.errors import StateError
+from goclaw.events import Actor
+from goclaw.servers.mcp.guard import ACTOR, Caps, Guard, warning_of
+from goclaw.servers.mcp.monitor import PATH as MONITOR
+from goclaw.servers.mcp.monitor import Monitor
+from goclaw.servers.mcp.offer import Caller, Context, Offer, open_offer
+from goclaw.servers.mcp.ports import Listening, McpPart, McpPorts
+from goclaw.supervise import background
+from goclaw.tokens import Tokens
+
+log = logging.getLogger(__name__)
+
+PATH = "/mcp"
+SESSION = "mcp-session-id"
+"""The header by which older clients name their session."""
+MOST_SESSIONS = 64
+IDLE_SECONDS = 30 * 60.0
+"""After which a session of an older client is closed, which opens a new one then."""
+HEAD_SECONDS = 15.0
+"""What a caller gets to say what it wants."""
+CONNECTIONS = 160
+GRACE_SECONDS = 3.0
+"""What calls get to end when the daemon does."""
+
+
+def who(ctx: Context) -> Caller:
+    """The user of the token with which a request came: the guard has put it into its scope.
+
+    Raises:
+        MCPError: the request came in some other way, as nobody.
+    """
+    request = ctx.request
+    actor = request.scope.get(ACTOR) if isinstance(request, Request) else None
+    if not isinstance(request, Request) or not isinstance(actor, Actor):
+        raise MCPError(INVALID_REQUEST, "nobody asks")
+    return Caller(actor, f"{actor.key} {request.headers.get(SESSION, '')}")
+
+
+def application(offer: Offer, ports: McpPorts) -> ASGIApp:
+    """The library's application, and the monitor."""
+    monitor = Monitor(offer.hub, ports.clock)
+    return offer.server.streamable_http_app(
+        streamable_http_path=PATH,
+        host="",  # Host and Origin are the guard's business
+        max_request_body_size=Caps().body_bytes,
+        session_idle_timeout=IDLE_SECONDS,
+        max_sessions=MOST_SESSIONS,
+        custom_starlette_routes=[Route(MONITOR, monitor.page, methods=["GET"])],
+    )
+
+
+@asynccontextmanager
+async def open_mcp_http(ports: McpPorts, tokens: Tokens) -> AsyncIterator[Listening]:
+    """Serve clients while the block runs.
+
+    Raises:
+        StateError: the port is taken or may not be used.
+    """
+    settings = ports.config.mcp.server
+    listening = await asyncio.to_thread(_listen, settings)
+    with contextlib.closing(listening):
+        port = listening.getsockname()[1]
+        async with open_offer(ports, who) as offer:
+            guard = Guard(application(offer, ports), settings, tokens, ports.clock, ports.audit)
+            server = _Server(_settings_of(guard))
+            async with (
+                background(guard.look_after(), "MCP clients that may stay"),
+                background(_serve(server, listening), "MCP listener"),
+            ):
+                log.info("MCP clients may come in on %s port %d", settings.host, port)
+                if warning := warning_of(settings):
+                    log.warning("%s", warning)
+                try:
+                    yield Listening(port)
+                finally:
+                    await _wind_down(server, guard, offer)
+
+
+async def _serve(server: "_Server", listening: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        server.over.set()
+
+
+async def _wind_down(server: "_Server", guard: Guard, offer: Offer) -> None:
+    """Calls that run may end for a while; then everybody goes."""
+    try:
+        async with asyncio.timeout(GRACE_SECONDS):
+            await offer.idle()
+    except TimeoutError:
+        log.warning("calls of MCP clients were cut at the end")
+    guard.end()
+    server.should_exit = True
+    try:
+        async with asyncio.timeout(GRACE_SECONDS):
+            await server.over.wait()
+    except TimeoutError:
+        server.force_exit = True
+
+
+def _settings_of(guard: Guard) -> uvicorn.Config:
+    return uvicorn.Config(
+        guard,
+        http=_Connection,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=int(HEAD_SECONDS),
+        timeout_graceful_shutdown=int(GRACE_SECONDS),
+    )
+
+
+class _Server(uvicorn.Server):
+    """The library's, but the signals of the process are the daemon's."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.over = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _Connection(H11Protocol):
+    """The library's, but who says nothing goes."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the library's own
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    @property
+    def _asked(self) -> bool:
+        return self.cycle is not None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._late.cancel()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        if not self._asked:
+            self.transport.close()
+
+
+def _listen(settings: McpServerSettings) -> socket.socket:
+    """A socket that listens. Blocks: a name has to be resolved."""
+    host, port = settings.host, settings.port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=100)
+    except OSError as error:
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else str(error)
+        raise StateError(
+            f"the MCP listener cannot have {host} port {port} ({reason}): choose another `mcp.server.port`, "
+            "or end the program that has it"
+        ) from error
+
+
+SERVER = McpPart(open_mcp_http)

@@ -1,0 +1,201 @@
+"""What GoClaw offers, as the library's server: the same over HTTP and on standard input and output."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolRequestParams,
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    PromptReference,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from goclaw.events import Actor
+from goclaw.servers.mcp.ports import McpPorts
+from goclaw.servers.mcp.prompts import PromptOffer
+from goclaw.servers.mcp.resources import NOT_FOUND, ResourceOffer
+from goclaw.servers.mcp.tools import ToolOffer
+from goclaw.servers.mcp.watching import Hub, open_hub
+
+Context = ServerRequestContext[Any, Any]
+MOST_COMPLETED = 100
+"""Values of one completion (specification, Completion)."""
+OPTIONS = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a request, and over which connection."""
+
+    actor: Actor
+    connection: str
+
+
+Who = Callable[[Context], Caller]
+"""From a request to who makes it. Raises MCPError where that is nobody."""
+
+
+class Offer:
+    """The library's server with our handlers. Made by `open_offer`."""
+
+    def __init__(self, ports: McpPorts, who: Who, tools: ToolOffer, resources: ResourceOffer, hub: Hub) -> None:
+        self._ports = ports
+        self._who = who
+        self._tools = tools
+        self._resources = resources
+        self._prompts = PromptOffer(ports)
+        self.hub = hub
+        self.server = self._server()
+
+    def _server(self) -> Server[Any]:
+        settings = self._ports.config.mcp.server
+        server: Server[Any] = _Server(
+            settings.name,
+            version=settings.version or self._ports.version,
+            title="GoClaw",
+            instructions=settings.instructions or None,
+            # Asked for the headers that repeat arguments, before it is known who asks; no schema of ours wants any.
+            get_tool_input_schema=lambda name: None,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_templates,
+            on_read_resource=self.read_resource,
+            on_subscribe_resource=self.subscribe,
+            on_unsubscribe_resource=self.unsubscribe,
+            on_subscriptions_listen=self.listen,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
+            on_completion=self.complete,
+        )
+        security = RequestStateSecurity(keys=[os.urandom(32)], bind_principal=lambda ctx: self._who(ctx).actor.key)
+        server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
+        return server
+
+    async def idle(self) -> None:
+        """Wait until no call runs."""
+        await self._tools.idle()
+
+    async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return await self._tools.listed(self._who(ctx).actor, params)
+
+    async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        return await self._tools.call(self._who(ctx).actor, ctx, params)
+
+    async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        return await self._resources.listed(self._who(ctx).actor, params)
+
+    async def list_templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        return await self._resources.templates(params)
+
+    async def read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await self._resources.read(self._who(ctx).actor, params.uri)
+
+    async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
+        caller = self._who(ctx)
+        if not self._resources.may(caller.actor, params.uri):
+            raise MCPError(NOT_FOUND, f"there is no resource {params.uri[:200]}")
+        await self.hub.subscribe(caller.connection, params.uri)
+        return EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        self.hub.unsubscribe(self._who(ctx).connection, params.uri)
+        return EmptyResult()
+
+    async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        return await self.hub.listen(self._who(ctx).actor, ctx, params)
+
+    async def list_prompts(self, ctx: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+        return await self._prompts.listed(self._who(ctx).actor, params)
+
+    async def get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        return await self._prompts.get(self._who(ctx).actor, params)
+
+    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+        actor, argument = self._who(ctx).actor, params.argument
+        if isinstance(params.ref, PromptReference):
+            found = self._prompts.completed(actor, params.ref.name, argument.name, argument.value)
+        else:
+            found = await self._resources.completed(actor, argument.name, argument.value)
+        more = len(found) > MOST_COMPLETED
+        return CompleteResult(
+            completion=Completion(values=list(found[:MOST_COMPLETED]), total=len(found), has_more=more)
+        )
+
+    async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """What holds for every message: who it is from, and which version of the protocol is spoken."""
+        caller = self._who(ctx)
+        if wanted := self._ports.config.mcp.server.protocol_version:
+            _hold_to(wanted, ctx)
+        if ctx.request_id is not None:
+            self.hub.met(caller.connection, caller.actor, ctx)
+        return await call_next(ctx)
+
+
+class _Server(Server[Any]):
+    """The library's, which over HTTP asks nobody whether lists change."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        return super().create_initialization_options(
+            notification_options or OPTIONS, experimental_capabilities, extensions
+        )
+
+
+def _hold_to(wanted: str, ctx: Context) -> None:
+    """Speak this version of the protocol and no other.
+
+    Raises:
+        MCPError: the client speaks another one of those that are not negotiated.
+    """
+    is_modern, is_handshake = wanted in MODERN_PROTOCOL_VERSIONS, ctx.method == "initialize"
+    if is_handshake and not is_modern:
+        # Whatever it asks for, it is answered with ours (specification, Lifecycle, Version Negotiation). In place: the
+        # library settles on what these parameters say once the handshake has gone well.
+        if isinstance(ctx.params, dict):
+            ctx.params["protocolVersion"] = wanted
+        return
+    fits = not is_handshake and (ctx.protocol_version in MODERN_PROTOCOL_VERSIONS) is is_modern
+    if not fits and ctx.request_id is not None:
+        data = {"supported": [wanted], "requested": ctx.protocol_version}
+        raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"this server speaks version {wanted} only", data)
+
+
+@asynccontextmanager
+async def open_offer(ports: McpPorts, who: Who) -> AsyncIterator[Offer]:
+    """What is offered to whoever `who` finds, while the block runs."""
+    tools = ToolOffer(ports)
+    resources = ResourceOffer(ports, tools.reads)
+    async with open_hub(ports, resources.may) as hub:
+        yield Offer(ports, who, tools, resources, hub)

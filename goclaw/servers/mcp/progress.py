@@ -1,0 +1,61 @@
+"""Progress of a call, for clients that ask for it: what the tool does, and that it still does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from goclaw.clock import Clock
+from goclaw.events import AgentProgress, ToolStarted, TurnEvent
+from goclaw.redact import mask
+from goclaw.supervise import background
+
+BEAT_SECONDS = 5.0
+"""Between two signs of life: clients that count them give up after thirty seconds or more without one."""
+
+
+class Progress:
+    """What is to be told of one call."""
+
+    def __init__(self) -> None:
+        self._line = ""
+        self._news = asyncio.Event()
+
+    def tell(self, event: TurnEvent) -> None:
+        """Take an event of the call."""
+        match event:
+            case ToolStarted(name=name, hint=hint):
+                self._line = hint or name
+            case AgentProgress(agent=agent, doing=doing):
+                self._line = f"{agent}: {doing}"
+            case _:
+                return
+        self._news.set()
+
+    async def report(self, ctx: ServerRequestContext[Any, Any], clock: Clock) -> None:
+        """Tell the client, until cancelled. What it counts are signs of life: how much is left nobody knows."""
+        told = 0
+        while True:
+            beat = asyncio.ensure_future(clock.sleep(BEAT_SECONDS))
+            news = asyncio.ensure_future(self._news.wait())
+            try:
+                await asyncio.wait({beat, news}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                beat.cancel()
+                news.cancel()
+            self._news.clear()
+            told += 1
+            await ctx.session.report_progress(told, None, mask(self._line) or None)
+
+
+@asynccontextmanager
+async def open_progress(ctx: ServerRequestContext[Any, Any], clock: Clock) -> AsyncIterator[Progress]:
+    """Progress of the call that is made in the block."""
+    progress = Progress()
+    if not (ctx.meta and ctx.meta.get("progress_token") is not None):
+        yield progress
+        return
+    async with background(progress.report(ctx, clock), "progress of a call over MCP"):
+        yield progress

@@ -1,0 +1,205 @@
+"""Resources: files of the workspace, conversations, the status, and what code declares.
+
+Each is seen with the eyes of whoever asks, and read no further than a bound. What is not there and what is not for
+somebody are answered alike.
+"""
+
+import base64
+import mimetypes
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import orjson
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    BlobResourceContents,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+from goclaw.audit import Entry
+from goclaw.errors import GoclawError
+from goclaw.events import Actor, TranscriptRow
+from goclaw.mcp import declared
+from goclaw.redact import mask
+from goclaw.servers.mcp.paging import page
+from goclaw.servers.mcp.ports import McpPorts
+from goclaw.servers.mcp.uris import FILE, STATUS, TRANSCRIPT, Absent, file_uri, path_of, session_of, transcript_uri
+
+JSON, TEXT, UNKNOWN = "application/json", "text/plain", "application/octet-stream"
+MOST_BYTES = 1 << 20
+"""Of a file: what a model can use of a larger one is asked for with `read`, in parts."""
+MOST_FILES, MOST_SESSIONS = 2_000, 500
+"""That are listed; others are read by their URI all the same."""
+LAST_ROWS = 50
+"""Messages of a conversation with which it begins when nobody says after which row."""
+NOT_FOUND = -32002
+"""Resource not found (specification, Resources, Error Handling)."""
+
+TEMPLATES = (
+    ResourceTemplate(
+        name="file", title="File of the workspace", uri_template="workspace:///{+path}", description="By its path."
+    ),
+    ResourceTemplate(
+        name="conversation",
+        title="Conversation",
+        uri_template="transcript://{session}{?after}",
+        description="Its last messages, or those after a row; `next` in it is the URI of the following ones.",
+        mime_type=JSON,
+    ),
+)
+
+
+class ResourceOffer:
+    """What can be read by whoever asks."""
+
+    def __init__(self, ports: McpPorts, reads: Callable[[Actor, str], Awaitable[str]]) -> None:
+        """`reads`: which file the tool `read` opens under a path; raises ToolError where it opens none."""
+        self._ports = ports
+        self._reads = reads
+        self._declared = {each.uri: each for each in ports.declared.resources}
+        self._offers_own = ports.config.mcp.server.resources
+
+    async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        """Everything that there is to read."""
+        found = [
+            Resource(name=each.name, uri=each.uri, mime_type=each.mime, description=each.description or None)
+            for each in self._declared.values()
+            if each.may(actor)
+        ]
+        if self.may(actor, STATUS):
+            about = "How the daemon stands; may be subscribed to."
+            found.append(Resource(name="status", uri=STATUS, mime_type=JSON, description=about))
+        if self._offers_own:
+            found += await self._files(actor) + await self._conversations(actor)
+        resources, cursor = page(found, lambda resource: resource.uri, params)
+        return ListResourcesResult(resources=resources, next_cursor=cursor)
+
+    async def templates(self, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        """How the URIs of files and conversations are made."""
+        offered = TEMPLATES if self._offers_own else ()
+        here, cursor = page(offered, lambda each: each.uri_template, params)
+        return ListResourceTemplatesResult(resource_templates=here, next_cursor=cursor)
+
+    async def read(self, actor: Actor, uri: str) -> ReadResourceResult:
+        """What is there.
+
+        Raises:
+            MCPError: nothing, or nothing for the actor, or it cannot be read.
+        """
+        allowed = self.may(actor, uri)
+        rule = "" if allowed else "not there, or not for the actor"
+        self._ports.audit(Entry("resource.read", uri, actor, self._ports.session(actor), allowed, rule))
+        try:
+            if not allowed:
+                raise Absent(f"there is no resource {uri[:200]}")
+            return await self._read(actor, uri)
+        except Absent as error:
+            raise MCPError(NOT_FOUND, str(error), {"uri": uri[:200]}) from None
+        except GoclawError as error:
+            raise MCPError(INVALID_PARAMS, mask(str(error))) from None
+
+    def may(self, actor: Actor, uri: str) -> bool:
+        """Whether the actor may read what the URI names, if it is there. Asked at every use, and of every change."""
+        if known := self._declared.get(uri):
+            return known.may(actor)
+        access = self._ports.access
+        if not self._offers_own:
+            return False
+        if uri == STATUS:
+            return access.authorize(actor, "command.run", "status").allowed
+        scheme = uri.partition(":")[0]
+        if scheme == FILE:
+            return self._ports.may_read_files(actor)
+        return scheme == TRANSCRIPT and access.authorize(actor, "session.read", session_of(uri)[0]).allowed
+
+    def declared(self, uri: str) -> declared.Resource | None:
+        """What code declares under this URI."""
+        return self._declared.get(uri)
+
+    async def completed(self, actor: Actor, name: str, begun: str) -> Sequence[str]:
+        """What may be meant by the beginning of a template's variable."""
+        if name == "session" and self._offers_own:
+            return [key for key in await self._readable(actor) if key.startswith(begun)]
+        if name == "path" and self._offers_own and self._ports.may_read_files(actor):
+            workspace = await self._ports.workspace(actor)
+            return [path for path in await workspace.paths(MOST_FILES) if path.startswith(begun)]
+        return ()
+
+    async def _files(self, actor: Actor) -> list[Resource]:
+        if not self._ports.may_read_files(actor):
+            return []
+        workspace = await self._ports.workspace(actor)
+        paths = [path for path in await workspace.paths(MOST_FILES) if not path.endswith("/")]
+        return [Resource(name=path, uri=file_uri(path), mime_type=_mime(path)) for path in paths]
+
+    async def _conversations(self, actor: Actor) -> list[Resource]:
+        keys = await self._readable(actor)
+        return [Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in keys[:MOST_SESSIONS]]
+
+    async def _readable(self, actor: Actor) -> list[str]:
+        found = await self._ports.conversations.sessions()
+        may = self._ports.access.authorize
+        return [info.key for info in found if may(actor, "session.read", info.key).allowed]
+
+    async def _read(self, actor: Actor, uri: str) -> ReadResourceResult:
+        if known := self._declared.get(uri):
+            given = await known.read(actor)
+            return _contents(uri, known.mime, given if isinstance(given, bytes) else given.encode())
+        if uri == STATUS:
+            return _json(uri, await self._ports.conversations.status(actor))
+        if uri.startswith(f"{FILE}:"):
+            return await self._file(actor, uri)
+        return _json(uri, await self._transcript(*session_of(uri)))
+
+    async def _file(self, actor: Actor, uri: str) -> ReadResourceResult:
+        workspace, path = await self._ports.workspace(actor), path_of(uri)
+        found = (await workspace.stat(path)).path
+        if await self._reads(actor, path) != found:  # a hook or a role means another file
+            raise Absent(f"there is no resource {uri[:200]}")
+        return _contents(uri, _mime(found), await workspace.read_bytes(found, MOST_BYTES))
+
+    async def _transcript(self, session: str, after: int | None) -> dict[str, Any]:
+        conversations = self._ports.conversations
+        outline = await conversations.outline(session, LAST_ROWS)
+        if not outline.rows:
+            raise Absent(f"there is no resource {transcript_uri(session)}")
+        rows = await conversations.page(session, max(0, outline.begins - 1) if after is None else after)
+        following = f"{transcript_uri(session)}?after={rows[-1].row}" if rows else None
+        return {"session": session, "rows": [_row(row) for row in rows], "next": following}
+
+
+def _row(row: TranscriptRow) -> dict[str, Any]:
+    shown: dict[str, Any] = {"row": row.row, "at": row.at, "role": row.role, "text": mask(row.text)}
+    if row.sender:
+        shown["sender"] = row.sender
+    if row.name:
+        shown["tool"] = row.name
+    if row.input is not None:
+        shown["input"] = orjson.loads(mask(orjson.dumps(row.input).decode()))
+    if row.is_error:
+        shown["is_error"] = True
+    return shown
+
+
+def _json(uri: str, value: Any) -> ReadResourceResult:
+    return _contents(uri, JSON, orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str))
+
+
+def _contents(uri: str, mime: str, data: bytes) -> ReadResourceResult:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        blob = BlobResourceContents(uri=uri, mime_type=mime, blob=base64.b64encode(data).decode())
+        return ReadResourceResult(contents=[blob])
+    return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=mime, text=text)])
+
+
+def _mime(path: str) -> str:
+    return mimetypes.guess_type(path)[0] or (TEXT if "." not in path.rpartition("/")[2] else UNKNOWN)

@@ -1,0 +1,20 @@
+"""The protocol on this process's standard input and output: for one client, which started it."""
+
+from mcp.server.stdio import stdio_server
+
+from goclaw.events import Actor
+from goclaw.servers.mcp.offer import Caller, open_offer
+from goclaw.servers.mcp.ports import McpPorts
+
+CONNECTION = "stdio"
+
+
+async def serve_stdio(ports: McpPorts, actor: Actor) -> None:
+    """Serve the client as `actor` until it closes our input.
+
+    Meanwhile nothing else may be read from standard input, and what others print there goes to standard error: the
+    library sees to both.
+    """
+    caller = Caller(actor, CONNECTION)
+    async with open_offer(ports, lambda ctx: caller) as offer, stdio_server() as (incoming, outgoing):
+        await offer.server.run(incoming, outgoing, offer.server.create_initialization_options())

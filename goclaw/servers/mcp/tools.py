@@ -1,0 +1,223 @@
+"""Tools: what is listed, and how a call becomes one of ours."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import orjson
+from mcp.server.context import ServerRequestContext
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ContentBlock,
+    ImageContent,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+
+from goclaw.errors import DeliveryError, ToolError
+from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
+from goclaw.messages import Image, ToolCall, ToolResult
+from goclaw.redact import mask
+from goclaw.servers.mcp.approving import Approval, Approvals
+from goclaw.servers.mcp.paging import page
+from goclaw.servers.mcp.ports import McpPorts
+from goclaw.servers.mcp.progress import Progress, open_progress
+from goclaw.specs import ToolSpec
+from goclaw.toolkit.base import Tool as OurTool
+from goclaw.toolkit.consent import Approve, Consent, Wanted
+from goclaw.toolkit.scope import CallScope
+
+log = logging.getLogger(__name__)
+
+MOST_DATA = 1 << 20
+"""Characters of a result's fields: what is larger is asked for in parts."""
+TURN = "mcp"
+"""Stands in the audit log where a call of the agent has its turn."""
+
+
+class ToolOffer:
+    """The tools of whoever asks."""
+
+    def __init__(self, ports: McpPorts) -> None:
+        self._ports = ports
+        self._approvals = Approvals(ports)
+        self._selection = ports.config.mcp.server.tools
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no call runs."""
+        await self._idle.wait()
+
+    async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """Those that the actor may use, and that are offered."""
+        registry = self._ports.dispatcher.registry
+        await registry.ready()
+        specs, cursor = page(registry.visible_to(actor, self._selection), lambda spec: spec.name, params)
+        return ListToolsResult(tools=[_described(spec) for spec in specs], next_cursor=cursor)
+
+    async def call(
+        self, actor: Actor, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        """One call, under the same rules as any other. What went wrong is told in the result."""
+        await self._ports.dispatcher.registry.ready()
+        approval = Approval(self._approvals, self._ports, ctx, params)
+        gave: list[tuple[OurTool, object]] = []
+        call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", params.name, dict(params.arguments or {}))
+        async with self._counted(), open_progress(ctx, self._ports.clock) as progress:
+            scope = self._scope(actor, partial(approval.decide, actor), gave, progress)
+            result = await _apart(self._ports.dispatcher.call(call, scope), f"tool {params.name[:64]} over MCP")
+        if approval.asks is not None:
+            return approval.asks
+        return await self._answer(result, gave)
+
+    async def reads(self, actor: Actor, path: str) -> str:
+        """Which file `read` opens for the actor under this path: rights, fixed arguments and hooks say a word in it.
+
+        Raises:
+            ToolError: none.
+        """
+        gave: list[tuple[OurTool, object]] = []
+        call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", "read", {"path": path, "limit": 1})
+        scope = self._scope(actor, _nobody_approves, gave, Progress())
+        result = await _apart(self._ports.dispatcher.call(call, scope), "a resource over MCP")
+        if result.is_error or not gave:
+            raise ToolError(_words(result))
+        return str(getattr(gave[0][1], "path", ""))
+
+    def _scope(
+        self, actor: Actor, approve: Approve, gave: list[tuple[OurTool, object]], progress: Progress
+    ) -> CallScope:
+        return CallScope(
+            actor=actor,
+            session=self._ports.session(actor),
+            address=Address(LOCAL, actor.key),
+            deliver=_nowhere,
+            emit=progress.tell,
+            approve=approve,
+            ask=_nobody_answers,
+            keep_todos=_keep_nowhere,
+            turn=TURN,
+            tools=self._selection,
+            gave=lambda tool, value: gave.append((tool, value)),
+        )
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        self._running += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def _answer(self, result: ToolResult, gave: Sequence[tuple[OurTool, object]]) -> CallToolResult:
+        content: list[ContentBlock] = [TextContent(text=_words(result))]
+        if result.is_error or not gave:
+            # Denied by a person, kept back by a hook: nothing in it is what the tool's output schema promises.
+            return CallToolResult(content=content, is_error=True)
+        tool, value = gave[0]
+        content += [picture for image in result.images if (picture := await self._picture(image))]
+        if not tool.spec.result_schema:
+            return CallToolResult(content=content)
+        data = _masked(tool.result.data(value))
+        if len(orjson.dumps(data)) > MOST_DATA:
+            what = f"the result has more than {MOST_DATA:,} bytes; ask for a part of it"
+            return CallToolResult(content=[*content, TextContent(text=what)], is_error=True)
+        return CallToolResult(content=content, structured_content=data)
+
+    async def _picture(self, image: Image) -> ImageContent | None:
+        try:
+            data = await self._ports.blobs.get(image.blob)
+        except ToolError as error:
+            log.warning("a picture of a result is not there: %s", error)
+            return None
+        return ImageContent(data=base64.b64encode(data).decode(), mime_type=image.mime)
+
+
+def _described(spec: ToolSpec) -> Tool:
+    known = spec.annotations
+    return Tool(
+        name=spec.name,
+        title=spec.title,
+        description=spec.description,
+        input_schema=spec.schema,
+        output_schema=dict(spec.result_schema) or None,
+        annotations=ToolAnnotations(
+            title=spec.title,
+            read_only_hint=known.read_only,
+            destructive_hint=known.destructive,
+            idempotent_hint=known.idempotent,
+            open_world_hint=known.open_world,
+        ),
+    )
+
+
+async def _apart(work: Any, name: str) -> ToolResult:
+    """Run a call in a task of its own.
+
+    The library cancels a request again and again until it has ended (anyio's cancel scopes); a tool is told once, and
+    puts its things in order then.
+    """
+    task: asyncio.Task[ToolResult] = asyncio.create_task(work, name=name)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            task.cancel()
+            await asyncio.wait({task})
+        raise
+    return task.result()
+
+
+def _words(result: ToolResult) -> str:
+    """The text; of an error the sentence alone."""
+    if not result.is_error:
+        return result.content
+    try:
+        said = orjson.loads(result.content)
+    except orjson.JSONDecodeError:
+        return result.content
+    return str(said["error"]) if isinstance(said, dict) and "error" in said else result.content
+
+
+def _masked(value: Any) -> Any:
+    """The same data, secrets masked in each text of it."""
+    match value:
+        case str():
+            return mask(value)
+        case Mapping():
+            return {str(name): _masked(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_masked(each) for each in value]
+    return value
+
+
+async def _nowhere(delivery: Delivery) -> Receipt:
+    raise DeliveryError("nothing can be sent to a chat from an MCP client", permanent=True)
+
+
+async def _nobody_approves(wanted: Wanted) -> Consent:
+    raise ToolError(f"approval required: {wanted.reason}")
+
+
+async def _nobody_answers(question: Question, step: str) -> str | None:
+    raise ToolError("nobody can be asked over MCP")
+
+
+async def _keep_nowhere(todos: Sequence[Todo]) -> None:
+    """A single call has no list of what is to be done."""

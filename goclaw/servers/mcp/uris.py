@@ -1,0 +1,45 @@
+"""What resources are called. Nothing here imports the library."""
+
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from goclaw.errors import GoclawError
+
+FILE, TRANSCRIPT = "workspace", "transcript"
+"""Schemes of files and of conversations."""
+STATUS = "status://goclaw"
+
+
+class Absent(GoclawError):
+    """There is no such resource, or none for the actor."""
+
+
+def file_uri(path: str) -> str:
+    """The URI of a file of the workspace."""
+    return f"{FILE}:///{quote(path)}"
+
+
+def path_of(uri: str) -> str:
+    """The path that the URI of a file names, as the workspace takes it.
+
+    Raises:
+        Absent: it names none.
+    """
+    parts = urlsplit(uri)
+    path = unquote(parts.path).lstrip("/")
+    if parts.netloc or parts.query or parts.fragment or not path or "\0" in path:
+        raise Absent(f"there is no resource {uri[:200]}; a file's URI is {FILE}:///path")
+    return path
+
+
+def transcript_uri(session: str) -> str:
+    """The URI of a conversation: its key has colons in it, which would be read as a port."""
+    return f"{TRANSCRIPT}://{quote(session, safe='')}"
+
+
+def session_of(uri: str) -> tuple[str, int | None]:
+    """The key of the session that a URI names (empty: none), and after which row to read."""
+    parts = urlsplit(uri)
+    after = parse_qs(parts.query).get("after", [""])[0]
+    usable = after.isascii() and after.isdigit() and len(after) < 19
+    key = unquote(parts.netloc) if parts.path in ("", "/") else ""
+    return key if key.isprintable() else "", int(after) if usable else None

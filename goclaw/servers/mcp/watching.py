@@ -1,0 +1,296 @@
+"""Who wants to know what changed: streams of 2026-07-28, connections of older clients, monitors. One hub for all.
+
+Whoever is told of a resource may read it, as of the moment when it changed.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import (
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from goclaw.events import Actor
+from goclaw.mcp.declared import Notification, Resource
+from goclaw.servers.mcp.ports import Change, Changed, ListChanged, McpPorts, Told
+from goclaw.servers.mcp.uris import STATUS
+from goclaw.supervise import background, keep_running
+from goclaw.toolkit.registry import same
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""Between two looks whether there are other tools, or other rights: as often as users.json is looked at."""
+MOST_PEERS = 128
+"""Connections of older clients that are remembered; the one that was silent longest goes."""
+MOST_URIS = 200
+"""That one connection may subscribe to."""
+MOST_LISTENING = 64
+"""Streams and monitors at once."""
+MOST_WAITING = 1_000
+"""Changes that wait for one of them; who lags further behind is cut off and reads anew."""
+SEND_SECONDS = 5.0
+"""What a connection gets to take one notification."""
+_EVENTS: dict[str, Callable[[], ServerEvent]] = {
+    "tools": ToolsListChanged,
+    "prompts": PromptsListChanged,
+    "resources": ResourcesListChanged,
+}
+
+Listener = Callable[[Change], None]
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A connection of a client that speaks an older version."""
+
+    actor: Actor
+    session: ServerSession
+    uris: set[str] = field(default_factory=set)
+
+
+class Hub:
+    """Spreads changes. Made by `open_hub`."""
+
+    def __init__(self, ports: McpPorts, may: Callable[[Actor, str], bool]) -> None:
+        """`may`: whether an actor may read what a URI names."""
+        self._ports = ports
+        self._may = may
+        self._listeners: dict[object, tuple[Actor, Listener]] = {}
+        self._peers: OrderedDict[str, _Peer] = OrderedDict()
+        self._outgoing: asyncio.Queue[Change] = asyncio.Queue(MOST_WAITING)
+        self._rights = {each.name: each.may for each in ports.declared.notifications}
+
+    def publish(self, change: Change) -> None:
+        """Tell everybody who may know and wants to."""
+        for actor, listener in list(self._listeners.values()):
+            if self._concerns(actor, change):
+                listener(change)
+        if self._peers:
+            try:
+                self._outgoing.put_nowait(change)
+            except asyncio.QueueFull:
+                log.warning("MCP clients take no notifications; one is left out")
+
+    @asynccontextmanager
+    async def listening(self, actor: Actor) -> AsyncIterator[asyncio.Queue[Change | None]]:
+        """Changes that the actor may know of; None when there will be no more, as this one lags too far behind.
+
+        Raises:
+            MCPError: too many listen already.
+        """
+        waiting: asyncio.Queue[Change | None] = asyncio.Queue()
+
+        def offer(change: Change) -> None:
+            if waiting.qsize() < MOST_WAITING:
+                waiting.put_nowait(change)
+            else:
+                self._leave(token)
+                waiting.put_nowait(None)
+
+        token = self._enter(actor, offer)
+        try:
+            yield waiting
+        finally:
+            self._leave(token)
+
+    async def listen(
+        self, actor: Actor, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """Serve one stream of 2026-07-28."""
+        wanted = params.notifications
+        uris = [uri for uri in wanted.resource_subscriptions or () if self._may(actor, uri)][:MOST_URIS]
+        for uri in uris:
+            await self._announce(actor, uri)
+        honoured = wanted.model_copy(update={"resource_subscriptions": uris or None})
+        stream = ListenHandler(_View(self, actor), max_buffered_events=MOST_WAITING)
+        return await stream(ctx, params.model_copy(update={"notifications": honoured}))
+
+    def met(self, key: str, actor: Actor, ctx: ServerRequestContext[Any, Any]) -> None:
+        """A message came over a connection: that is how its client can be told something later."""
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return
+        peer = self._peers.get(key)
+        if peer is None or peer.actor != actor:
+            peer = self._peers[key] = _Peer(actor, ctx.session)
+        peer.session = ctx.session
+        self._peers.move_to_end(key)
+        while len(self._peers) > MOST_PEERS:
+            self._peers.popitem(last=False)
+
+    async def subscribe(self, key: str, uri: str) -> None:
+        """A client of an older version wants to know of a resource.
+
+        Raises:
+            MCPError: it subscribed to too many, or whoever declares the resource refuses it.
+        """
+        peer = self._peers[key]
+        if len(peer.uris) >= MOST_URIS:
+            raise MCPError(INTERNAL_ERROR, f"at most {MOST_URIS} subscriptions")
+        await self._announce(peer.actor, uri)
+        peer.uris.add(uri)
+
+    def unsubscribe(self, key: str, uri: str) -> None:
+        """It does not any more."""
+        self._peers[key].uris.discard(uri)
+
+    def watched(self) -> bool:
+        """Whether anybody wants to know of a resource."""
+        return bool(self._listeners) or any(peer.uris for peer in self._peers.values())
+
+    def enter(self, actor: Actor, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with each change that the actor may know of; what is returned ends that."""
+        return partial(self._leave, self._enter(actor, listener))
+
+    async def send(self) -> None:
+        """Tell older clients, one change after the other, until cancelled."""
+        while True:
+            change = await self._outgoing.get()
+            for key, peer in list(self._peers.items()):
+                if self._wanted(peer, change):
+                    await self._send(key, peer, change)
+
+    async def _send(self, key: str, peer: _Peer, change: Change) -> None:
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                match change:
+                    case Changed(resource=uri):
+                        await peer.session.send_resource_updated(uri)
+                    case ListChanged(kind="tools"):
+                        await peer.session.send_tool_list_changed()
+                    case ListChanged(kind="prompts"):
+                        await peer.session.send_prompt_list_changed()
+                    case ListChanged():
+                        await peer.session.send_resource_list_changed()
+                    case Told(name=name, payload=payload):
+                        params = LoggingMessageNotificationParams(level="notice", logger=name, data=dict(payload))
+                        await peer.session.send_notification(LoggingMessageNotification(params=params))
+        except TimeoutError:
+            self._peers.pop(key, None)
+
+    def _wanted(self, peer: _Peer, change: Change) -> bool:
+        subscribed = not isinstance(change, Changed) or change.resource in peer.uris
+        return subscribed and self._concerns(peer.actor, change)
+
+    def _concerns(self, actor: Actor, change: Change) -> bool:
+        match change:
+            case Changed(resource=uri):
+                return self._may(actor, uri)
+            case Told(name=name):
+                return name in self._rights and self._rights[name](actor)
+        return True
+
+    def _enter(self, actor: Actor, listener: Listener) -> object:
+        if len(self._listeners) >= MOST_LISTENING:
+            raise MCPError(INTERNAL_ERROR, "too many listen already; close a stream, or try again later")
+        token = object()
+        self._listeners[token] = (actor, listener)
+        return token
+
+    def _leave(self, token: object) -> None:
+        self._listeners.pop(token, None)
+
+    async def _announce(self, actor: Actor, uri: str) -> None:
+        for resource in self._ports.declared.resources:
+            if resource.uri == uri and resource.subscribed:
+                await resource.subscribed(actor, uri)
+
+
+class _View:
+    """What one actor sees of the hub. Implements `SubscriptionBus`."""
+
+    def __init__(self, hub: Hub, actor: Actor) -> None:
+        self._hub = hub
+        self._actor = actor
+
+    async def publish(self, event: ServerEvent) -> None:
+        raise NotImplementedError("changes come from the hub")
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        def told(change: Change) -> None:
+            match change:
+                case Changed(resource=uri):
+                    listener(ResourceUpdated(uri))
+                case ListChanged(kind=kind):
+                    listener(_EVENTS[kind]())
+                case _:
+                    pass  # the protocol has no event for it
+
+        return self._hub.enter(self._actor, told)
+
+
+@asynccontextmanager
+async def open_hub(ports: McpPorts, may: Callable[[Actor, str], bool]) -> AsyncIterator[Hub]:
+    """A hub that is told what changes, while the block runs."""
+    hub = Hub(ports, may)
+    tasks: dict[str, Callable[[], Awaitable[None]]] = {
+        "telling MCP clients": hub.send,
+        "changes for MCP clients": partial(_follow, hub, ports),
+        "tools for MCP clients": partial(_look_at_tools, hub, ports),
+    }
+    for resource in ports.declared.resources:
+        tasks[f"changes of {resource.uri}"] = partial(_follow_declared, hub, resource)
+    for notification in ports.declared.notifications:
+        tasks[f"notification {notification.name}"] = partial(_follow_notification, hub, notification)
+    async with AsyncExitStack() as stack:
+        for name, run in tasks.items():
+            await stack.enter_async_context(background(keep_running(name, run, ports.clock), name))
+        yield hub
+
+
+async def _follow(hub: Hub, ports: McpPorts) -> None:
+    """What the gateway knows of; a stream that ends, as we lagged behind, is opened anew."""
+    while True:
+        async with ports.conversations.changes(hub.watched) as changes:
+            async for change in changes:
+                hub.publish(change)
+                if change.event != "updated" and change.resource != STATUS:
+                    hub.publish(ListChanged("resources"))
+        await ports.clock.sleep(LOOK_SECONDS)
+
+
+async def _follow_declared(hub: Hub, resource: Resource) -> None:
+    async with resource.changes() as changes:
+        async for _ in changes:
+            hub.publish(Changed(resource.uri, "updated"))
+
+
+async def _follow_notification(hub: Hub, notification: Notification) -> None:
+    async with notification.sends() as payloads:
+        async for payload in payloads:
+            hub.publish(Told(notification.name, payload))
+
+
+async def _look_at_tools(hub: Hub, ports: McpPorts) -> None:
+    """Tell when there are other tools, or other rights. Asking is all that can be done: sources tell nobody."""
+    registry = ports.dispatcher.registry
+    await registry.ready()
+    people, specs = ports.people(), registry.specs()
+    while True:
+        await ports.clock.sleep(LOOK_SECONDS)
+        before, people = people, ports.people()
+        listed, specs = specs, registry.specs()
+        if people != before or not same(specs, listed):
+            hub.publish(ListChanged("tools"))
