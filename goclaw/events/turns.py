@@ -67,16 +67,17 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class AgentProgress:
-    """What an agent does that a call of the turn has started; its own events are those of its own session."""
+    """What an agent does that a call of the turn has started (its own events are those of its own session), or how far
+    a call is whose tool says so."""
 
     turn: str
     session: str
     call_id: str
     """The call that started it."""
     agent: str
-    """Its kind and, where it has one, the name of its task."""
+    """Its kind and, where it has one, the name of its task; else the tool."""
     doing: str
-    """In one line for people: the hint of a tool that it uses."""
+    """In one line for people: the hint of a tool that it uses, or what the tool says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from goclaw.tasks.base import Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.consent import DENIED, Grounds
 from goclaw.toolkit.declaring import Takes, arguments_of, schema_of, without_titles
+from goclaw.toolkit.prompting import Prompt
 from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.scheduling import Access
@@ -100,6 +101,10 @@ async def no_commands(text: str) -> str:
     raise ToolError("there is nobody here who answers commands")
 
 
+def _tell_nobody(text: str) -> None:
+    """Where nobody watches the call."""
+
+
 def _attach_nothing(kind: str, data: BaseModel) -> None:
     """Where nobody looks at artifacts."""
 
@@ -151,6 +156,8 @@ class ToolContext:
     """Make a call of another tool in place of this one, as if the model had made it."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation."""
+    progress: Callable[[str], None] = _tell_nobody
+    """Say in a line how far the call is, for whoever watches; the model never reads it."""
     compress: bool = False
     """What commands say is shortened where that can be done: the model that asked has little room."""
     own_workspace: Workspace | None = None
@@ -238,6 +245,22 @@ class LateSource(ToolSource, Protocol):
     async def ready(self) -> None:
         """Have them there; asked earlier, `tools` gets them itself and holds up the event loop meanwhile."""
         ...
+
+
+@runtime_checkable
+class ConnectingSource(ToolSource, Protocol):
+    """A source that goes on in the background when it is open."""
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until everything in it was tried once, or so long."""
+        ...
+
+
+@runtime_checkable
+class PromptSource(ToolSource, Protocol):
+    """A source that also has prompts."""
+
+    def prompts(self) -> Sequence[Prompt]: ...
 
 
 ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[Any]]

@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from typing import Any
 
@@ -20,7 +21,7 @@ from structlog.contextvars import bound_contextvars
 from goclaw.access import Access
 from goclaw.audit import Entry
 from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
-from goclaw.events import Actor, ToolFinished, ToolStarted
+from goclaw.events import Actor, AgentProgress, ToolFinished, ToolStarted
 from goclaw.health.strays import Strays
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.messages import Artifact, ToolCall, ToolResult
@@ -44,6 +45,9 @@ RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
 
 KEPT_BACK = "a hook of the operator keeps this result back"
+
+LONGEST_PROGRESS = 200
+"""Characters of a line that says how far a call is."""
 
 MOST_OF_A_VALUE = 1_000
 """Characters of an argument that are looked at for the audit log, which keeps fewer."""
@@ -335,7 +339,13 @@ class Dispatcher:
             compress=scope.compress,
             attach=watch.attach,
             reminders=scope.reminders,
+            progress=partial(self._went_on, scope, watch),
         )
+
+    def _went_on(self, scope: CallScope, watch: Watch, text: str) -> None:
+        """Tell whoever watches how far a call is, in one line."""
+        if not watch.over and (line := mask(printable(_text(" ".join(text.split()))))[:LONGEST_PROGRESS]):
+            scope.emit(AgentProgress(scope.turn, scope.session, watch.call.id, watch.call.name, line))
 
     async def _obtain_consent(
         self, tool: Tool, arguments: BaseModel, context: ToolContext, scope: CallScope, watch: Watch

@@ -18,7 +18,8 @@ from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.plugins import Plugin, load, plugins
 from goclaw.redact import mask, printable
-from goclaw.toolkit.base import LateSource, Tool, ToolSource, check_name
+from goclaw.toolkit.base import ConnectingSource, LateSource, PromptSource, Tool, ToolSource, check_name
+from goclaw.toolkit.prompting import Prompt
 from goclaw.toolkit.registry import BuiltIn, same
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,17 @@ class Sources:
         """The same tuple again as long as every source lists the same."""
         self._look()
         return self._tools
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until what goes on in the background was tried once, or so long: for whoever looks only once."""
+        for named in self._named:
+            if isinstance(named.source, ConnectingSource) and not named.foreign:
+                await named.source.settled(seconds)
+
+    def prompts(self) -> Sequence[Prompt]:
+        """The prompts of all sources, as of now."""
+        ours = (named.source for named in self._named if not named.foreign)
+        return [prompt for source in ours if isinstance(source, PromptSource) for prompt in source.prompts()]
 
     def origin(self, name: str) -> str:
         """Where the tool with this name is from."""

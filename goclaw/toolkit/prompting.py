@@ -1,0 +1,17 @@
+"""Prompts that come with tools: a slash command of a person's, whose text somebody else wrote."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt, live."""
+
+    name: str
+    """The command: `mcp__<server>__<prompt>`, in small letters, digits and `_`."""
+    summary: str
+    """One line for menus and /help."""
+    say: Callable[[str], Awaitable[tuple[tuple[str, str], ...]]]
+    """From what stands behind the command to the text of the message that it stands for: pieces, each with its origin
+    (empty: the person's own words). Raises ToolError, also with how it is used where something is missing."""
