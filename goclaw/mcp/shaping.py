@@ -1,0 +1,139 @@
+"""A server's JSON Schema as a model is shown it: a plain object, without what providers refuse and what hides.
+
+Arguments are checked against the server's own schema; this one is only read.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from goclaw.mcp.words import hides, quoted
+
+LONGEST_SCHEMA = 20_000
+"""Bytes of JSON: every request carries it."""
+DEEPEST = 12
+LONGEST_NOTE = 500
+"""Characters of a field's description."""
+_PLAIN = (
+    *("type", "enum", "const", "default", "required", "format", "uniqueItems", "multipleOf"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("minLength", "maxLength", "minItems", "maxItems"),
+)
+_IN_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_IN_ONE = ("items", "additionalProperties")
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+_LONGEST_NAME = 64
+"""A field's name, as the strictest provider takes it (Anthropic, "Tool use")."""
+
+
+class Refused(ValueError):
+    """A tool cannot be offered; the message says why."""
+
+
+def shaped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema as it is shown.
+
+    Raises:
+        Refused: it is not that of an object, has no end, or hides something.
+    """
+    try:
+        size = len(orjson.dumps(schema))
+    except (orjson.JSONEncodeError, RecursionError):
+        raise Refused("its schema is no JSON") from None
+    if size > LONGEST_SCHEMA:
+        raise Refused(f"its schema has {size:,} bytes, at most {LONGEST_SCHEMA:,} are taken")
+    if schema.get("type", "object") != "object":
+        raise Refused("its schema is not that of an object")
+    definitions = {**_mapping(schema.get("definitions")), **_mapping(schema.get("$defs"))}
+    found = _node(schema, definitions, DEEPEST)
+    for name in _IN_LISTS:
+        found.pop(name, None)  # providers refuse them at the top
+    found |= {"type": "object", "properties": found.get("properties", {})}
+    found["required"] = [name for name in found.get("required", ()) if name in found["properties"]]
+    used = {name: _node(definitions[name], definitions, DEEPEST) for name in sorted(_used(found, definitions))}
+    return {**found, "$defs": used} if used else found
+
+
+def _node(node: Any, definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    if not isinstance(node, Mapping):
+        return {}  # `true`, or what is no schema
+    if depth == 0:
+        raise Refused(f"its schema is deeper than {DEEPEST} levels")
+    if isinstance(reference := node.get("$ref"), str):
+        name = reference.rpartition("/")[2]
+        known = reference in (f"#/$defs/{name}", f"#/definitions/{name}") and name in definitions
+        return {"$ref": f"#/$defs/{_checked_name(name)}"} if known else {}
+    return {**_words(node), **_inner(node, definitions, depth - 1)}
+
+
+def _words(node: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node says of its value itself."""
+    found = {name: node[name] for name in _PLAIN if name in node}
+    if any(hides(text) for text in _texts(found)):
+        raise Refused("its schema holds characters that nobody would see")
+    if isinstance(note := node.get("description"), str):
+        found["description"] = quoted(note, LONGEST_NOTE)
+    return found
+
+
+def _inner(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """The nodes within a node."""
+    found: dict[str, Any] = {}
+    for name in _IN_LISTS:
+        if isinstance(nodes := node.get(name), list) and nodes:
+            found[name] = [_node(each, definitions, depth) for each in nodes]
+    for name in _IN_ONE:
+        if name in node:
+            inner = node[name]
+            found[name] = inner if isinstance(inner, bool) else _node(inner, definitions, depth)
+    if properties := _mapping(node.get("properties")):
+        found["properties"] = {
+            _checked_name(name): _node(each, definitions, depth) for name, each in properties.items()
+        }
+    return found
+
+
+def _checked_name(name: str) -> str:
+    if not 0 < len(name) <= _LONGEST_NAME or not _NAME_CHARACTERS.issuperset(name):
+        raise Refused(f"the name of one of its fields ({quoted(name, 40)!r}) is none that every model provider takes")
+    return name
+
+
+def _used(node: Any, definitions: Mapping[str, Any]) -> set[str]:
+    """The definitions that something refers to, also through others."""
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        for name in _references(waiting.pop()):
+            if name in definitions and name not in found:
+                found.add(name)
+                waiting.append(definitions[name])
+    return found
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        if isinstance(reference := node.get("$ref"), str):
+            yield reference.rpartition("/")[2]
+        for inner in node.values():
+            yield from _references(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _references(inner)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for name, inner in value.items():
+                yield from (str(name), *_texts(inner))
+        case list():
+            for inner in value:
+                yield from _texts(inner)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
