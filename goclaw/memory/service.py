@@ -297,6 +297,13 @@ class Memory:
         if self._alone and not model:
             serving = await self._index.read(units.serving)
             model = serving.name if serving else ""
+        near = await self._near_by(model, shelf, query, scope)
+        if near is None and self._similar.model not in ("", model):
+            # Another model's vectors have taken over meanwhile.
+            return await self._near_by(self._similar.model, shelf, query, scope)
+        return near
+
+    async def _near_by(self, model: str, shelf: Shelf, query: str, scope: Scope) -> Near | None:
         embedding = self._former if self._former and self.embedding.name != model else self.embedding
         if not model or (vector := await embedding.query(query)) is None or embedding.name != model:
             return None
@@ -309,7 +316,7 @@ class Memory:
         files, conversations, passages = await self._index.read(units.sizes)
         serving = await self._index.read(units.serving)
         name = self.embedding.name
-        served = serving.name if serving and (self._alone or self._similar.model) else ""
+        served = serving.name if serving and self._alone else self._similar.model
         count = self._filling.count
         if not name and served:
             count = await self._filling.counted(served)
