@@ -20,6 +20,7 @@ from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import DENIED, DENIED_MARK
+from goclaw.toolkit.declaring import without_titles
 from goclaw.toolkit.modelling import model_of, result_of
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
@@ -182,7 +183,7 @@ def _usual(offer: Offer, values: Mapping[str, Any]) -> str:
 
 
 def _wanted(gives: type[Result]) -> str:
-    schema = json.dumps(gives.model_json_schema(), ensure_ascii=False)
+    schema = json.dumps(without_titles(gives.model_json_schema()), ensure_ascii=False)
     return f"Answer with one JSON object and nothing else, without a fence around it. Its JSON Schema: {schema}"
 
 
