@@ -8,6 +8,9 @@ It speaks OpenAI's chat completions. A person's message is `<id> <kind> …`; th
     m1 both             -> both calls at once, then "answer m1 (end)"
     m1 pair             -> a call of `exec` as above, and beside it one that appends m1-slow and does not end
     m1 run COMMAND      -> a call of `exec` with that command, then "answer m1: <the result> (end)"
+    m1 recall QUESTION  -> a call of `transcript_search` with that question, then "answer m1: <what was found> (end)"
+    m1 anywhere QUESTION -> the same in all conversations that the person may read
+    m1 note QUESTION    -> the same with `memory_search`
     m1 ask              -> a call of `ask_user` (red or blue?), then "answer m1 (end)"
     m1 file             -> a call of `message` with the file FILE of the workspace, then "answer m1 (end)"
     m1 long             -> "answer m1 … (end)" with so much between that Telegram needs several messages
@@ -35,6 +38,11 @@ END = "(end)"
 """The last piece of every answer: what lacks it is only a part."""
 LONG_LINES, LINES_AT_ONCE = 330, 33
 QUESTION, CAPTION, FILE = "Which colour for", "file for", "given.txt"
+SEARCHES: dict[str, tuple[str, Json]] = {
+    "recall": ("transcript_search", {}),
+    "anywhere": ("transcript_search", {"sessions": "all"}),
+    "note": ("memory_search", {}),
+}
 IDENTITY = re.compile(r"m\d+\S* \S")
 """How a message begins that the books know."""
 SUMMARISE = "Summarise all of the above."
@@ -156,7 +164,7 @@ def answer_to(body: Json) -> Sequence[Json]:
     for identity, kind, rest in waiting:
         returned = [results[call["id"]] for call in calls_for(identity, kind, rest) if call["id"] in results]
         pieces += [f" {identity}", *(f" [{UNKNOWN}]" for result in returned if UNKNOWN in result)]
-        if kind == "run":
+        if kind in ("run", *SEARCHES):
             pieces.append(f": {' | '.join(returned)}")
         if kind == "long":
             lines = [f"\n\n{identity} line {number} of a long answer." for number in range(LONG_LINES)]
@@ -175,6 +183,9 @@ def calls_for(identity: str, kind: str, rest: str) -> list[Json]:
         wanted.append(("exec", {"command": f"echo {identity}-slow >> {EFFECTS}; sleep 200"}))
     if kind == "run":
         wanted.append(("exec", {"command": rest}))
+    if kind in SEARCHES:
+        searching, where = SEARCHES[kind]
+        wanted.append((searching, {"query": rest, **where}))
     if kind == "ask":
         colours = {"question": f"{QUESTION} {identity}?", "options": ["red", "blue"], "allow_free_text": False}
         wanted.append(("ask_user", {"questions": [colours]}))
