@@ -28,6 +28,7 @@ INSERT INTO note_documents (workspace, path, owner, modified, inode, size, sha25
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0)
 ON CONFLICT (workspace, path) DO UPDATE SET modified = excluded.modified, inode = excluded.inode,
     size = excluded.size, sha256 = excluded.sha256, lines = excluded.lines
+RETURNING id
 """
 _NUMBER = "SELECT id FROM note_documents WHERE workspace = ? AND path = ?"
 _PASSAGE = """
@@ -172,8 +173,7 @@ def _put(connection: sqlite3.Connection, workspace: str, document: Document, roo
     """Write the next passages of a file, at most `room`; returns whether these were the last."""
     version, begin, end = document.version, document.begun, document.begun + room
     values = (version.modified, version.inode, version.size, _UNFINISHED, document.lines)
-    connection.execute(_DOCUMENT, (workspace, document.path, owner_of(document.path), *values))
-    [(number,)] = connection.execute(_NUMBER, (workspace, document.path))
+    [(number,)] = connection.execute(_DOCUMENT, (workspace, document.path, owner_of(document.path), *values))
     old = _standing(connection, place_of(number, begin), place_of(number, end) - 1)
     new = {place_of(number, at): chunk for at, chunk in enumerate(document.passages[begin:end], begin)}
     changed = [place for place, chunk in new.items() if _told(old.get(place)) != (chunk.heading, chunk.text)]
