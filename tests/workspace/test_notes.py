@@ -14,9 +14,19 @@ from tests.workspace.ways import WAYS, force
 ANN, BOB = "telegram:5", "telegram:6"
 NOTE = "bob's secret"
 
+
+async def used(workspace: Workspace, path: str) -> object:
+    """Read it among others."""
+    [made] = await workspace.use_each({path: lambda opened: opened.file.read()})
+    if isinstance(made, ToolError):
+        raise made
+    return made
+
+
 Use = Callable[[Workspace, str], Awaitable[object]]
 READING: Mapping[str, Use] = {
     "read": lambda workspace, path: workspace.read_bytes(path),
+    "use each": used,
     "stat": lambda workspace, path: workspace.stat(path),
     "folder": lambda workspace, path: workspace.folder(path),
 }
