@@ -39,6 +39,8 @@ from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.memory.base import MemoryPort
+from goclaw.memory.off import NoMemory
 from goclaw.messages import Message
 from goclaw.plugins import load
 from goclaw.sandbox.base import Sandbox
@@ -160,6 +162,7 @@ class World:
         self.room = Room()
         self.audited: list[Entry] = []
         self.sandbox: Sandbox = NoSandbox()
+        self.memory: MemoryPort = NoMemory()
         self.hooks = Hooks()
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
         self.is_alone: Callable[[Actor], bool] = lambda actor: True
@@ -194,7 +197,7 @@ class World:
         record = TasksOnDisk(TaskRows(disk))
         tasks = await stack.enter_async_context(open_tasks(blobs, self.clock, self.config.tools.tasks, record))
         return Environment(
-            self.config, self.clock, blobs, workspace, self.sandbox, tasks=tasks, audited=self.audited
+            self.config, self.clock, blobs, workspace, self.sandbox, self.memory, tasks=tasks, audited=self.audited
         ), tasks
 
     @asynccontextmanager
@@ -309,6 +312,7 @@ def gateway_of(
         rights=lambda actor: f"Role: {'admin' if access.is_admin(actor) else 'user'}",
         tools=Shelf(Registry([world.tools], access), world.sources),
         readable=lambda actor: gateway.sessions(actor),
+        memory=world.memory,
     )
     gateway = Gateway(
         GatewayPorts(

@@ -143,6 +143,7 @@ def _gateway(app: App) -> Gateway:
         tools=Shelf(app.registry, app.sources),
         readable=lambda actor: gateway.sessions(actor),
         pairing=pairing,
+        memory=app.ground.environment.memory,
     )
     gateway = Gateway(
         GatewayPorts(

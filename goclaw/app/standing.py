@@ -1,8 +1,14 @@
 """How the daemon stands: for `/status` and `goclaw status`, for `/readyz`, and for the operator's alerts."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
 from goclaw.app.parts import App
 from goclaw.clock import ago
 from goclaw.config.listening import listens
+from goclaw.errors import StateError
+from goclaw.memory import telling
 from goclaw.sessions.status import Details
 
 LOOK_SECONDS = 5.0
@@ -51,7 +57,16 @@ async def details(app: App, session: str) -> Details:
         "deliveries": app.outbox.waiting(),
         "alerts": dict(alerts),
     }
-    return Details(lines, {"disk": disk.numbers(), "health": health})
+    memory, numbers = await _of_memory(app)
+    return Details(lines, {"disk": disk.numbers(), "health": health, "memory": numbers}, memory)
+
+
+async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, Any]]:
+    try:
+        status = await app.ground.environment.memory.status()
+    except StateError as error:
+        return [("Mode", f"out of order: {error}")], {"trouble": str(error)}
+    return list(telling.lines(status)), asdict(status)
 
 
 def _of_the_database(app: App) -> dict[str, str]:

@@ -1,12 +1,14 @@
 """What a slash command is, and what it may use."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from goclaw.access import Access
 from goclaw.clock import Clock
 from goclaw.engine.base import Engine
 from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
+from goclaw.memory.base import MemoryPort
+from goclaw.memory.off import NoMemory
 from goclaw.pairing import Pairing
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
@@ -35,6 +37,7 @@ class CommandPorts:
     """The sessions that an actor may read, the latest first."""
     pairing: Pairing | None = None
     """How strangers become users; None where there is no such thing."""
+    memory: MemoryPort = field(default_factory=NoMemory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,15 @@ class Details:
     """For people, in a block of their own: name and text."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """For machines."""
+    memory: Sequence[tuple[str, str]] = ()
+    """How memory stands, in a block of its own: name and text."""
 
     def without_others(self) -> "Details":
         """The same for who need not know of others' conversations and of the daemon's faults."""
         health = self.numbers.get("health", {})
         numbers = {**self.numbers, "health": {name: health[name] for name in health if name not in FOR_ADMINS}}
-        return Details({name: line for name, line in self.lines.items() if name not in FOR_ADMINS}, numbers)
+        lines = {name: line for name, line in self.lines.items() if name not in FOR_ADMINS}
+        return Details(lines, numbers, self.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class SessionStatus:
         ]
         if policy := self._policy_lines():
             blocks.append(["Run Policy", *policy])
+        if self.details.memory:
+            blocks.append(["Memory", *(f"  {name}: {text}" for name, text in self.details.memory)])
         if self.agents:
             blocks.append(["Agents at work", *(f"  {line}" for line in self.agents)])
         return "\n\n".join("\n".join(block) for block in blocks)
