@@ -126,6 +126,7 @@ COMMANDS = {
     "agent": "goclaw.commands.agent:COMMAND",
     "agents": "goclaw.commands.agents:COMMAND",
     "usage": "goclaw.commands.usage:COMMAND",
+    "memory": "goclaw.commands.memory:COMMAND",
     "forget": "goclaw.commands.forget:COMMAND",
     "approve": "goclaw.commands.approve:COMMAND",
     "deny": "goclaw.commands.deny:COMMAND",
