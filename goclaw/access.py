@@ -18,7 +18,7 @@ from goclaw.config.schema import Config
 from goclaw.config.values import Answer, Mode, Row
 from goclaw.events import AGENT_MARK, Actor, Decision, root_session
 from goclaw.selection import Toolsets
-from goclaw.specs import Risk, ToolSpec
+from goclaw.specs import MCP, Risk, ToolSpec
 from goclaw.users import User, Users
 
 Action = Literal[
@@ -31,10 +31,11 @@ Action = Literal[
     "message.other",
     "question.answer",
     "agent.use",
+    "mcp.use",
 ]
 """With the object of each: a tool's name; a session's key (three times); a command's name (twice); `channel:chat`; the
-key of whoever the question is put to; an agent's name. `session.own`: do with a session what is for its own user alone,
-such as having it forgotten; in a group that is nobody but an admin."""
+key of whoever the question is put to; an agent's name; an MCP server's. `session.own`: do with a session what is for
+its own user alone, such as having it forgotten; in a group that is nobody but an admin."""
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
 _STRICTNESS: tuple[Answer, ...] = ("run", "ask", "refuse")
@@ -277,7 +278,20 @@ class Access:
                 return Decision(True, "owner of the state folder")
             return Decision(False, f"{actor.key} is not in users.json" if actor.key else "nobody: no key")
         person = Person(user, self._roles(user))
+        if hidden := self._hidden(person, action, object_):
+            return hidden
         return self._tool(person, object_) if action == "tool.use" else _RULES[action](person, actor, object_)
+
+    def _hidden(self, person: Person, action: str, object_: str) -> Decision | None:
+        """The answer where something is of an MCP server that no role of the person sees."""
+        if action != "mcp.use" and not (action in ("tool.use", "command.run") and object_.startswith(MCP)):
+            return None
+        for name, server in self._config.mcp.servers.items():
+            prefixes = (f"{MCP}{name}__", f"{MCP}{name.replace('-', '_')}__")  # of tools, and of commands
+            concerned = object_ == name if action == "mcp.use" else object_.startswith(prefixes)
+            if concerned and server.roles and not (person.is_admin or person.roles.keys() & set(server.roles)):
+                return Decision(False, f"users.json {person.user.key}: config mcp.servers.{name}.roles")
+        return None
 
     def _tool(self, person: Person, name: str) -> Decision:
         user = person.user
@@ -375,6 +389,10 @@ def _question(person: Person, _: Actor, asked: str) -> Decision:
     return person.refusal("approves")
 
 
+def _mcp(person: Person, _: Actor, __: str) -> Decision:
+    return Decision(bool(person.roles), f"users.json {person.user.key} roles")
+
+
 _RULES: Mapping[str, Callable[[Person, Actor, str], Decision]] = {
     "session.read": _reading,
     "session.write": _writing,
@@ -384,4 +402,5 @@ _RULES: Mapping[str, Callable[[Person, Actor, str], Decision]] = {
     "message.other": _other_chats,
     "question.answer": _question,
     "agent.use": _agent,
+    "mcp.use": _mcp,
 }

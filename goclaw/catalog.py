@@ -108,7 +108,14 @@ SERVERS = {
 TOOL_SOURCES = {
     "cli": "goclaw.tools.cli_source:SOURCE",
     "agents": "goclaw.tools.exported:SOURCE",
+    "mcp": "goclaw.tools.mcp_source:SOURCE",
 }
+
+MCP = {
+    "client": "goclaw.mcp.connection:CLIENT",
+    "workshop": "goclaw.tools.mcp_tools:WORKSHOP",
+}
+"""What is loaded when there are servers of the Model Context Protocol: their libraries take seconds."""
 
 COMMANDS = {
     "start": "goclaw.commands.start:COMMAND",

@@ -23,7 +23,7 @@ from goclaw.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.showing import Shelf, Shown
-from goclaw.toolkit.sources import Sources, open_sources
+from goclaw.toolkit.sources import SETTLED_SECONDS, Sources, open_sources
 from goclaw.users import Users, login_name, open_users
 
 
@@ -112,6 +112,7 @@ async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterato
         open_hooks(environment) as hooks,
     ):
         await sources.ready()
+        await sources.settled(SETTLED_SECONDS)
         access = Access(users, config)
         dispatcher = Dispatcher(Registry([sources], access), access, environment, hooks)
         yield Toolbox(dispatcher, sources, access, users, environment, approve=approve)

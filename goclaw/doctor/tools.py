@@ -3,12 +3,13 @@
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding
-from goclaw.toolkit.sources import open_sources
+from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
 
 
 async def check_tools(loaded: Loaded) -> list[Finding]:
     """How many tools there are, and what of them does not work."""
     async with open_sources(loaded.config, RealClock()) as sources:
+        await sources.settled(SETTLED_SECONDS)
         count, faults = len(sources.tools()), sources.faults
     return [
         Finding("tools", "ok", f"{count} tools"),
@@ -19,4 +20,6 @@ async def check_tools(loaded: Loaded) -> list[Finding]:
 def _remedy(what: str) -> str:
     if what.startswith("tools.cli."):
         return f"mend `{what}` in the configuration, or remove it"
+    if what.startswith("mcp.servers."):
+        return "`goclaw mcp list` says more of it; without it everything else works (docs/mcp.md)"
     return "update or uninstall the package, then `goclaw restart`; everything else works without it"

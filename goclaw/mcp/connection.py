@@ -8,7 +8,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from typing import Any, TypeVar, cast
@@ -52,7 +52,8 @@ MOST_TOOLS = 200
 CONNECT_SECONDS = 60.0
 """Until a server is there: one that is installed when it is first started takes its time."""
 LIST_SECONDS = 30.0
-_OF_THE_CONNECTION = (types.CONNECTION_CLOSED,)
+_LIBRARYS = (MCPError, ValidationError, InputRequiredRoundsExceededError, RuntimeError, httpx2.HTTPError)
+"""What the library raises of what a server did."""
 _TERMINATED = "Session terminated"
 """How the library words that a server does not know our session any more."""
 
@@ -89,7 +90,7 @@ class LibraryLink:
     async def listing(self) -> Listing:
         """What the server offers now."""
         async with asyncio.timeout(LIST_SECONDS):
-            with self._in_words("its list of tools"):
+            with self.in_words("its list of tools"):
                 can = self._open.server_capabilities
                 tools, cut = await self._pages(self._list_tools) if can.tools else ([], "")
                 prompts, more = await self._pages(self._list_prompts) if can.prompts else ([], "")
@@ -100,12 +101,12 @@ class LibraryLink:
             part = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             caller.progress(f"{part}: {message}" if message else part)
 
-        with self._in_words(name), self._for(caller):
+        with self.in_words(name), self._for(caller):
             found = await self._open.call_tool(name, dict(arguments), progress_callback=told)
         return Outcome(tuple(map(_piece, found.content)), found.structured_content, bool(found.is_error))
 
     async def resources(self) -> list[ResourceLine]:
-        with self._in_words("its list of resources"):
+        with self.in_words("its list of resources"):
             if not self._open.server_capabilities.resources:
                 return []
             found, _ = await self._pages(self._list_resources)
@@ -116,12 +117,12 @@ class LibraryLink:
         return [*map(_resource, found), *map(_template, templates)]
 
     async def read(self, uri: str, caller: Caller) -> Outcome:
-        with self._in_words(uri), self._for(caller):
+        with self.in_words(uri), self._for(caller):
             found = await self._open.read_resource(uri)
         return Outcome(tuple(_contents(each) for each in found.contents))
 
     async def prompt(self, name: str, arguments: Mapping[str, str], caller: Caller) -> Outcome:
-        with self._in_words(name), self._for(caller):
+        with self.in_words(name), self._for(caller):
             found = await self._open.get_prompt(name, dict(arguments))
         return Outcome(tuple(_piece(each.content, each.role) for each in found.messages))
 
@@ -144,20 +145,28 @@ class LibraryLink:
         return self.client
 
     @contextmanager
-    def _in_words(self, what: str) -> Iterator[None]:
+    def in_words(self, what: str) -> Iterator[None]:
         """Whatever the library raises of what the server did, in words."""
-        who = f"the MCP server {self._name}"
         try:
             yield
-        except MCPError as error:
-            if error.code in _OF_THE_CONNECTION or error.message == _TERMINATED:
-                self.broken.set()
-                words = self.last_words()
-                why = f": {words}" if words else ""
-                raise ToolError(f"{who} ended while it was at {shown(what, 100)}{why}") from None
-            raise ToolError(f"{who} refuses {shown(what, 100)}: {shown(error.message)}") from None
-        except (ValidationError, InputRequiredRoundsExceededError, RuntimeError, httpx2.HTTPError) as error:
-            raise ToolError(f"{who} gave something that is no answer to {shown(what, 100)}: {_brief(error)}") from None
+        except (*_LIBRARYS, ExceptionGroup) as error:
+            raise self._worded(error, shown(what, 100)) from None
+
+    def _worded(self, error: Exception, what: str) -> Exception:
+        who = f"the MCP server {self._name}"
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, MCPError):
+            if error.code != types.CONNECTION_CLOSED and error.message != _TERMINATED:
+                return ToolError(f"{who} refuses {what}: {shown(error.message)}")
+            self.broken.set()
+            words = self.last_words()
+            return ToolError(f"{who} ended while it was at {what}{f': {words}' if words else ''}")
+        if isinstance(error, httpx2.TransportError):
+            return ToolError(f"{who} cannot be reached: {shown(str(error)) or type(error).__name__}")
+        if isinstance(error, _LIBRARYS):
+            return ToolError(f"{who} gave something that is no answer to {what}: {_brief(error)}")
+        return error
 
     @contextmanager
     def _for(self, caller: Caller) -> Iterator[None]:
@@ -256,18 +265,19 @@ async def connect(name: str, settings: McpClientSettings, ports: LinkPorts) -> A
 @asynccontextmanager
 async def _entered(link: LibraryLink, transport: Any) -> AsyncIterator[None]:
     client = link.client_of(cast("Transport", transport))
-    async with asyncio.timeout(CONNECT_SECONDS) as limit:
-        async with client:
-            limit.reschedule(None)
-            link.client = client
-            info = client.server_info
-            who = f"{shown(info.name, 60)} {shown(info.version, 30)}" if info else "it does not say its name"
-            link.about = f"{who}, protocol {client.protocol_version}"
-            async with background(link.watch(), "changes at an MCP server"):
-                try:
-                    yield
-                finally:
-                    link.broken.set()
+    async with AsyncExitStack() as stack:
+        with link.in_words("the handshake"):
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await stack.enter_async_context(client)
+        link.client = client
+        info = client.server_info
+        who = f"{shown(info.name, 60)} {shown(info.version, 30)}" if info else "it does not say its name"
+        link.about = f"{who}, protocol {client.protocol_version}"
+        async with background(link.watch(), "changes at an MCP server"):
+            try:
+                yield
+            finally:
+                link.broken.set()
 
 
 async def _follow(program: Program, link: LibraryLink) -> None:

@@ -156,6 +156,8 @@ def _words(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
+    if isinstance(error, EOFError | ConnectionError):
+        return "it ended the connection"
     words = shown(str(error))
     if isinstance(error, GoclawError):
         return words

@@ -27,6 +27,7 @@ MOST_STEPS = 2_000
 _library: Any = jsonschema
 SchemaMismatch = Any
 """jsonschema.ValidationError"""
+_MOST_SAID = 5
 _SHOWN = 80
 """Characters of a keyword's value that are repeated."""
 _NOT_CHECKED = ("pattern", "patternProperties", "format")
@@ -200,3 +201,14 @@ def _expected(keyword: str, asked: Any) -> str:
         case "uniqueItems":
             return "items that differ from each other"
     return f"what the schema says with {keyword} {json.dumps(asked, ensure_ascii=False)[:_SHOWN]}"
+
+
+def in_words(found: Sequence[SchemaMismatch]) -> str:
+    """Mismatches of a result, in one line: the first of them."""
+    lines = [
+        f'field "{".".join(map(str, each.absolute_path))[:_SHOWN]}": {each.message[: 2 * _SHOWN]}'
+        if each.absolute_path
+        else str(each.message)[: 2 * _SHOWN]
+        for each in found[:_MOST_SAID]
+    ]
+    return "; ".join([*lines, "…"] if len(found) > _MOST_SAID else lines)

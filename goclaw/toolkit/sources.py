@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 OPEN_SECONDS = 15.0
 """What a package's source may take to open: a server that it starts has come up by then. Doctor waits longer."""
+SETTLED_SECONDS = 15.0
+"""What a command that looks once waits for sources that connect in the background."""
 BUILT_IN = "built in"
 _LONGEST_FAULT = 300
 

@@ -1,0 +1,112 @@
+"""What an MCP server answered, as a result: texts, pictures, resources. All of it is material from outside."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.blobs import image_type
+from goclaw.errors import ToolError
+from goclaw.mcp.base import Outcome, Piece
+from goclaw.mcp.words import shown
+from goclaw.messages import Image
+from goclaw.pictures import fault_of
+from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.results import Result
+from goclaw.tools.read import LARGEST_PICTURE
+
+log = logging.getLogger(__name__)
+
+MOST_PICTURES = 5
+"""Pictures of one answer that the model looks at."""
+
+
+class McpAnswer(Result):
+    """What a server gave."""
+
+    content: Annotated[str, Field(description="What it says, in text")]
+    structured: Annotated[Any, Field(description="The same as data, where the server gives data")] = None
+    images: tuple[Image, ...] = ()
+
+    def text(self) -> str:
+        """What it says; its data only where the text does not already have them."""
+        if self.structured is None or _says(self.content, self.structured):
+            return self.content or "(the server answered with nothing)"
+        data = json.dumps(self.structured, ensure_ascii=False)
+        return f"{self.content}\n\nAs data:\n{data}" if self.content else data
+
+    def pictures(self) -> tuple[Image, ...]:
+        return self.images
+
+
+def _says(text: str, data: Any) -> bool:
+    """Whether a text is the data, as JSON or as their only value."""
+    if isinstance(data, dict) and len(data) == 1 and text == next(iter(data.values())):
+        return True
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        said: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return bool(said == data)
+
+
+async def answer_of(outcome: Outcome, ctx: ToolContext) -> McpAnswer:
+    """The result of a call.
+
+    Raises:
+        ToolError: the server says that the call failed.
+    """
+    texts: list[str] = []
+    images: list[Image] = []
+    for piece in outcome.pieces:
+        picture = await _picture(piece, ctx) if len(images) < MOST_PICTURES else None
+        if picture:
+            images.append(picture)
+        texts.append(_text(piece, seen=picture is not None))
+    text = "\n\n".join(texts)
+    if outcome.is_error:
+        raise ToolError(text or "the server says that the call failed, and not why")
+    return McpAnswer(content=text, structured=outcome.structured, images=tuple(images))
+
+
+async def _picture(piece: Piece, ctx: ToolContext) -> Image | None:
+    mime = image_type(piece.data) if piece.data else None
+    if mime is None or len(piece.data) > LARGEST_PICTURE:
+        return None
+    if fault := await asyncio.to_thread(fault_of, piece.data, mime):
+        log.info("a picture of an MCP server is not shown: %s", fault)
+        return None
+    return Image(await ctx.blobs.put(piece.data, mime), mime)
+
+
+def _text(piece: Piece, *, seen: bool) -> str:
+    """A piece in text; bytes by their kind and size."""
+    mime, uri = shown(piece.mime or "of no stated kind", 80), shown(piece.uri, 500)
+    size = f"{len(piece.data):,} bytes"
+    match piece.kind:
+        case "text":
+            return piece.text
+        case "image":
+            return f"[picture, {mime}, {size}{'' if seen else ', not shown'}]"
+        case "audio":
+            return f"[sound, {mime}, {size}, not played]"
+        case "link":
+            return f"[resource {uri}: {shown(piece.text)}]"
+        case "resource" if piece.data or not piece.text:
+            return f"[resource {uri}: {mime}, {size}{', the picture' if seen else ''}]"
+    return f"[resource {uri}]\n{piece.text}"
+
+
+def origin_of(server: str) -> str:
+    """How the model is told where something is from."""
+    return f"the MCP server {server}"
+
+
+def pieces_of(outcome: Outcome) -> Sequence[str]:
+    """Each piece in text, nothing looked at."""
+    return [_text(piece, seen=False) for piece in outcome.pieces]

@@ -1,0 +1,103 @@
+"""The prompts of an MCP server as slash commands: `/mcp__github__review 42`, `/mcp__github__review number=42`."""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Sequence
+
+from goclaw.errors import ToolError
+from goclaw.mcp.base import Asked, Caller, PromptDefinition
+from goclaw.mcp.servers import Server
+from goclaw.mcp.vetting import full_name, is_wanted
+from goclaw.mcp.words import hides, quoted, shown
+from goclaw.toolkit.prompting import Prompt
+from goclaw.tools.mcp_answers import origin_of, pieces_of
+
+SECONDS = 30.0
+"""Until a prompt is there: whoever gave the command waits."""
+MOST_CHARACTERS = 50_000
+_LONGEST_SUMMARY = 120
+_LONGEST_NAME = 64
+
+
+def prompts_of(server: Server, listed: Sequence[PromptDefinition]) -> tuple[tuple[Prompt, ...], dict[str, str]]:
+    """The prompts that are offered, and why others are not, by their names."""
+    offered: dict[str, Prompt] = {}
+    refused: dict[str, str] = {}
+    for definition in listed:
+        if not is_wanted(definition.name, server.settings):
+            continue
+        name = re.sub(r"[^a-z0-9_]", "_", full_name(server.name, definition.name).lower())
+        if len(name) > _LONGEST_NAME or hides(definition.name) or not definition.name.isascii():
+            refused[f"prompt {quoted(definition.name, 64)}"] = "its name is too long, or has odd characters"
+        elif name in offered:
+            refused[f"prompt {quoted(definition.name, 64)}"] = f"its command would be /{name}, which is taken"
+        else:
+            offered[name] = _prompt(name, server, definition)
+    return tuple(offered.values()), refused
+
+
+def _prompt(name: str, server: Server, definition: PromptDefinition) -> Prompt:
+    async def say(given: str) -> tuple[tuple[str, str], ...]:
+        arguments = _arguments(name, definition, given)
+        try:
+            async with asyncio.timeout(SECONDS):
+                outcome = await server.connected().prompt(definition.name, arguments, _nobody(server))
+        except TimeoutError:
+            raise ToolError(f"the MCP server {server.name} did not answer in {SECONDS:g} s") from None
+        text = "\n\n".join(pieces_of(outcome))[:MOST_CHARACTERS]
+        if not text.strip():
+            raise ToolError(f"the MCP server {server.name} gave an empty prompt")
+        head = f"I chose the prompt “{definition.name}” of the MCP server {server.name}. Do what it asks for:"
+        return ((head, ""), (text, origin_of(server.name)))
+
+    said = quoted(definition.description, _LONGEST_SUMMARY)
+    return Prompt(name, f"“{said}” ({server.name})" if said else f"A prompt of the MCP server {server.name}", say)
+
+
+def _arguments(command: str, definition: PromptDefinition, given: str) -> dict[str, str]:
+    """What a person wrote behind the command: `name=value`, or values in order; the last one takes what is left.
+
+    Raises:
+        ToolError: something is missing; the message says how the command is used.
+    """
+    names = [argument.name for argument in definition.arguments]
+    try:
+        words = shlex.split(given)
+    except ValueError:
+        words = given.split()
+    found: dict[str, str] = {}
+    loose: list[str] = []
+    for word in words:
+        name, sign, value = word.partition("=")
+        if sign and name in names and name not in found:
+            found[name] = value
+        else:
+            loose.append(word)
+    free = [name for name in names if name not in found]
+    for place, name in enumerate(free[: len(loose)]):
+        found[name] = " ".join(loose[place:]) if place == len(free) - 1 else loose[place]
+    missing = [argument.name for argument in definition.arguments if argument.required and not found.get(argument.name)]
+    if missing or (loose and not free):
+        raise ToolError(_usage(command, definition))
+    return found
+
+
+def _usage(command: str, definition: PromptDefinition) -> str:
+    words = [
+        shown(argument.name, 40) if argument.required else f"[{shown(argument.name, 40)}]"
+        for argument in definition.arguments
+    ]
+    lines = [
+        f"- {shown(argument.name, 40)}: “{quoted(argument.description, 200)}”"
+        for argument in definition.arguments
+        if argument.description
+    ]
+    return "\n".join([f"Usage: /{command} {' '.join(words)}".rstrip(), *lines])
+
+
+def _nobody(server: Server) -> Caller:
+    async def ask(asked: Asked) -> None:
+        raise ToolError("nobody can be asked before a turn has begun")
+
+    return Caller(ask, lambda text: None)

@@ -1,0 +1,133 @@
+"""The tools, resources and prompts of the servers in `mcp.servers`, as a live source.
+
+Nothing that costs time is loaded before a server is configured, and then in a thread. The tools of a server that is
+away stay: a call is told why it fails, and what providers have cached of a request stays true.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from goclaw import catalog
+from goclaw.mcp.base import Definition, LinkPorts, Listing
+from goclaw.mcp.known import KnownTools
+from goclaw.mcp.servers import McpServers, Server, open_servers
+from goclaw.mcp.vetting import Offered, Vetted, vetted
+from goclaw.plugins import load
+from goclaw.toolkit.base import Tool, ToolSource
+from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
+from goclaw.tools.mcp_prompts import prompts_of
+from goclaw.tools.mcp_resources import resource_tools
+
+MOST_FAULTS = 10
+"""Tools of one server that are not offered, of which each is told by itself."""
+
+
+class Workshop(Protocol):
+    """Makes tools out of what is offered; see `tools.mcp_tools`."""
+
+    def make(self, offered: Offered, server: Server, known: KnownTools) -> Tool:
+        """The tool; raises ValueError where none can be made of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkshopPart:
+    """The line of the catalogue."""
+
+    workshop: Workshop
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """What one server has, as it was seen last."""
+
+    made: dict[str, tuple[Offered, bool, Tool]] = field(default_factory=dict)
+    """By name: what it was made of, whether that is a change nobody has agreed to, and the tool itself."""
+    prompts: tuple[Prompt, ...] = ()
+    faults: frozenset[str] = frozenset()
+
+
+class McpSource:
+    """Implements `ToolSource`, `ConnectingSource` and `PromptSource`."""
+
+    def __init__(self, ports: SourcePorts) -> None:
+        config = ports.config
+        link_ports = LinkPorts(ports.clock, config.state_dir, config.workspace_path)
+        self.servers = McpServers(config.mcp.servers, link_ports, ports.report)
+        self._report = ports.report
+        self._shelves = {name: _Shelf() for name in self.servers.servers}
+        self._own = resource_tools(self.servers)
+        self._tools: tuple[Tool, ...] = self._own
+        self._looking = asyncio.Lock()
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    def prompts(self) -> Sequence[Prompt]:
+        return [prompt for shelf in self._shelves.values() for prompt in shelf.prompts]
+
+    async def settled(self, seconds: float) -> None:
+        await self.servers.settled(seconds)
+
+    async def listed(self, server: Server, listing: Listing) -> None:
+        """Take what a server offers now."""
+        async with self._looking:  # the library and the file are looked at by one at a time
+            await self.servers.known.meet(server.name, listing.tools)
+            found, faults = await asyncio.to_thread(self._made, server, listing.tools)
+        shelf = self._shelves[server.name]
+        shelf.made = found
+        shelf.prompts, odd = prompts_of(server, listing.prompts)
+        self._tell(server, shelf, {**faults, **odd})
+        self._tools = (*self._own, *(tool for each in self._shelves.values() for _, _, tool in each.made.values()))
+
+    def _made(
+        self, server: Server, definitions: Sequence[Definition]
+    ) -> tuple[dict[str, tuple[Offered, bool, Tool]], dict[str, str]]:
+        """In a thread. A tool that is as it was stays the very same object: what was agreed to goes on."""
+        workshop = load(catalog.MCP["workshop"], WorkshopPart).workshop
+        seen: Vetted = vetted(server.name, server.settings, definitions)
+        before, found, faults = self._shelves[server.name].made, {}, dict(seen.refused)
+        for offered in seen.offered:
+            changed = bool(self.servers.known.changes(server.name, offered.definition))
+            if (old := before.get(offered.name)) and old[:2] == (offered, changed):
+                found[offered.name] = old
+                continue
+            try:
+                found[offered.name] = (offered, changed, workshop.make(offered, server, self.servers.known))
+            except ValueError as error:
+                faults[offered.definition.name] = str(error)
+        return found, faults
+
+    def _tell(self, server: Server, shelf: _Shelf, faults: dict[str, str]) -> None:
+        place = f"mcp.servers.{server.name}"
+        named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MOST_FAULTS]}
+        if (more := len(faults) - MOST_FAULTS) > 0:
+            named[f"{place}: others"] = f"{more} more are left out"
+        for name, (_, changed, _) in shelf.made.items():
+            if changed:
+                named[f"{place}: {name}"] = (
+                    "its definition has changed: every call is asked for until an admin agrees to one, or with "
+                    f"`goclaw mcp approve {server.name}`"
+                )
+        for what in shelf.faults - named.keys():
+            self._report(what, "")
+        for what, why in named.items():
+            self._report(what, why)
+        shelf.faults = frozenset(named)
+
+
+@asynccontextmanager
+async def _open(ports: SourcePorts) -> AsyncIterator[ToolSource]:
+    if not any(settings.enabled for settings in ports.config.mcp.servers.values()):
+        yield Fixed(())
+        return
+    source = McpSource(ports)
+    async with open_servers(source.servers, source.listed):
+        yield source
+
+
+SOURCE = SourcePart("mcp", _open, "an MCP server (config mcp.servers)")

@@ -1,0 +1,157 @@
+"""A tool of an MCP server as one of ours: its arguments from the server's schema, its risk from its annotations.
+
+Everything else is as for every tool. Loaded when there are servers: what checks schemas takes its time to import.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from goclaw.errors import ToolError
+from goclaw.mcp.known import KnownTools
+from goclaw.mcp.servers import Server
+from goclaw.mcp.vetting import Offered
+from goclaw.specs import Confirmation, Risk, SideEffect, ToolSpec
+from goclaw.toolkit.base import Tool, ToolContext
+from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.declaring import Takes
+from goclaw.toolkit.results import ResultType
+from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.schemas import Checked, SchemaArguments, UnusableSchema, arguments_by, in_words
+from goclaw.tools.mcp_answers import McpAnswer, answer_of
+from goclaw.tools.mcp_calling import calling
+from goclaw.tools.mcp_source import WorkshopPart
+
+_SIDE_EFFECT = {
+    Risk.LOW: SideEffect.READ_ONLY,
+    Risk.HIGH: SideEffect.NETWORK,
+    Risk.CRITICAL: SideEffect.SPAWNS,
+}
+"""By the risk that the annotations say."""
+_CHANGED = Confirmation(
+    "The server has changed this tool",
+    "It is not what was agreed to before. Below is what changed, in the server's words. When an admin's call is "
+    "approved, the new definition is agreed to; nobody else's call does that.",
+)
+
+
+class _Workshop:
+    """Implements `mcp_source.Workshop`."""
+
+    def make(self, offered: Offered, server: Server, known: KnownTools) -> Tool:
+        """The tool.
+
+        Raises:
+            ValueError: a schema of it is none.
+        """
+        try:
+            arguments = arguments_by(offered.definition.input_schema, offered.schema)
+            output = offered.definition.output_schema
+            checked = Checked(output) if output is not None else None
+        except UnusableSchema as error:
+            raise ValueError(f"its schema cannot be used: {error}") from None
+        changed = _Changed(offered, server, known) if known.changes(server.name, offered.definition) else None
+        return Tool(
+            spec=_spec(offered, confirm=_CHANGED if changed else None),
+            arguments=arguments,
+            run=_run(offered, server, checked, changed),
+            own_timeout=True,
+            grounds=changed.grounds if changed else None,
+            access=_access(offered),
+            result=ResultType(McpAnswer),
+            takes=Takes.MODEL,
+        )
+
+
+def _spec(offered: Offered, confirm: Confirmation | None) -> ToolSpec:
+    definition, hints = offered.definition, offered.definition.annotations
+    return ToolSpec(
+        name=offered.name,
+        description=offered.description,
+        schema=offered.schema,
+        side_effect=_SIDE_EFFECT[hints.risk],
+        risk=hints.risk,
+        idempotent=bool(hints.read_only or hints.idempotent),
+        tags=frozenset({"mcp", f"mcp-{offered.server}"}),
+        foreign=True,
+        annotations=hints,
+        call_hint=f"{definition.name} of {offered.server}",
+        confirm=confirm,
+        result_schema=definition.output_schema or {},
+    )
+
+
+def _access(offered: Offered) -> Callable[[Any, ToolContext], Access]:
+    """What changes something at a server sees the answer's calls to that server in their order."""
+    reads = offered.definition.annotations.read_only
+    access = Access(category="network", orders=() if reads else (f"MCP server {offered.server}",))
+    return lambda arguments, ctx: access
+
+
+def _run(
+    offered: Offered, server: Server, checked: Checked | None, changed: "_Changed | None"
+) -> Callable[[ToolContext, SchemaArguments], Awaitable[McpAnswer]]:
+    tool = offered.definition.name
+
+    async def run(ctx: ToolContext, arguments: SchemaArguments) -> McpAnswer:
+        link = server.connected()
+        if changed:
+            await changed.settle(ctx)
+        async with calling(ctx, server, tool) as caller:
+            outcome = await link.call(tool, arguments.root, caller)
+        answer = await answer_of(outcome, ctx)
+        if checked is not None:
+            _check(answer.structured, checked, f"{tool} of the MCP server {server.name}")
+        return answer
+
+    return run
+
+
+def _check(data: Any, checked: Checked, what: str) -> None:
+    """Whether the data are what the server has promised."""
+    try:
+        found = checked.mismatches(data)
+    except UnusableSchema as error:
+        raise ToolError(f"{what} ran, but its result cannot be checked: its schema is unusable: {error}") from None
+    if data is None:
+        raise ToolError(f"{what} ran, but gave no data, and its outputSchema promises some")
+    if found:
+        raise ToolError(f"{what} ran, but its result is not what its outputSchema says: {in_words(found)}")
+
+
+class _Changed:
+    """A tool whose definition is not what was agreed to."""
+
+    def __init__(self, offered: Offered, server: Server, known: KnownTools) -> None:
+        self._offered = offered
+        self._server = server
+        self._known = known
+        self._shown: set[tuple[str, str]] = set()
+        """The calls that a person was asked about with the change before their eyes."""
+
+    async def grounds(self, arguments: Any, ctx: ToolContext) -> Grounds:
+        """What a person should know; nothing of it may be allowed for good."""
+        definition = self._offered.definition
+        self._shown.add((ctx.turn, ctx.step))
+        lines = self._known.changes(self._server.name, definition)
+        return Grounds(facts={"definition": definition.fingerprint}, lines=tuple(f"- {line}" for line in lines))
+
+    async def settle(self, ctx: ToolContext) -> None:
+        """The call runs: somebody agreed to it. An admin's agrees to the definition.
+
+        Raises:
+            ToolError: nobody was asked: a mode or a rule let the call through.
+        """
+        definition, name = self._offered.definition, self._server.name
+        if (ctx.turn, ctx.step) not in self._shown and self._known.changes(name, definition):
+            raise ToolError(
+                f"not run: the MCP server {name} has changed the definition of {definition.name}, and nobody was asked "
+                f"about that. Somebody has to agree: in another mode, or an admin with `goclaw mcp approve {name}`"
+            )
+        self._shown.discard((ctx.turn, ctx.step))
+        if ctx.authorize("command.admin", "mcp").allowed:
+            await self._known.agree(name, [definition])
+            if self._server.link:
+                self._server.link.changed.set()  # it is looked at anew, and is a tool like any other then
+
+
+WORKSHOP = WorkshopPart(_Workshop())
