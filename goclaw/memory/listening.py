@@ -43,7 +43,7 @@ LOOK_SECONDS = 300.0
 """How often the listener looks although nobody has left word."""
 GATHER_SECONDS = 0.5
 """How long it waits after a word for what comes along with it."""
-BREATH_SECONDS = 0.02
+BREATH_SECONDS = 0.01
 """Between two portions of an existing transcript: the index is made in the background, and others work."""
 CATCH_UP_SECONDS = 2.0
 """What a search waits at most for what is not in the index yet; longer only when an existing database is new to it."""

@@ -79,11 +79,16 @@ def holding(folder: Path) -> list[str]:
     return sorted(path.name for path in files if WORD.encode() in path.read_bytes())
 
 
+async def indexed(folder: Path) -> None:
+    """Wait until the memory index has the word, too."""
+    await eventually(lambda: any(name.startswith("memory.db") for name in holding(folder)))
+
+
 @pytest.mark.promise("P-forgotten")
 async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Installation) -> None:
     assert (await talking.run("send", "--session", "tui:me", f"m3 plain {WORD}")).code == 0
     assert (await talking.run("send", "--session", "tui:you", "m4 plain orange")).code == 0
-    assert holding(talking.state)
+    await indexed(talking.state)
     forgotten = await talking.run("send", "--session", "tui:me", f"/forget {await order(talking)}")
     assert forgotten.out.startswith("Forgotten: ")
     assert holding(talking.state) == []
@@ -113,6 +118,7 @@ async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
         home.state.mkdir(mode=0o700, exist_ok=True)
         await fill(home)
         await home.start()
+        await indexed(home.state)
         said = asyncio.ensure_future(home.run("send", "--session", "tui:me", f"/forget {await order(home)}"))
         log = home.state / "goclaw.db-wal"
         if moment == "while it is done":
