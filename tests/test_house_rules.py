@@ -22,6 +22,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
     "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
     "goclaw/compression/shorten.py": "an output that cannot be compressed is shown as it is, and the log says so",
+    "goclaw/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",
     "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
     "goclaw/mcp/servers.py": "an MCP server is foreign code: however its connection ends, it is made again",
     "goclaw/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",

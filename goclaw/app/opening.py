@@ -51,6 +51,7 @@ from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.tasks.record import TasksOnDisk
 from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.parts import Parts, load_parts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.showing import Shelf
 from goclaw.toolkit.sources import open_sources
@@ -82,9 +83,11 @@ async def open_app(
     """
     check_caching(config)
     async with AsyncExitStack() as stack:
+        parts = await load_parts(config)
+        config = parts.merged(config)
         ground = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
         channels = await _open_channels(stack, ground) if with_channels else {}
-        app = await _open_engine(stack, ground, channels, config_file or config.state_dir / CONFIG_FILE)
+        app = await _open_engine(stack, ground, channels, config_file or config.state_dir / CONFIG_FILE, parts)
         await start(stack, app, alone=not with_channels)
         yield app
 
@@ -124,13 +127,13 @@ async def _open_ground(
 
 
 async def _open_engine(
-    stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel], config_file: Path
+    stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel], config_file: Path, parts: Parts
 ) -> App:
     config, clock = ground.config, ground.clock
     outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
     settings = Settings(ground.database)
     models = Models(config, ground.ports, lambda line: log.warning("%s", line), settings)
-    sources = await stack.enter_async_context(open_sources(config, clock))
+    sources = await stack.enter_async_context(open_sources(config, clock, parts))
     registry = Registry([sources], ground.access)
     ground.environment.furnish = partial(furnish, ground, Shelf(registry, sources))
     hooks = await stack.enter_async_context(open_hooks(ground.environment, ground.alerts))

@@ -3,12 +3,14 @@
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding
+from goclaw.toolkit.parts import load_parts
 from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
 
 
 async def check_tools(loaded: Loaded) -> list[Finding]:
     """How many tools there are, and what of them does not work."""
-    async with open_sources(loaded.config, RealClock()) as sources:
+    parts = await load_parts(loaded.config)
+    async with open_sources(parts.merged(loaded.config), RealClock(), parts) as sources:
         await sources.settled(SETTLED_SECONDS)
         count, faults = len(sources.tools()), sources.faults
     return [
@@ -22,4 +24,6 @@ def _remedy(what: str) -> str:
         return f"mend `{what}` in the configuration, or remove it"
     if what.startswith("mcp.servers."):
         return "`goclaw mcp list` says more of it; without it everything else works (docs/mcp.md)"
+    if what.startswith("agents."):
+        return f"mend `{what}` in the configuration; without it everything else works (docs/agents.md)"
     return "update or uninstall the package, then `goclaw restart`; everything else works without it"

@@ -19,6 +19,7 @@ from goclaw.errors import GoclawError
 from goclaw.plugins import Plugin, load, plugins
 from goclaw.redact import mask, printable
 from goclaw.toolkit.base import ConnectingSource, LateSource, PromptSource, Tool, ToolSource, check_name
+from goclaw.toolkit.parts import Parts
 from goclaw.toolkit.prompting import Prompt
 from goclaw.toolkit.registry import BuiltIn, same
 
@@ -169,8 +170,11 @@ class Sources:
 
 
 @asynccontextmanager
-async def open_sources(config: Config, clock: Clock) -> AsyncIterator[Sources]:
-    """Every tool that there is, while the block runs; `Sources.ready` loads those of the catalogue."""
+async def open_sources(config: Config, clock: Clock, parts: Parts | None = None) -> AsyncIterator[Sources]:
+    """Every tool that there is, while the block runs; `Sources.ready` loads those of the catalogue.
+
+    `parts`: what packages declare, which `config` holds already.
+    """
     gates = [gate for gate in catalog.GATED_TOOLS if getattr(config.tools, gate)]
     sources = Sources([Named(BUILT_IN, BuiltIn(gates))])
     ports = SourcePorts(config, clock, sources.report)
@@ -180,6 +184,10 @@ async def open_sources(config: Config, clock: Clock) -> AsyncIterator[Sources]:
             sources.add(Named(part.origin, await stack.enter_async_context(part.open(ports))))
         for plugin in plugins("tools"):
             await _add_tool(sources, plugin)
+        for what, fault in (parts.faults if parts else {}).items():
+            sources.report(what, fault)
+        for title, tools in parts.tools if parts else ():
+            sources.add(Named(title, Fixed(tools), foreign=True))
         for plugin in plugins("tool_sources"):
             await _open_foreign(stack, sources, plugin, ports)
         yield sources
