@@ -42,6 +42,7 @@ from goclaw.events import (
 )
 from goclaw.past import Position
 from goclaw.sessions.wording import chosen
+from goclaw.specs import MCP
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
 from goclaw.store.transcripts import Transcripts
@@ -172,7 +173,8 @@ class Gateway:
         own = [
             CommandInfo(command.name, command.summary)
             for command in self._ports.commands.values()
-            if actor is None or self._may(actor, command.name)
+            # A menu for everybody tells nobody which servers there are.
+            if (not command.name.startswith(MCP) if actor is None else self._may(actor, command.name))
         ]
         if actor is None:
             return own
