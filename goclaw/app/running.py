@@ -10,6 +10,7 @@ from goclaw import catalog
 from goclaw.app.ending_tasks import tell_of_end
 from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
+from goclaw.app.prompting import LiveCommands
 from goclaw.app.standing import details, watch_faults
 from goclaw.app.winding import wind_down
 from goclaw.commands.base import Command, CommandPorts
@@ -18,6 +19,7 @@ from goclaw.engine.stamps import Stamps
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.memory.desk import MemoryDesk
 from goclaw.pairing import Pairing, PairingPorts
 from goclaw.plugins import load, third_party
 from goclaw.servers.door import Door
@@ -151,9 +153,10 @@ def _gateway(app: App) -> Gateway:
             audit=app.ground.environment.audit,
             bus=app.ground.bus,
             clock=app.ground.clock,
-            commands={
-                name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()
-            },
+            commands=LiveCommands(
+                {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()},
+                app.sources,
+            ),
             command_ports=ports,
             database=app.ground.database,
             engine=app.engine,
@@ -162,6 +165,12 @@ def _gateway(app: App) -> Gateway:
             journal=app.journal,
             limits=app.ground.config.limits,
             load_blob=app.ground.environment.blobs.get,
+            memory=MemoryDesk(
+                app.ground.environment.memory,
+                app.ground.access,
+                app.ground.environment.workspace,
+                app.ground.config.memory,
+            ),
             outbox=app.outbox,
             refused=app.outage.refused,
             stranger=pairing.knock,

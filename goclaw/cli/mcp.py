@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from goclaw import __version__
+from goclaw.cli import mcp_servers
 from goclaw.cli.common import load
 from goclaw.cli.tooling import open_toolbox
 from goclaw.config.schema import Config
@@ -22,13 +23,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Serve the tools to other programs (Model Context Protocol).",
+    help="Serve the tools to other programs, and look at the servers that are used (Model Context Protocol).",
 )
 
 
 @app.callback()
 def group() -> None:
-    """Serve the tools to other programs (Model Context Protocol)."""
+    """Serve the tools to other programs, and look at the servers that are used (Model Context Protocol)."""
 
 
 @app.command()
@@ -40,6 +41,10 @@ def serve(
 ) -> None:
     """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
     asyncio.run(_serve(load(context).config, user))
+
+
+app.command("list")(mcp_servers.list_)
+app.command()(mcp_servers.approve)
 
 
 async def _serve(config: Config, user: str | None) -> None:
