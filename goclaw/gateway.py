@@ -40,6 +40,8 @@ from goclaw.events import (
     TranscriptRow,
     TurnEvent,
 )
+from goclaw.memory.desk import OFF, MemoryDesk
+from goclaw.memory.desk import Question as MemoryQuestion
 from goclaw.past import Position
 from goclaw.sessions.wording import chosen
 from goclaw.specs import MCP
@@ -101,6 +103,8 @@ class GatewayPorts:
     """The bytes under a key; raises ToolError."""
     for_agents: Collection[str] = ()
     """Commands that an agent may give for the person it works for."""
+    memory: MemoryDesk | None = None
+    """Answers what terminals ask of memory; None: there is none."""
     stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
     """Told of a message by somebody who may do nothing, before it is dropped."""
 
@@ -241,6 +245,17 @@ class Gateway:
         status = await sessions.status(session, details, actor)
         health = sessions.compactor.health
         return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
+
+    async def memory(self, actor: Actor, question: MemoryQuestion) -> Mapping[str, Any]:
+        """What memory has, or how it stands.
+
+        Raises:
+            AccessDenied: the actor may not.
+            StateError: memory is off, or the disk refuses.
+        """
+        if self._ports.memory is None:
+            raise StateError(OFF)
+        return await self._ports.memory.answer(actor, question)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
         return await self._ports.command_ports.sessions.questions.decide(actor, question, answer)

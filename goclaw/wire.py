@@ -155,8 +155,31 @@ class AskArtifact:
     type: Literal["ask_artifact"] = "ask_artifact"
 
 
+@dataclass(frozen=True, slots=True)
+class AskMemory:
+    """What `goclaw memory` asks; see `memory.desk.Question`."""
+
+    order: Literal["search", "list", "status", "reindex"]
+    query: Annotated[str, Field(max_length=100_000)] = ""
+    user: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    everybody: bool = False
+    limit: Annotated[int, Field(ge=0, le=50)] = 0
+    type: Literal["ask_memory"] = "ask_memory"
+
+
 ClientFrame = (
-    Attach | Ack | Send | Decide | AskStatus | AskOlder | AskSessions | AskFiles | AskRows | AskOutline | AskArtifact
+    Attach
+    | Ack
+    | Send
+    | Decide
+    | AskStatus
+    | AskOlder
+    | AskSessions
+    | AskFiles
+    | AskRows
+    | AskOutline
+    | AskArtifact
+    | AskMemory
 )
 
 # From the daemon
@@ -260,6 +283,14 @@ class ArtifactFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryFrame:
+    """Answer to `AskMemory`."""
+
+    answer: dict[str, Any]
+    type: Literal["memory"] = "memory"
+
+
+@dataclass(frozen=True, slots=True)
 class Happened:
     """Something happened in the session."""
 
@@ -283,7 +314,18 @@ class Refused:
 
 
 ServerFrame = (
-    Attached | Accepted | Status | Older | Sessions | Files | Rows | OutlineFrame | ArtifactFrame | Happened | Refused
+    Attached
+    | Accepted
+    | Status
+    | Older
+    | Sessions
+    | Files
+    | Rows
+    | OutlineFrame
+    | ArtifactFrame
+    | MemoryFrame
+    | Happened
+    | Refused
 )
 
 CLIENT_FRAME: Codec[ClientFrame] = Codec(Annotated[ClientFrame, Field(discriminator="type")])

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 START_AFTER = 2.0
 """Seconds: whoever starts a daemon waits for its channels, not for its memory."""
-NO_TRANSCRIPTS = "conversations are not searched here: memory.transcripts is false, or this is no daemon"
+NO_TRANSCRIPTS = "conversations are not searched here: memory.transcripts is false, or no transcripts are at hand"
 
 Near = Sequence[tuple[int, int, float]]
 """First place, last place and cosine of what is similar."""
@@ -164,7 +164,7 @@ class Memory:
     async def forget(self) -> bool:
         """See `MemoryPort.forget`."""
         if self._listener is None:
-            return True
+            return await self._mended(self._drop_talk)
         # What is being made anew has been read before: it would bring the words back.
         again = self._remaking is not None
         if self._remaking is not None:
@@ -184,12 +184,11 @@ class Memory:
         return await self._mended(self._status)
 
     async def reindex(self) -> None:
-        """See `MemoryPort.reindex`."""
-        self._remake.set()
-
-    async def made_anew(self) -> None:
-        """Make the index anew, and return when it is done: for a command line without a daemon."""
-        await self._mended(self._make_anew)
+        """See `MemoryPort.reindex`. For a single command it is done when this returns."""
+        if self._alone:
+            await self._mended(self._make_anew)
+        else:
+            self._remake.set()
 
     def use(self, workspace: Workspace) -> None:
         """A workspace is being used: from now on it is watched."""
@@ -243,15 +242,18 @@ class Memory:
     async def _sweep(self, workspace: Workspace) -> None:
         await self._mended(partial(self._sweeper.sweep, workspace))
 
-    async def _drop_talk(self) -> None:
-        """Conversations are not to be searched (any more): nothing of them stays."""
-        sessions = await self._index.read(talk.extents)
-        for session in sessions:
+    async def _drop_talk(self) -> bool:
+        """Conversations are not to be searched (any more): nothing of them stays. False: the file still has words."""
+        if not await self._index.read(talk.seen):
+            return True
+        for session in await self._index.read(talk.extents):
             while await self._index.write(partial(talk.forget, session=session)):
                 await self._clock.sleep(0)
-        if sessions:
+        gone = await self._index.rewrite()
+        if gone:
+            # Last: whatever comes in between, all of this is done again.
             await self._index.write(talk.begin_anew)
-            await self._index.rewrite()
+        return gone
 
     async def _remake_when_asked(self) -> None:
         while True:
@@ -385,7 +387,7 @@ async def open_memory(
         embedders: others than those of the catalogue.
     """
     if not config.memory.enabled:
-        yield NoMemory()
+        yield NoMemory(path)
         return
     async with open_index(path) as index:
         memory = Memory(path, index, config, clock, feed, embedders or configured(config, clock), alone=alone)

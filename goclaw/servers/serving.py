@@ -7,10 +7,10 @@ streams.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
@@ -32,6 +32,7 @@ from goclaw.events import (
     StreamRestarted,
     TranscriptRow,
 )
+from goclaw.memory.desk import Question
 from goclaw.past import Numbered, Position
 from goclaw.servers.gathering import open_gathering
 from goclaw.servers.receipts import Receipts
@@ -45,6 +46,7 @@ from goclaw.wire import (
     ArtifactFrame,
     AskArtifact,
     AskFiles,
+    AskMemory,
     AskOlder,
     AskOutline,
     AskRows,
@@ -55,6 +57,7 @@ from goclaw.wire import (
     ClientFrame,
     Decide,
     Files,
+    MemoryFrame,
     Older,
     OutlineFrame,
     Refused,
@@ -141,6 +144,10 @@ class ServingGateway(GatewayPort, Protocol):
 
     async def outline(self, session: str, last: int) -> Outline:
         """The session beside its rows, and where its last `last` messages begin."""
+        ...
+
+    async def memory(self, actor: Actor, question: Question) -> Mapping[str, Any]:
+        """What memory has, or how it stands; raises AccessDenied or StateError."""
         ...
 
 
@@ -321,6 +328,9 @@ class Serving:
                 return Files(frame.begun, list(await self._gateway.files(actor, frame.begun)))
             case AskStatus():
                 return Status(dict(await self._gateway.status(self._gateway.session_for(actor, session), actor)))
+            case AskMemory():
+                question = Question(frame.order, frame.query, frame.user, frame.everybody, frame.limit)
+                return MemoryFrame(dict(await self._gateway.memory(actor, question)))
             case Attach() | Ack():
                 return Refused("attached already; open another connection")
             case _:

@@ -1,0 +1,99 @@
+"""What people at a command line ask of memory, and who may: the same for the daemon's clients and without a daemon."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from goclaw.access import Access
+from goclaw.config.schema import MemorySettings
+from goclaw.errors import AccessDenied, StateError, ToolError
+from goclaw.events import Actor
+from goclaw.memory import telling
+from goclaw.memory.base import MemoryPort, Talk, Wanted
+from goclaw.workspace import Workspace
+
+Order = Literal["search", "list", "status", "reindex"]
+
+OFF = "memory is off: memory.enabled is false"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked."""
+
+    order: Order
+    query: str = ""
+    user: str = ""
+    """As whom, by the key in users.json; empty: as oneself."""
+    everybody: bool = False
+    """Look into every conversation that may be read, not only into one's own."""
+    limit: int = 0
+    """Passages at most of files, and of conversations; 0: `memory.max_results`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDesk:
+    """Answers with what JSON can hold."""
+
+    memory: MemoryPort
+    access: Access
+    workspace: Callable[[Actor], Awaitable[Workspace]]
+    settings: MemorySettings
+
+    async def answer(self, actor: Actor, question: Question) -> dict[str, Any]:
+        """What is asked for.
+
+        Raises:
+            AccessDenied: the actor may not.
+            StateError: memory is off, or the disk refuses.
+        """
+        if question.user and question.user != actor.key:
+            if not actor.owner:
+                raise AccessDenied("only the owner of the state folder asks as somebody else")
+            actor = Actor(question.user, "cli")
+        if not self.settings.enabled and question.order != "status":
+            raise StateError(OFF)
+        try:
+            match question.order:
+                case "search":
+                    return await self._search(actor, question)
+                case "list":
+                    self._demand(actor, "tool.use", "memory_list")
+                    files = await self.memory.files(await self.workspace(actor), actor.key)
+                    return {"files": [asdict(file) for file in files]}
+                case "reindex":
+                    self._demand(actor, "command.admin", "memory")
+                    await self.memory.reindex()
+            status = await self.memory.status()
+            return {**asdict(status), "lines": [list(line) for line in telling.lines(status)]}
+        except ToolError as error:
+            raise StateError(str(error)) from error
+
+    async def _search(self, actor: Actor, question: Question) -> dict[str, Any]:
+        limit = question.limit or self.settings.max_results
+        self._demand(actor, "tool.use", "memory_search")
+        found = await self.memory.search(await self.workspace(actor), actor.key, question.query, limit)
+        answer = {"mode": found.mode, "notes": [asdict(hit) for hit in found.hits], "conversations": []}
+        if not self._may(actor, "tool.use", "transcript_search"):
+            return answer
+        try:
+            sessions = list(self._sessions(actor, await self.memory.talks(), everybody=question.everybody))
+            heard = await self.memory.heard(Wanted(question.query, sessions), limit)
+        except ToolError as error:
+            return {**answer, "left_out": str(error)}
+        quotes = [asdict(replace(quote, lines=tuple(quote.lines))) for quote in heard.quotes]
+        return {**answer, "conversations": quotes}
+
+    def _sessions(self, actor: Actor, talks: Sequence[Talk], *, everybody: bool) -> Iterator[str]:
+        mine = frozenset({actor.key})
+        for talk in talks:
+            if (everybody or talk.senders == mine) and self._may(actor, "session.read", talk.session):
+                yield talk.session
+
+    def _may(self, actor: Actor, action: str, target: str) -> bool:
+        return self.access.authorize(actor, action, target).allowed
+
+    def _demand(self, actor: Actor, action: str, target: str) -> None:
+        decision = self.access.authorize(actor, action, target)
+        if not decision.allowed:
+            raise AccessDenied(f"denied: {decision.rule}")
