@@ -5,7 +5,7 @@ import pytest
 from goclaw.context.repair import repaired
 from goclaw.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.store.database import Bound, Database
-from goclaw.store.forgetting import Forgetting
+from goclaw.store.forgetting import Forgetting, Owed
 from goclaw.store.retention import Pruned, Retention
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import StoredCompaction
@@ -32,6 +32,7 @@ async def test_turns_that_ended_before_go_and_younger_ones_stay(database: Databa
     pruned = await retention.prune("a", 250.0, at=400.0)
     assert pruned == Pruned(rows=15, first_kept=rows[3][0], whole=False)
     assert await words(story) == ["3 question"] and await words(story, "b") == ["young"]
+    assert (await Forgetting(database).owed()).memory, "the memory index has them, too"
     assert await retention.sessions(before=250.0) == []
 
 
@@ -56,6 +57,9 @@ async def test_a_turn_that_still_runs_stays_however_old_it_is(database: Database
     await story.turn("a", "a:2", 20.0, UserMessage("parked"), ended=False)
     await retention.prune("a", 1_000.0, at=2_000.0)
     assert await words(story) == ["parked"]
+    await Forgetting(database).owe(Owed())
+    assert (await retention.prune("a", 1_000.0, at=2_000.0)).rows == 0
+    assert not await Forgetting(database).owed(), "an index that has nothing to forget is not written anew"
 
 
 @pytest.mark.promise("P-valid-context")

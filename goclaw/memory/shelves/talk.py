@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import chain
 
 from goclaw.events import AGENT_TURN, root_session
 from goclaw.memory.base import Talk, Wanted
@@ -308,10 +309,8 @@ def _spoken(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int
         meant = [number for number, _, name in speakers if set(wanted) <= set(name.casefold().split())]
     for number in meant:
         for first, last in places:
-            for (place,) in connection.execute(
-                "SELECT place FROM talk_spoken WHERE speaker = ? AND place BETWEEN ? AND ?", (number, first, last)
-            ):
-                yield place
+            found = "SELECT place FROM talk_spoken WHERE speaker = ? AND place BETWEEN ? AND ?"
+            yield from chain.from_iterable(connection.execute(found, (number, first, last)).fetchall())
 
 
 def _of_turn(connection: sqlite3.Connection, turn: str) -> Iterator[int]:

@@ -1,0 +1,18 @@
+"""Memory that is switched off holds nothing, and keeps nothing of before when something is to be forgotten."""
+
+from pathlib import Path
+
+import pytest
+
+from goclaw.memory.off import NoMemory
+
+
+@pytest.mark.promise("P-forgotten")
+async def test_an_index_of_before_goes_with_the_first_thing_that_is_forgotten(tmp_path: Path) -> None:
+    for name in ("memory.db", "memory.db-wal", "memory.db.broken", "goclaw.db"):
+        (tmp_path / name).write_bytes(b"secret")
+    memory = NoMemory(tmp_path / "memory.db")
+    assert [path.name for path in tmp_path.glob("memory.db*")] != []
+    assert await memory.forget() and await memory.forget()
+    assert [path.name for path in tmp_path.iterdir()] == ["goclaw.db"]
+    assert await NoMemory().forget()
