@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from goclaw import catalog
+from goclaw.config.files import lies_inside
 from goclaw.config.keys import Loc, closest
 from goclaw.config.schema import Config
 from goclaw.config.servers import SERVERS
@@ -17,7 +18,9 @@ _EXAMPLE = "such as openai-chat:text-embedding-3-small"
 
 
 def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Where it names nobody who embeds, and what helps."""
+    """Where it names nobody who embeds, or a program that the agent could change; and what helps."""
+    if config.memory.embedder_python and lies_inside(config.memory.embedder_python, config.workspace_path):
+        yield ("memory", "embedder_python"), "should not lie inside the workspace: the agent could replace it; move one"
     kind, colon, model = config.memory.embedder.partition(":")
     if config.memory.embedder in (AUTO, NONE):
         return

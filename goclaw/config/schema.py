@@ -205,7 +205,12 @@ class MemorySettings(Section):
     transcripts: bool = Field(True, description="Whether what was said is indexed and searched.")
     embedder: str = Field(
         "auto",
-        description="What searches by meaning: `auto` (the first that is there), `none`, or `kind:model`.",
+        description="What searches by meaning: `auto` (Ollama, else a model on this machine), `none`, or `kind:model`, "
+        "such as `ollama:nomic-embed-text`, `sentence-transformers:/opt/minilm`, `openai-chat:text-embedding-3-small`.",
+    )
+    embedder_python: Folder | None = Field(
+        None,
+        description="A Python that has sentence-transformers, `/opt/embeddings/bin/python`; not set: GoClaw's own.",
     )
     embedder_memory: int = Field(
         1_500, ge=200, le=64_000, description="Megabytes that an embedder on this machine may use before it is ended."

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding, Verdict
+from goclaw.doctor.embedder import check_embedder
 from goclaw.doctor.hooks import check_hooks
 from goclaw.doctor.listener import check_listener
 from goclaw.doctor.security import check_security
@@ -39,6 +40,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "hooks": check_hooks,
         "tools": check_tools,
         "web search": check_web_search,
+        "embedder": check_embedder,
         "model": _model,
         "telegram": _telegram,
         "http": _http,

@@ -17,8 +17,9 @@ from pathlib import Path
 from goclaw.clock import Clock
 from goclaw.config.schema import Config, MemorySettings
 from goclaw.embedders.base import Embedder, EmbedderPart
-from goclaw.embedders.local_models import LocalModel, locate, usual
-from goclaw.embedders.local_process import THIS, GaveUp, Interpreter, Worker, open_worker
+from goclaw.embedders.interpreters import Interpreter, interpreter
+from goclaw.embedders.local_models import LocalModel, locate, module_of, usual
+from goclaw.embedders.local_process import GaveUp, Worker, open_worker
 from goclaw.embedders.texts import prefixes, prepared
 from goclaw.embedders.worker.frames import Head
 from goclaw.errors import ConfigError, EmbeddingError
@@ -32,6 +33,8 @@ TO_EXPORT, TO_RUN = ("onnx", "onnxruntime", "tokenizers"), ("onnxruntime", "toke
 """Packages that make the small form, and that run it."""
 EXPORT_VERSION = 1
 """Raised when `worker.exporting` makes something else of the same model."""
+MAKING_SECONDS = 3_600.0
+"""After which a small form that is still being made (hidden, by another process) never will be."""
 BATCH = 16
 """Texts per request; the worker interrupts them for a query anyway."""
 LOADING_SECONDS = 180.0
@@ -122,7 +125,7 @@ class LocalEmbedder:
                 await self._make_export()
                 setup = await self._setup("serve")
                 self._run = _Run(small=bool(setup["export"]), heard=self._clock.monotonic())
-                async with open_worker(self._python, setup) as worker:
+                async with open_worker(self._python.path, setup) as worker:
                     await self._serve(worker)
             except EmbeddingError as error:
                 await self._failed(error)
@@ -148,7 +151,7 @@ class LocalEmbedder:
                 self._run.heard = self._clock.monotonic()
                 self._weigh(int(head["used"]))
                 if not self._model.is_here:
-                    self._model = await asyncio.to_thread(locate, self._model.title)
+                    self._model = await asyncio.to_thread(locate, self._model.title, self._python.packages)
                 self._run.ready = True
                 if job := self._jobs.get(head.get("number", -1)):
                     self._answer(job, body)
@@ -227,8 +230,8 @@ class LocalEmbedder:
             return
         self._exports = False
         try:
-            await asyncio.to_thread(_make_room, self._export.parent)
-            async with open_worker(self._python, await self._setup("export")) as worker:
+            await asyncio.to_thread(_make_room, self._export.parent, self._clock.now() - MAKING_SECONDS)
+            async with open_worker(self._python.path, await self._setup("export")) as worker:
                 head = await self._heard_within(worker, LOADING_SECONDS)
         except (EmbeddingError, OSError) as error:
             log.info("no small form of %s: %s; the original serves", self._model.title, error)
@@ -262,35 +265,48 @@ class LocalEmbedder:
         }
 
 
-def _make_room(folder: Path) -> None:
-    """For the form of one model; those of its other versions go."""
+def _make_room(folder: Path, stale: float) -> None:
+    """For the form of one model; those of its other versions go, and what was begun before `stale` and never ended."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for former in folder.iterdir():
-        shutil.rmtree(former, ignore_errors=True)
+        if not former.name.startswith(".") or former.stat().st_mtime < stale:
+            shutil.rmtree(former, ignore_errors=True)
 
 
 @asynccontextmanager
-async def open_local(spec: str, config: Config, clock: Clock, python: Interpreter = THIS) -> AsyncIterator[Embedder]:
-    """The embedder for `sentence-transformers:model`, as long as the block runs.
+async def open_local(
+    spec: str, config: Config, clock: Clock, python: Interpreter | None = None
+) -> AsyncIterator[Embedder]:
+    """The embedder for `sentence-transformers:model`, as long as the block runs, in `memory.embedder_python`.
 
     Raises:
         ConfigError: the extra is not installed, or the model is not there and may not be fetched.
     """
+    name = spec.partition(":")[2]
+    python = python or await _python(config, name)
     if not python.has(LIBRARY):
-        raise ConfigError(f"memory.embedder: {KIND} is not installed; install GoClaw with its extra `embeddings`")
-    model = await asyncio.to_thread(locate, spec.partition(":")[2])
+        raise ConfigError(f"memory.embedder: {KIND} is not installed in {python.path}; docs/memory.md says how")
+    model = await asyncio.to_thread(locate, name, python.packages)
     embedder = LocalEmbedder(model, config.state_dir / "models", config.memory, clock, python)
-    name = "the embedder on this machine"
-    async with background(keep_running(name, embedder.run, clock), name):
+    task = "the embedder on this machine"
+    async with background(keep_running(task, embedder.run, clock), task):
         yield embedder
 
 
 async def find_local(config: Config) -> str:
     """The usual model, if it is on this machine together with the library."""
-    if not THIS.has(LIBRARY):
+    try:
+        python = await _python(config, "")
+    except ConfigError as error:
+        log.warning("%s", error)
         return ""
-    name = await asyncio.to_thread(usual)
+    name = await asyncio.to_thread(usual, python.packages) if python.has(LIBRARY) else ""
     return f"{KIND}:{name}" if name else ""
+
+
+async def _python(config: Config, name: str) -> Interpreter:
+    names = {LIBRARY, *TO_EXPORT, *TO_RUN, module_of(name)} - {""}
+    return await interpreter(config.memory.embedder_python, sorted(names))
 
 
 EMBEDDER = EmbedderPart(KIND, find_local, open_local)

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from goclaw.errors import ConfigError
@@ -45,14 +44,23 @@ class LocalModel:
         return re.sub(r"[^\w.-]", "_", self.title)
 
 
-def usual(env: Mapping[str, str] = os.environ) -> str:
-    """The name of the model that serves where none is named, if it is on this machine; else empty."""
-    if _packaged(PACKAGED):
+def module_of(name: str) -> str:
+    """The package in which a model of that name would be; empty where none could."""
+    module = (name or PACKAGED).replace("-", "_").replace(".", "_")
+    return module if module.isidentifier() else ""
+
+
+def usual(packages: Mapping[str, str], env: Mapping[str, str] = os.environ) -> str:
+    """The name of the model that serves where none is named, if it is on this machine; else empty.
+
+    `packages` are the folders of those that are installed, as far as they may hold a model.
+    """
+    if _packaged(PACKAGED, packages):
         return PACKAGED
     return USUAL if _cached(USUAL, env) else ""
 
 
-def locate(name: str, env: Mapping[str, str] = os.environ) -> LocalModel:
+def locate(name: str, packages: Mapping[str, str], env: Mapping[str, str] = os.environ) -> LocalModel:
     """The model of that name: a folder (absolute, or in a home), a package with a model in it, one of the hub.
 
     Reads all its files: slow.
@@ -60,13 +68,13 @@ def locate(name: str, env: Mapping[str, str] = os.environ) -> LocalModel:
     Raises:
         ConfigError: it is not there and cannot be fetched, or this is no name.
     """
-    name = name or usual(env) or USUAL
+    name = name or usual(packages, env) or USUAL
     if name.startswith(("/", "~")):
         folder = Path(name).expanduser()
         if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
             raise ConfigError(f"memory.embedder: {folder} holds no model of sentence-transformers")
         return LocalModel(folder.name, str(folder), _version(folder))
-    if packaged := _packaged(name):
+    if packaged := _packaged(name, packages):
         return LocalModel(name, str(packaged), _version(packaged))
     if not _NAME.fullmatch(name):
         raise ConfigError("memory.embedder: should be `sentence-transformers:` and a model's name or an absolute path")
@@ -77,16 +85,11 @@ def locate(name: str, env: Mapping[str, str] = os.environ) -> LocalModel:
     return LocalModel(name, name, "")
 
 
-def _packaged(name: str) -> Path | None:
+def _packaged(name: str, packages: Mapping[str, str]) -> Path | None:
     """The folder `model` of an installed package of that name."""
-    module = name.replace("-", "_").replace(".", "_")
-    if not module.isidentifier():
-        return None
-    found = find_spec(module)
-    for place in (found and found.submodule_search_locations) or ():
-        if (Path(place) / "model" / "modules.json").is_file():
-            return Path(place) / "model"
-    return None
+    folder = packages.get(module_of(name), "")
+    model = Path(folder) / "model"
+    return model if folder and (model / "modules.json").is_file() else None
 
 
 def _cached(name: str, env: Mapping[str, str]) -> Path | None:

@@ -2,12 +2,9 @@
 
 import asyncio
 import os
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from goclaw.embedders.worker.frames import LENGTHS, Head, frame, head_of, lengths
@@ -41,24 +38,6 @@ LAST_WORDS = 4_000
 WORDS_LIMIT = 300
 END_SECONDS = 5.0
 """For a process whose output has ended to be gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interpreter:
-    """A Python that runs the worker."""
-
-    path: str
-    packages: frozenset[str] | None = None
-    """What is installed there; None: the same as here."""
-
-    def has(self, *names: str) -> bool:
-        """Whether all these packages can be imported. Imports none of them."""
-        if self.packages is not None:
-            return self.packages.issuperset(names)
-        return all(find_spec(name) for name in names)
-
-
-THIS = Interpreter(sys.executable)
 
 
 class GaveUp(EmbeddingError):
@@ -110,8 +89,8 @@ class Worker:
 
 
 @asynccontextmanager
-async def open_worker(python: Interpreter, setup: Head, env: Mapping[str, str] = os.environ) -> AsyncIterator[Worker]:
-    """A process that was told what to be (see `worker.__main__`); it is dead when the block ends.
+async def open_worker(python: str, setup: Head, env: Mapping[str, str] = os.environ) -> AsyncIterator[Worker]:
+    """A process of that Python, told what to be (see `worker.__main__`); it is dead when the block ends.
 
     Raises:
         EmbeddingError: it cannot be started.
@@ -120,7 +99,7 @@ async def open_worker(python: Interpreter, setup: Head, env: Mapping[str, str] =
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            *(python.path, "-I", "-c", _BEGIN, str(_ROOT)),
+            *(python, "-I", "-c", _BEGIN, str(_ROOT)),
             cwd="/",
             env={**passed, **ITS_OWN},
             stdin=pipe,

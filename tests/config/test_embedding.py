@@ -66,3 +66,8 @@ def test_a_server_of_ones_own_needs_its_address_only(tmp_path: Path) -> None:
 def test_a_kind_of_an_installed_package_is_known(tmp_path: Path, packages: Path) -> None:
     install(packages, "word-vectors", {"word_vectors": ""}, {"embedders.words": "word_vectors:PART"})
     assert problems(tmp_path, "memory:\n  embedder: words\n") == ()
+
+
+def test_a_python_that_the_agent_could_replace_is_refused(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, f"workspace: {tmp_path}/w\nmemory:\n  embedder_python: {tmp_path}/w/bin/python\n")
+    assert "config.yaml:4:3: memory.embedder_python: should not lie inside the workspace" in problem

