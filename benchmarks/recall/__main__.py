@@ -3,16 +3,17 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.__main__ import RESULTS, keep, machine
 from benchmarks.recall import vectors
 from benchmarks.recall.dataset import FOLDER_VARIABLE, Conversation, conversations, given_folder, pooled
-from benchmarks.recall.index import open_index
+from benchmarks.recall.index import Index, embed, open_index, texts
 from benchmarks.recall.recipes import RECIPES
 from benchmarks.recall.scores import Scores, mean, score
-from benchmarks.recall.vectors import PYTHON_VARIABLE, Found
+from benchmarks.recall.vectors import PYTHON_VARIABLE, Vectors
 
 TARGETS: Mapping[str, Mapping[str, float]] = {
     "GoClaw, full": {"recall_10": 80.0, "ndcg_10": 58.0, "recall_1000": 88.0},
@@ -38,32 +39,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"skipped: there is no LoCoMo here; {FOLDER_VARIABLE} or --data names its folder")
         return 0
     groups = [*separate, pooled(separate)]
-    if given.python:
-        found = vectors.search(given.python, groups)
-    else:
+    if not given.python:
         print(f"without vectors: {PYTHON_VARIABLE} or --python names a Python with sentence-transformers")
-        found = [[Found({}, {})] * len(group.questions) for group in groups]
-    report = {
-        name: measured(name, separate, found[:-1]) | {POOLED: measured(name, groups[-1:], found[-1:])["all"]}
-        for name, recipe in RECIPES.items()
-        if given.python or not recipe.vectors
-    }
+    with ExitStack() as stack:
+        indexes = [stack.enter_context(open_index(group)) for group in groups]
+        known: Vectors = {}
+        if given.python:
+            asked = [text for index, group in zip(indexes, groups, strict=True) for text in texts(index, group)]
+            known = vectors.embedded(given.python, asked)
+            for index, group in zip(indexes, groups, strict=True):
+                embed(index, group, known)
+        report = {
+            name: measured(name, indexes[:-1], separate, known)
+            | {POOLED: measured(name, indexes[-1:], groups[-1:], known)["all"]}
+            for name, recipe in RECIPES.items()
+            if given.python or not recipe.vectors
+        }
     show(report, [group.name for group in separate])
     if given.keep:
         write(given.keep, report, separate)
     return 0 if reached(report) else 1
 
 
-def measured(name: str, groups: Sequence[Conversation], found: Sequence[Sequence[Found]]) -> Figures:
+def measured(name: str, indexes: Sequence[Index], groups: Sequence[Conversation], known: Vectors) -> Figures:
     """One recipe over conversations."""
     parts: dict[str, list[Scores]] = {"all": []}
-    for group, answers in zip(groups, found, strict=True):
-        tokens = {turn.place: turn.tokens for turn in group.turns}
-        with open_index(group) as index:
-            for question, answer in zip(group.questions, answers, strict=True):
-                scores = score(RECIPES[name].search(index, question, answer), question, tokens)
-                for part in ("all", question.category, group.name):
-                    parts.setdefault(part, []).append(scores)
+    for index, group in zip(indexes, groups, strict=True):
+        for question in group.questions:
+            answer = RECIPES[name].search(index, question, known.get(question.text, b""))
+            scores = score(answer.rows, answer.shown, question)
+            for part in ("all", question.category, group.name):
+                parts.setdefault(part, []).append(scores)
     return {part: mean(scores) for part, scores in parts.items()}
 
 

@@ -7,10 +7,8 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-
-from goclaw.memory.ranking import REACH
 
 FOLDER_VARIABLE = "GOCLAW_LOCOMO"
 """Names the folder with `<conversation>.turns.jsonl` and `<conversation>.queries.jsonl`."""
@@ -20,12 +18,15 @@ FOLDER_VARIABLE = "GOCLAW_LOCOMO"
 class Turn:
     """A message."""
 
-    place: int
-    """Consecutive in a session; see `goclaw.memory.ranking`."""
+    row: int
+    """Its number in the index, counted from 1."""
+    talk: str
+    """Whose turn it is: the name of the conversation."""
     speaker: str
     text: str
     """With the caption of its picture."""
     told: datetime
+    """UTC. The sessions of a conversation lie days apart."""
 
     @property
     def line(self) -> str:
@@ -45,7 +46,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the places of its evidence."""
+    """A question and the rows of its evidence."""
 
     text: str
     category: str
@@ -73,14 +74,14 @@ def given_folder() -> Path | None:
 
 
 def pooled(separate: list[Conversation]) -> Conversation:
-    """One conversation with the turns and the questions of all: ten strangers in one index."""
+    """All turns and questions as one: strangers in one index."""
     turns: list[Turn] = []
     questions: list[Question] = []
     for conversation in separate:
-        shift = turns[-1].place + REACH + 1 if turns else 0
-        turns += [replace(turn, place=turn.place + shift) for turn in conversation.turns]
+        shift = len(turns)
+        turns += [replace(turn, row=turn.row + shift) for turn in conversation.turns]
         questions += [
-            replace(question, evidence=frozenset(place + shift for place in question.evidence))
+            replace(question, evidence=frozenset(row + shift for row in question.evidence))
             for question in conversation.questions
         ]
     return Conversation("all in one index", tuple(turns), tuple(questions))
@@ -89,16 +90,14 @@ def pooled(separate: list[Conversation]) -> Conversation:
 def _conversation(path: Path) -> Conversation:
     name = path.name.removesuffix(".turns.jsonl")
     turns: list[Turn] = []
-    places: dict[str, int] = {}
-    place, session = 0, None
-    for row in _rows(path):
-        place += 1 if row["s"] == session else REACH + 1
-        session = row["s"]
-        places[row["id"]] = place
+    rows: dict[str, int] = {}
+    for number, row in enumerate(_rows(path), 1):
+        rows[row["id"]] = number
         text = row["x"] + (f" [image: {row['cap']}]" if "cap" in row else "")
-        turns.append(Turn(place, row["sp"], text, datetime.fromisoformat(row["t"])))
+        told = datetime.fromisoformat(row["t"]).replace(tzinfo=UTC)
+        turns.append(Turn(number, name, row["sp"], text, told))
     questions = tuple(
-        Question(row["q"], row["c"], frozenset(places[given] for given in row["rel"]))
+        Question(row["q"], row["c"], frozenset(rows[given] for given in row["rel"]))
         for row in _rows(path.with_name(f"{name}.queries.jsonl"))
         if row["rel"]
     )

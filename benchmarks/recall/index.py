@@ -1,74 +1,101 @@
-"""The smallest index that the recipes need: SQLite with FTS5, rows numbered by place."""
+"""An index of a conversation: the product's own file, filled as transcripts are, and what others would keep."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import date
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 from benchmarks.recall.dataset import Conversation, Turn
-from goclaw.memory.ranking import Passage
+from benchmarks.recall.vectors import Vectors
+from goclaw.memory.base import Wanted
+from goclaw.memory.matrix import Matrix
+from goclaw.memory.shelves import talk, units
+from goclaw.memory.shelves.schema import SCHEMA
+from goclaw.memory.shelves.scope import Scope
+from goclaw.memory.shelves.talk import Said
+from goclaw.memory.shelves.units import newest
+from goclaw.memory.shelves.vectors import Embedded, units_with_vectors
 
-# The same tokenizer as `goclaw.memory.index`. `dated` is what BM25 alone searches, `original` what GoClaw's first
-# version had: no stemming, no date.
-_SCHEMA = """
-CREATE TABLE passages (place INTEGER PRIMARY KEY, words INTEGER, told TEXT, speaker TEXT, asks INTEGER);
-CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = 'porter unicode61 remove_diacritics 2');
+MODEL = "MiniLM"
+ROWS_AT_ONCE = 100
+
+# `dated` is what BM25 alone searches: what a message is about in words, with nothing left to metadata. `original` is
+# what GoClaw's first version had: no stemming, no date.
+_RIVALS = """
 CREATE VIRTUAL TABLE dated USING fts5 (text, content = '', tokenize = 'porter unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE original USING fts5 (text, content = '');
 """
 
 
 class Index:
-    """An open index in memory."""
+    """An open index."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        [(self.size, self.usual)] = connection.execute("SELECT count(*), avg(words) FROM passages")
-        """How many passages there are, and their mean length."""
-        self.speakers = [name for (name,) in connection.execute("SELECT DISTINCT speaker FROM passages")]
-
-    def postings(self, expressions: Iterable[str]) -> list[list[int]]:
-        """Where each term stands."""
-        statement = "SELECT rowid FROM words WHERE words MATCH ?"
-        return [[place for (place,) in self._connection.execute(statement, (each,))] for each in expressions]
-
-    def passages(self, places: Iterable[int]) -> dict[int, Passage]:
-        """What is known of those places that exist."""
-        # Places are whole numbers, so nothing of a person's text is in the statement.
-        chosen = ",".join(map(str, places))
-        rows = self._connection.execute(f"SELECT * FROM passages WHERE place IN ({chosen})")  # noqa: S608 - as said above
-        return {
-            place: Passage(words, date.fromisoformat(told), speaker, bool(asks))
-            for place, words, told, speaker, asks in rows
-        }
+    def __init__(self, connection: sqlite3.Connection, rivals: sqlite3.Connection, turns: Sequence[Turn]) -> None:
+        self.connection = connection
+        self.scope = talk.scope(connection, Wanted("", [*dict.fromkeys(turn.talk for turn in turns)]))
+        self.rows: dict[int, int] = dict(connection.execute("SELECT place, row FROM talk_passages"))
+        """By place; a long message has several."""
+        self.tokens = {turn.row: turn.tokens for turn in turns}
+        self.windows = Matrix()
+        """Of the product."""
+        self.messages = Matrix()
+        """Of those that embed each message: rows are their places."""
+        self._rivals = rivals
 
     def bm25(self, table: str, expression: str, limit: int) -> list[tuple[int, float]]:
-        """FTS5's own ranking: places with bm25(), which is negative, the better the lower.
+        """FTS5's own ranking: rows with bm25(), which is negative, the better the lower.
 
         Raises:
             sqlite3.OperationalError: the expression is none.
         """
         statement = f"SELECT rowid, bm25({table}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score LIMIT ?"  # noqa: S608 - a table's name is ours
-        return list(self._connection.execute(statement, (expression, limit)))
+        return list(self._rivals.execute(statement, (expression, limit)))
+
+    def similar_messages(self, vector: bytes, limit: int) -> dict[int, float]:
+        """The rows of the nearest messages, with their cosines."""
+        everything = Scope([(0, 1 << 40)], 0, 0)
+        return {row: cosine for row, _, cosine in self.messages.nearest(vector, everything, limit)}
 
 
 @contextmanager
 def open_index(conversation: Conversation) -> Iterator[Index]:
-    """The index of a conversation."""
-    connection = sqlite3.connect(":memory:")
-    try:
-        connection.executescript(_SCHEMA)
-        fill(connection, conversation.turns)
-        yield Index(connection)
-    finally:
-        connection.close()
+    """The index of a conversation, without vectors."""
+    with tempfile.TemporaryDirectory(prefix="goclaw-recall-") as folder:
+        file = closing(sqlite3.connect(Path(folder) / "memory.db"))
+        with file as connection, closing(sqlite3.connect(":memory:")) as rivals:
+            connection.executescript(SCHEMA)
+            for begin in range(0, len(conversation.turns), ROWS_AT_ONCE):
+                talk.put(connection, [_said(turn) for turn in conversation.turns[begin : begin + ROWS_AT_ONCE]])
+            rivals.executescript(_RIVALS)
+            for turn in conversation.turns:
+                for table, text in (("dated", turn.dated), ("original", turn.line)):
+                    rivals.execute(f"INSERT INTO {table} (rowid, text) VALUES (?, ?)", (turn.row, text))  # noqa: S608 - a table's name is ours
+            yield Index(connection, rivals, conversation.turns)
 
 
-def fill(connection: sqlite3.Connection, turns: Iterable[Turn]) -> None:
-    """Write turns."""
-    for turn in turns:
-        told = turn.told.date().isoformat()
-        row = (turn.place, len(turn.text.split()), told, turn.speaker, turn.text.rstrip().endswith("?"))
-        connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", row)
-        for table, text in (("words", turn.text), ("dated", turn.dated), ("original", turn.line)):
-            connection.execute(f"INSERT INTO {table} (rowid, text) VALUES (?, ?)", (turn.place, text))  # noqa: S608 - a table's name is ours
+def texts(index: Index, conversation: Conversation) -> list[str]:
+    """What is embedded: messages for the rivals, windows for the product, and the questions."""
+    windows = [text for (text,) in index.connection.execute("SELECT text FROM talk_units")]
+    return [*(turn.line for turn in conversation.turns), *windows, *(each.text for each in conversation.questions)]
+
+
+def embed(index: Index, conversation: Conversation, vectors: Vectors) -> None:
+    """Give the index its vectors."""
+    connection = index.connection
+    units.announce(connection, MODEL, MODEL)
+    span = (1, newest(connection, "talk"))
+    while missing := units.missing(connection, "talk", MODEL, span, units.LOOKED_AT).missing:
+        units.store(connection, MODEL, {each.sha256: vectors[each.text] for each in missing})
+    after = 0
+    while found := units_with_vectors(connection, "talk", MODEL, after):
+        index.windows.grow(found)
+        after = found[-1].unit
+    index.messages.grow(Embedded(turn.row, turn.row, turn.row, vectors[turn.line]) for turn in conversation.turns)
+
+
+def _said(turn: Turn) -> Said:
+    """As the product takes it in; the names of the two are all that tells them apart."""
+    return Said(
+        turn.row, turn.talk, f"t{turn.row}", "user", turn.text, turn.speaker, turn.speaker, turn.told.timestamp()
+    )

@@ -1,6 +1,6 @@
-"""The recipes that are compared. Each takes a question and gives places, best first.
+"""The recipes that are compared. Each takes a question and gives rows, best first, and what it would show.
 
-`keyword` and `full` are GoClaw's (`goclaw.memory.ranking`), in its one configuration; the rest is there to compare.
+`keyword` and `full` are GoClaw's own code in its one configuration; the rest is there to compare.
 """
 
 import re
@@ -11,20 +11,37 @@ from datetime import date
 
 from benchmarks.recall.dataset import Question
 from benchmarks.recall.index import Index
-from benchmarks.recall.vectors import Found
-from goclaw.memory.dates import named_times
-from goclaw.memory.ranking import Wish, around, candidates, named_speaker, ranked, weighed
-from goclaw.memory.words import match_expressions, term_expressions
+from benchmarks.recall.scores import BUDGETS
+from goclaw.memory.excerpts import quotes
+from goclaw.memory.ranking import WINDOW_DEPTH
+from goclaw.memory.searching import ranked_places
+from goclaw.memory.words import match_expressions
 
 DEPTH = 100
-"""Places that a recipe gives at most: more than any figure looks at."""
+"""Rows that a recipe gives at most: more than any figure looks at."""
+QUOTES = 10
+"""Of GoClaw at most, as `transcript_search` gives them."""
+MESSAGE_DEPTH = 200
+"""How many hits vectors alone give."""
 
 ORIGINAL_HITS, ORIGINAL_FLOOR = 10, 0.30
 ORIGINAL_VECTOR, ORIGINAL_KEYWORD = 0.7, 0.3
 ORIGINAL_CANDIDATES = 4 * ORIGINAL_HITS
 """Of the first version of GoClaw, as its `transcript_search` has them."""
 
-Recipe = Callable[[Index, Question, Found], Sequence[int]]
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a recipe finds."""
+
+    rows: Sequence[int]
+    """The best first."""
+    shown: Mapping[int, frozenset[int]]
+    """By budget in tokens the rows that would be shown."""
+
+
+Recipe = Callable[[Index, Question, bytes], Answer]
+"""The bytes are the question's vector; none where there is no embedder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,52 +53,66 @@ class Named:
     """Whether it makes no sense without an embedder."""
 
 
-def original(index: Index, question: Question, found: Found) -> list[int]:
+def original(index: Index, question: Question, vector: bytes) -> Answer:
     """The first version's: every word as a beginning, all of them required; the score floor after the fusion."""
     words = [re.sub("[^a-z0-9]", "", word) for word in question.text.lower().split()]
     try:
         rows = index.bm25("original", " ".join(f"{word}*" for word in words if word), ORIGINAL_CANDIDATES)
     except sqlite3.OperationalError:
         rows = []  # as there: the keyword half was silently empty
-    keyword = {place: 1 / (1 + abs(score)) for place, score in rows}
-    similar = dict(list(found.turns.items())[:ORIGINAL_CANDIDATES])
+    keyword = {row: 1 / (1 + abs(score)) for row, score in rows}
+    similar = index.similar_messages(vector, ORIGINAL_CANDIDATES)
     scores = {
-        place: ORIGINAL_VECTOR * similar.get(place, 0.0) + ORIGINAL_KEYWORD * keyword.get(place, 0.0)
-        for place in {*keyword, *similar}
+        row: ORIGINAL_VECTOR * similar.get(row, 0.0) + ORIGINAL_KEYWORD * keyword.get(row, 0.0)
+        for row in {*keyword, *similar}
     }
-    kept = {place: score for place, score in scores.items() if score >= ORIGINAL_FLOOR}
-    return sorted(kept, key=lambda place: -kept[place])[:ORIGINAL_HITS]
+    kept = {row: score for row, score in scores.items() if score >= ORIGINAL_FLOOR}
+    return _as_they_come(index, sorted(kept, key=lambda row: -kept[row])[:ORIGINAL_HITS])
 
 
-def bm25(index: Index, question: Question, found: Found) -> list[int]:
+def bm25(index: Index, question: Question, vector: bytes) -> Answer:
     """FTS5's ranking of what has any of the words that are no stop words; speaker and date stand in the text."""
     expression = next(match_expressions(question.text), '""')
-    return [place for place, _ in index.bm25("dated", expression, DEPTH)]
+    return _as_they_come(index, [row for row, _ in index.bm25("dated", expression, DEPTH)])
 
 
-def vectors(index: Index, question: Question, found: Found) -> list[int]:
+def vectors(index: Index, question: Question, vector: bytes) -> Answer:
     """The nearest messages."""
-    return list(found.turns)
+    return _as_they_come(index, list(index.similar_messages(vector, MESSAGE_DEPTH)))
 
 
-def keyword(index: Index, question: Question, found: Found) -> list[int]:
-    """GoClaw's recipe where no embedder answers."""
+def keyword(index: Index, question: Question, vector: bytes) -> Answer:
+    """GoClaw where no embedder answers."""
     return _goclaw(index, question, [])
 
 
-def full(index: Index, question: Question, found: Found) -> list[int]:
-    """GoClaw's recipe with vectors of messages and of windows."""
-    return _goclaw(index, question, [found.turns, found.windows])
+def full(index: Index, question: Question, vector: bytes) -> Answer:
+    """GoClaw with vectors of windows."""
+    return _goclaw(index, question, index.windows.nearest(vector, index.scope, WINDOW_DEPTH))
 
 
-def _goclaw(index: Index, question: Question, similar: Sequence[Mapping[int, float]]) -> list[int]:
-    terms = weighed(index.postings(term_expressions(question.text)), index.size)
+def _goclaw(index: Index, question: Question, similar: Sequence[tuple[int, int, float]]) -> Answer:
     # LoCoMo's questions name no day by its distance from the day they are asked on.
-    times = named_times(question.text, today=date.max)
-    wish = Wish(times, named_speaker(re.findall(r"\w+", question.text), index.speakers))
-    places = candidates(terms, similar)
-    passages = index.passages(around(places))
-    return [hit.place for hit in ranked(places, passages, terms, similar, wish, index.usual)[:DEPTH]]
+    ranked = ranked_places(index.connection, "talk", question.text, index.scope, similar, date.max)
+    shown = {}
+    for budget in BUDGETS:
+        found, _ = quotes(index.connection, ranked, index.scope, QUOTES, budget)
+        shown[budget] = frozenset(line.row for quote in found for line in quote.lines)
+    return Answer(list(dict.fromkeys(index.rows[hit.place] for hit in ranked))[:DEPTH], shown)
+
+
+def _as_they_come(index: Index, rows: Sequence[int]) -> Answer:
+    """What shows its hits in order, until one does not fit."""
+    shown = {}
+    for budget in BUDGETS:
+        spent, fitting = 0.0, set()
+        for row in rows:
+            spent += index.tokens[row]
+            if spent > budget:
+                break
+            fitting.add(row)
+        shown[budget] = frozenset(fitting)
+    return Answer(rows, shown)
 
 
 RECIPES: Mapping[str, Named] = {

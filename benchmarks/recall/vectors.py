@@ -1,4 +1,4 @@
-"""Vectors from sentence-transformers, which lives in another interpreter: texts go there, hits come back.
+"""Vectors from sentence-transformers, which lives in another interpreter: texts go there, vectors come back.
 
 Nothing of that package is a dependency of GoClaw; `GOCLAW_EMBEDDING_PYTHON` names a Python that has it.
 """
@@ -6,29 +6,14 @@ Nothing of that package is a dependency of GoClaw; `GOCLAW_EMBEDDING_PYTHON` nam
 import json
 import os
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-
-from benchmarks.recall.dataset import Conversation
-from goclaw.memory.chunks import chunk_messages
-from goclaw.memory.ranking import MESSAGE_DEPTH, WINDOW_DEPTH, of_windows
 
 PYTHON_VARIABLE = "GOCLAW_EMBEDDING_PYTHON"
 _WORKER = Path(__file__).with_name("worker.py")
 
-Hits = dict[int, float]
-"""Similarities by place."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the vectors find for one question."""
-
-    turns: Hits
-    """The nearest messages, `MESSAGE_DEPTH` of them."""
-    windows: Hits
-    """What lies in the nearest windows over the conversation, `WINDOW_DEPTH` of them."""
+Vectors = dict[str, bytes]
+"""By text: a signed byte per dimension, as `goclaw.embedders.base` says."""
 
 
 def given_python() -> str:
@@ -36,33 +21,15 @@ def given_python() -> str:
     return os.environ.get(PYTHON_VARIABLE, "")
 
 
-def search(python: str, groups: Sequence[Conversation]) -> list[list[Found]]:
-    """For each conversation, what the vectors find for each of its questions.
+def embedded(python: str, texts: Iterable[str]) -> Vectors:
+    """The vector of each text.
 
     Raises:
         RuntimeError: the worker failed; the text is its last line.
     """
-    windows = [chunk_messages((turn.place, turn.line) for turn in group.turns) for group in groups]
-    given = [
-        {
-            "queries": [question.text for question in group.questions],
-            "searched": [
-                {"texts": [turn.line for turn in group.turns], "depth": MESSAGE_DEPTH},
-                {"texts": [window.text for window in cut], "depth": WINDOW_DEPTH},
-            ],
-        }
-        for group, cut in zip(groups, windows, strict=True)
-    ]
-    done = subprocess.run([python, str(_WORKER)], input=json.dumps(given).encode(), capture_output=True, check=False)
+    asked = list(dict.fromkeys(texts))
+    done = subprocess.run([python, str(_WORKER)], input=json.dumps(asked).encode(), capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
-    return [
-        [
-            Found(
-                {group.turns[number].place: cosine for number, cosine in messages},
-                of_windows((cut[number].start, cut[number].end, cosine) for number, cosine in around),
-            )
-            for messages, around in answer
-        ]
-        for group, cut, answer in zip(groups, windows, json.loads(done.stdout), strict=True)
-    ]
+    width = len(done.stdout) // len(asked)
+    return {text: done.stdout[number * width : (number + 1) * width] for number, text in enumerate(asked)}

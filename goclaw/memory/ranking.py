@@ -36,9 +36,8 @@ K1, B = 1.2, 0.75
 
 KEYWORD_DEPTH = 100
 """How many blocks of places are looked at closely for their words."""
-MESSAGE_DEPTH = 200
 WINDOW_DEPTH = 50
-"""How many hits the caller brings of the vectors of messages, and of those of windows (`chunks.chunk_messages`)."""
+"""How many hits the caller brings of the vectors, which are of windows (`chunks.chunk_messages`)."""
 _NEXT_TO_NOTHING = 1e-6  # the weight of a term that is in half of all passages, or in more
 _BLOCK = 2  # a block is 2^2 places
 _NEXT_BLOCK = 0.5  # what a term in the next block counts when blocks are chosen
@@ -123,7 +122,7 @@ def candidates(terms: Iterable[Term], vectors: Iterable[Mapping[int, float]] = (
 
 
 def _near(blocks: Mapping[int, float]) -> dict[int, float]:
-    """Blocks with what they get from their neighbours; of many only those that can be among the best.
+    """Blocks, and those beside them, with what they get from their neighbours; of many only those among the best.
 
     Such a block has as much as the worst of the best, which is at least what that has by itself. Half of it stands in
     the block or in one beside it: a block gets no more than twice the most of the three.
@@ -131,9 +130,8 @@ def _near(blocks: Mapping[int, float]) -> dict[int, float]:
     enough = min(nlargest(KEYWORD_DEPTH, blocks.values()), default=0.0) / 2
     strong = [block for block, score in blocks.items() if score >= enough]
     return {
-        block: blocks[block] + _NEXT_BLOCK * (blocks.get(block - 1, 0.0) + blocks.get(block + 1, 0.0))
+        block: blocks.get(block, 0.0) + _NEXT_BLOCK * (blocks.get(block - 1, 0.0) + blocks.get(block + 1, 0.0))
         for block in {beside for block in strong for beside in (block - 1, block, block + 1)}
-        if block in blocks
     }
 
 

@@ -1,12 +1,16 @@
 """The benchmark of recall, on a conversation that is made up: what it reads, counts and keeps. LoCoMo is not here."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from benchmarks.recall import __main__ as recall
 from benchmarks.recall.dataset import FOLDER_VARIABLE, Question, conversations, pooled
+from benchmarks.recall.index import embed, open_index, texts
+from benchmarks.recall.recipes import RECIPES
 from benchmarks.recall.scores import mean, score
 from benchmarks.recall.vectors import PYTHON_VARIABLE
 from goclaw.memory.ranking import REACH
@@ -39,33 +43,51 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_sessions_lie_apart_and_questions_without_evidence_are_left_out(folder: Path) -> None:
+def test_rows_are_numbered_and_questions_without_evidence_are_left_out(folder: Path) -> None:
     [talk] = conversations(folder)
-    first = talk.turns[0].place
-    assert [turn.place - first for turn in talk.turns] == [0, 1, 2, 3 + REACH, 4 + REACH]
-    assert [question.evidence for question in talk.questions] == [
-        {first + 1},
-        {first + 3 + REACH, first + 4 + REACH},
-    ]
+    assert [turn.row for turn in talk.turns] == [1, 2, 3, 4, 5]
+    assert [question.evidence for question in talk.questions] == [{2}, {4, 5}]
 
 
-def test_conversations_in_one_index_keep_their_evidence_and_their_distance(folder: Path) -> None:
+def test_conversations_in_one_index_keep_their_evidence(folder: Path) -> None:
     [talk] = conversations(folder)
     both = pooled([talk, talk])
-    second = both.turns[len(talk.turns) :]
-    assert second[0].place - talk.turns[-1].place > REACH
-    assert both.questions[2].evidence == {second[1].place}
+    assert [turn.row for turn in both.turns] == list(range(1, 11))
+    assert [question.evidence for question in both.questions] == [{2}, {4, 5}, {7}, {9, 10}]
+
+
+def test_the_index_has_each_message_and_no_neighbours_across_a_pause(folder: Path) -> None:
+    [talk] = conversations(folder)
+    with open_index(talk) as index:
+        assert list(index.rows.values()) == [1, 2, 3, 4, 5] and index.scope.passages == 5
+        places = list(index.rows)
+        assert [later - earlier for earlier, later in pairwise(places)] == [1, 1, 1 + REACH, 1]
 
 
 def test_scores_are_what_the_textbook_says() -> None:
-    tokens = dict.fromkeys(range(30), 100.0)
     question = Question("", "", frozenset({3, 20}))
-    found = score(list(range(20)), question, tokens)
+    found = score(list(range(20)), {500: {3}, 1_000: {4}, 2_000: {3, 20}}, question)
     assert (found.recall_5, found.recall_10, found.mrr_10) == (0.5, 0.5, 0.25)
     assert found.ndcg_10 == pytest.approx(0.4307 / (1 + 0.6309), abs=1e-3)
-    assert (found.recall_500, found.recall_2000) == (0.5, 0.5)
-    assert score([], question, tokens).recall_10 == 0
-    assert mean([found, score([3, 20], question, tokens)]).recall_10 == 0.75
+    assert (found.recall_500, found.recall_1000, found.recall_2000) == (0.5, 0.0, 1.0)
+    nothing = {500: (), 1_000: (), 2_000: ()}
+    assert score([], nothing, question).recall_10 == 0
+    assert mean([found, score([3, 20], nothing, question)]).recall_10 == 0.75
+
+
+def test_vectors_reach_the_recipes_that_need_them(folder: Path) -> None:
+    """Made-up ones: each text is near to itself alone."""
+    [talk] = conversations(folder)
+    with open_index(talk) as index:
+        known = {text: bytes(Random(text).choices(range(256), k=384)) for text in texts(index, talk)}
+        embed(index, talk, known)
+        assert len(index.messages) == 5 and len(index.windows) == 2
+        asked = known[talk.turns[2].line]
+        for name in ("vectors alone", "original (0.7/0.3, AND, floor)"):
+            assert RECIPES[name].search(index, talk.questions[0], asked).rows[0] == 3
+        [(_, _, best), *_] = index.windows.nearest(known[texts(index, talk)[5]], index.scope, 9)
+        assert best == pytest.approx(1)
+        assert 2 in RECIPES["GoClaw, full"].search(index, talk.questions[0], asked).shown[500]
 
 
 def test_a_run_without_an_embedder_finds_by_words_and_keeps_figures_only(
