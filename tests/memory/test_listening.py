@@ -226,6 +226,27 @@ async def test_a_damaged_index_is_made_anew_and_has_everything_again(tmp_path: P
         await home.until("apple", "berry")
 
 
+async def test_another_file_in_the_middle_of_a_portion_has_everything_all_the_same(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        await home.story.turn("a", "a:1", 100.0, UserMessage("apple"))
+        async with open_index(tmp_path / "fresh.db") as fresh:
+            await Listener(fresh, home.feed, home.clock).catch_up()
+        feed = Counting(home.database)
+        listener = Listener(home.index, feed, home.clock)
+        await home.story.turn("a", "a:2", 200.0, UserMessage("berry"))
+        await listener.catch_up()
+        await home.story.turn("a", "a:3", 300.0, UserMessage("cherry"))
+        feed.gate.clear()
+        feed.read.clear()
+        taking = asyncio.create_task(listener.catch_up())
+        async with asyncio.timeout(PATIENCE):
+            await feed.read.wait()
+            await home.index.replace(tmp_path / "fresh.db")
+            feed.gate.set()
+            assert await taking
+        assert await home.texts() == ["apple", "berry", "cherry"]
+
+
 async def test_no_portion_of_an_existing_database_is_large(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         await home.story.turn("a", "a:1", 100.0, *(UserMessage("words " * 500) for _ in range(100)))
