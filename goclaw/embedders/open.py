@@ -1,5 +1,6 @@
 """From `memory.embedder` to an embedder. A kind that nobody is named for is a server that speaks OpenAI's protocol."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
@@ -23,7 +24,9 @@ async def choose_embedder(config: Config) -> str:
     if wanted != AUTO:
         return wanted
     for path in _paths().values():
-        if found := await load(path, EmbedderPart).find(config):
+        # In a thread, for what its module imports: this is asked in the first seconds of a daemon.
+        part = await asyncio.to_thread(load, path, EmbedderPart)
+        if found := await part.find(config):
             return found
     return ""
 
