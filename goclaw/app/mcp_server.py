@@ -12,6 +12,7 @@ from typing import Any
 from goclaw import __version__, catalog
 from goclaw.access import own_session
 from goclaw.app.parts import App
+from goclaw.bus import Bus
 from goclaw.errors import ConfigError, StateError
 from goclaw.events import (
     AGENT_MARK,
@@ -78,7 +79,7 @@ async def _ports(app: App, gateway: Gateway) -> McpPorts:
         blobs=ground.environment.blobs,
         workspace=ground.environment.workspace,
         audit=ground.environment.audit,
-        conversations=OfTheDaemon(app, gateway),
+        conversations=OfTheDaemon(ground.bus, gateway, Transcripts(ground.database)),
         people=ground.users.all,
         version=__version__,
         declared=together(await asyncio.to_thread(declarations)),
@@ -88,10 +89,10 @@ async def _ports(app: App, gateway: Gateway) -> McpPorts:
 class OfTheDaemon:
     """Implements `Conversations` on the running daemon."""
 
-    def __init__(self, app: App, gateway: Gateway) -> None:
-        self._bus = app.ground.bus
+    def __init__(self, bus: Bus, gateway: Gateway, transcripts: Transcripts) -> None:
+        self._bus = bus
         self._gateway = gateway
-        self._transcripts = Transcripts(app.ground.database)
+        self._transcripts = transcripts
 
     async def sessions(self) -> Sequence[SessionInfo]:
         return [info for info in await self._transcripts.sessions() if AGENT_MARK not in info.key]
