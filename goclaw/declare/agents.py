@@ -1,0 +1,156 @@
+"""Agents in code: they compile to what `agents.kinds.<name>` of the configuration would say, and to toolsets.
+
+An agent that uses nothing has no tools. Who may use it, and whom it answers, is the operator's to say and not here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goclaw.config.agents import AgentSettings, RunPolicySettings
+from goclaw.config.exports import ExportSettings
+from goclaw.declare.options import ExportOption, Option, collected
+from goclaw.declare.tools import ToolDeclaration
+from goclaw.declare.tools import toolset as made_toolset
+from goclaw.toolkit.base import Tool
+from goclaw.toolkit.parts import AgentPart, ToolsetPart
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolset:
+    """A toolset that an agent exports."""
+
+    agent: str
+    toolset: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Tools that an agent uses."""
+
+    selection: tuple[str, ...]
+    toolset: ToolsetPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Tools that an agent offers."""
+
+    name: str
+    settings: ExportSettings
+    toolset: ToolsetPart | None = None
+
+
+class AgentOption(Option):
+    """Stands in `agent`."""
+
+
+AgentWord = Use | Export | RunPolicySettings | AgentOption
+
+
+def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
+    """An agent. A package names it `agents.<name>` in the entry-point group `goclaw.plugins`.
+
+    Raises:
+        ValueError: something is said twice, or does not hold together.
+    """
+    said = collected([word for word in words if isinstance(word, AgentOption)], name)
+    quickstart = not said.pop("disable_agent_docs", False)
+    policies = [word for word in words if isinstance(word, RunPolicySettings)]
+    if len(policies) > 1:
+        raise ValueError(f"{name}: run_policy is said twice")
+    exports = [word for word in words if isinstance(word, Export)]
+    if twice := [word.name for at, word in enumerate(exports) if word.name in [each.name for each in exports[:at]]]:
+        raise ValueError(f"{name}: {twice[0]} is exported twice")
+    keys: dict[str, Any] = {
+        "description": description,
+        "tools": tuple(part for word in words if isinstance(word, Use) for part in word.selection),
+        "exports": {word.name: word.settings for word in exports},
+        **said.pop("model", {}),
+        **said,
+    }
+    if policies:
+        keys["policy"] = policies[0]
+    with_tools = (word.toolset for word in words if isinstance(word, Use | Export))
+    return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart)
+
+
+def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration | Tool") -> Use:
+    """Tools that the agent uses: a toolset or, with names, some of its tools; an agent's; or ones of its own.
+
+    `use("helpers", tool(...))` makes a toolset of its own; `use(DOCS, "search")` takes one tool of DOCS.
+
+    Raises:
+        ValueError: the toolset has no tool of that name.
+    """
+    names = tuple(part for part in parts if isinstance(part, str))
+    own = [part for part in parts if not isinstance(part, str)]
+    match what:
+        case AgentToolset(offering, toolset):
+            return Use(names or (f"set:{offering}/{toolset}",))
+        case ToolsetPart():
+            if own:
+                raise ValueError(f"{what.name}: tools are added where a toolset is declared, not where it is used")
+            known = {tool.spec.name for tool in what.tools} | {part for part in what.also if ":" not in part}
+            if what.tools and (unknown := sorted(set(names) - known)):
+                raise ValueError(f"{what.name} has no tool {unknown[0]}; there are {', '.join(sorted(known))}")
+            return Use(names or (f"set:{what.name}",), what)
+        case str():
+            if names or not own:
+                raise ValueError(f"{what}: a toolset that is declared here has tools of its own: tool(...)")
+            return Use((f"set:{what}",), made_toolset(what, *own))
+
+
+def use_selected(*selection: str) -> Use:
+    """Tools that are there already, in the words of the configuration: names, `tag:x`, `set:y`, with `-` not."""
+    return Use(selection)
+
+
+def agent_toolset(agent: str, toolset: str) -> AgentToolset:
+    """A toolset that another agent exports, for `use`."""
+    return AgentToolset(agent, toolset)
+
+
+def use_agent_toolset(agent: str, toolset: str) -> Use:
+    """The same with `use` around it."""
+    return use(agent_toolset(agent, toolset))
+
+
+def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") -> Export:
+    """A toolset that other agents may use: the agent does its tools, but for those that a method does.
+
+    Raises:
+        ValueError: a tool of it does not hold together.
+    """
+    name = what if isinstance(what, str) else what.name
+    said = collected([part for part in parts if isinstance(part, ExportOption)], name)
+    declared = [part for part in parts if isinstance(part, ToolDeclaration)]
+    done: Sequence[Tool] = [part.built(said.get("tags", ())) for part in declared if part.does]
+    existing = what.members if isinstance(what, ToolsetPart) else ()
+    included = (*existing, *(tool.spec.name for tool in done))
+    settings = ExportSettings(
+        **said, tools={part.name: part.exported() for part in declared if not part.does}, include=included or None
+    )
+    if isinstance(what, ToolsetPart):
+        return Export(name, settings, what)
+    return Export(name, settings, ToolsetPart(f"{name}.methods", tools=tuple(done)) if done else None)
+
+
+def own_tools() -> ExportOption:
+    """The agent works with all its own tools, whatever its caller has; the person's rights hold in either case."""
+    return ExportOption("own_tools", True)
+
+
+def model(first: str, *fallbacks: str) -> AgentOption:
+    """The models that answer for it, one in place of the other."""
+    return AgentOption("model", {"model": first, "fallbacks": fallbacks})
+
+
+def system_prompt(text: str) -> AgentOption:
+    """What it is told beyond the workspace's own files."""
+    return AgentOption("prompt", text)
+
+
+def disable_agent_docs() -> AgentOption:
+    """No `AGENTS_QUICKSTART.md` in workspaces."""
+    return AgentOption("disable_agent_docs", True)

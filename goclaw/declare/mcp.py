@@ -1,0 +1,173 @@
+"""What an MCP server offers, in the words of the source document: tools, resources, prompts, notifications.
+
+`mcp_server` compiles to three things: `declared`, which a package names `mcp.<name>` in the entry-point group
+`goclaw.plugins` and which GoClaw's server then offers; `tools`, a toolset like any other (`toolsets.<name>`); and
+`settings`, the keys of `mcp.server` that the operator sets for the name, version and protocol version to be these.
+"""
+
+import asyncio
+import inspect
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from goclaw.config.mcp import McpServerSettings
+from goclaw.declare.options import Option, collected
+from goclaw.declare.tools import ToolDeclaration, tool
+from goclaw.declare.tools import passthrough as forwarded
+from goclaw.declare.tools import toolset as made_toolset
+from goclaw.events import Actor
+from goclaw.mcp.declared import Argument, Declared, Message, Notification, Prompt, Resource
+from goclaw.specs import SideEffect
+from goclaw.toolkit.binding import Method
+from goclaw.toolkit.parts import ToolsetPart
+
+Changes = Callable[[], AbstractAsyncContextManager[AsyncIterator[None]]]
+Sends = Callable[[], AbstractAsyncContextManager[AsyncIterator[Mapping[str, Any]]]]
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What is told of subscriptions to a resource."""
+
+    resource: str
+    handle: Callable[[Actor, str], Awaitable[None]]
+
+
+class ServerOption(Option):
+    """Stands in `mcp_server`."""
+
+
+ServerWord = ServerOption | ToolDeclaration | Resource | Prompt | Notification | Subscribed
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """A server, as it was declared."""
+
+    settings: McpServerSettings
+    tools: ToolsetPart
+    declared: Declared
+
+
+def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
+    """A server and what it offers.
+
+    Raises:
+        ValueError: something is there twice, or a subscription is to nothing that can be watched.
+    """
+    said = collected([word for word in words if isinstance(word, ServerOption)], name)
+    resources = {word.name: word for word in words if isinstance(word, Resource)}
+    for word in words:
+        if isinstance(word, Subscribed):
+            if word.resource not in resources:
+                raise ValueError(f"{name}: subscription to {word.resource}, which is no resource of it")
+            resources[word.resource] = replace(resources[word.resource], subscribed=word.handle)
+    for kind in (Resource, Prompt, Notification):
+        names = [word.name for word in words if isinstance(word, kind)]
+        if twice := [each for at, each in enumerate(names) if each in names[:at]]:
+            raise ValueError(f"{name}: the {kind.__name__.lower()} {twice[0]} is there twice")
+    return McpServer(
+        McpServerSettings.model_validate({"enabled": True, "name": name, "version": version, **said}),
+        made_toolset(name, *(word for word in words if isinstance(word, ToolDeclaration))),
+        Declared(
+            prompts=tuple(word for word in words if isinstance(word, Prompt)),
+            resources=tuple(resources.values()),
+            notifications=tuple(word for word in words if isinstance(word, Notification)),
+        ),
+    )
+
+
+mcp = mcp_server
+"""The same by its short name."""
+
+
+def protocol_version(version: str) -> ServerOption:
+    """The only version of the protocol that is spoken."""
+    return ServerOption("protocol_version", version)
+
+
+def mcp_tool(name: str, description: str, method: Method, *, side_effect: SideEffect) -> ToolDeclaration:
+    """A tool that a method does, with the method's own arguments and result."""
+    return tool(name, description, forwarded(method, side_effect=side_effect))
+
+
+def resource(name: str, uri: str, mime_type: str, read: Method, *, description: str = "") -> Resource:
+    """Something to read: what `read` returns, for who asks if it takes an `Actor`; what is no text becomes JSON."""
+    return Resource(name, uri, mime_type, _reading(read), description)
+
+
+def watchable_resource(
+    name: str, uri: str, mime_type: str, read: Method, changes: Changes, *, description: str = ""
+) -> Resource:
+    """The same, to which clients can subscribe: `changes` yields each time that it is another."""
+    return replace(resource(name, uri, mime_type, read, description=description), changes=changes)
+
+
+def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> Prompt:
+    """A prompt that is always the same: role and text of each message."""
+    said = [_message(role, text) for role, text in messages]
+
+    async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
+        return said
+
+    return Prompt(name, description, render)
+
+
+def dynamic_prompt(name: str, description: str, method: Method) -> Prompt:
+    """A prompt that a method makes: texts as its arguments, `(role, text)` as what it returns, or one text."""
+    parameters = inspect.signature(method).parameters.values()
+    taken = tuple(Argument(each.name, required=each.default is each.empty) for each in parameters)
+
+    async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
+        known = {each.name: given[each.name] for each in taken if each.name in given}
+        found = await _called(method, **known)
+        return [_message("user", found)] if isinstance(found, str) else [_message(role, text) for role, text in found]
+
+    return Prompt(name, description, render, taken)
+
+
+def notification(name: str, description: str, sends: Sends) -> Notification:
+    """What clients are told unasked: each mapping that `sends` yields."""
+    return Notification(name, description, sends)
+
+
+def subscription(resource_name: str, method: Callable[[str], Any]) -> Subscribed:
+    """What is told of each subscription to a watchable resource: its URI. It raises ToolError to refuse it."""
+
+    async def handle(actor: Actor, uri: str) -> None:
+        await _called(method, uri)
+
+    return Subscribed(resource_name, handle)
+
+
+def _message(role: str, text: str) -> Message:
+    if role not in ("user", "assistant", "system"):
+        raise ValueError(f"a message is by the user, the assistant or the system, not by {role!r}")
+    return Message(role, text)  # type: ignore[arg-type]  # it is one of the three
+
+
+def _reading(read: Method) -> Callable[[Actor], Awaitable[str | bytes]]:
+    wants_actor = len(inspect.signature(read).parameters) > 0
+
+    async def found(actor: Actor) -> str | bytes:
+        value = await (_called(read, actor) if wants_actor else _called(read))
+        match value:
+            case str() | bytes():
+                return value
+            case BaseModel():
+                return value.model_dump_json()
+        return json.dumps(_ANY.dump_python(value, mode="json"), ensure_ascii=False)
+
+    return found
+
+
+async def _called(method: Method, *given: Any, **named: Any) -> Any:
+    if inspect.iscoroutinefunction(method):
+        return await method(*given, **named)
+    return await asyncio.to_thread(method, *given, **named)

@@ -1,0 +1,135 @@
+"""Run policies in the words of the source document; they compile to an agent's `policy` of the configuration."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from goclaw.config.agents import MissingFields, RunPolicySettings
+from goclaw.declare.options import Option, collected
+
+Time = str | float
+"""`2m`, `45s`, `1h30m`, or seconds."""
+
+
+class PolicyOption(Option):
+    """Stands in `run_policy`."""
+
+
+class CapOption(Option):
+    """Stands in `default_caps`."""
+
+
+class TimingOption(Option):
+    """Stands in `timing`."""
+
+
+class HistoryOption(Option):
+    """Stands in `history`."""
+
+
+class CacheOption(Option):
+    """Stands in `cache`."""
+
+
+def run_policy(*options: PolicyOption) -> RunPolicySettings:
+    """How an agent may work.
+
+    Raises:
+        ValueError: something is said twice, or two things exclude each other.
+    """
+    found = collected(options, "run_policy")
+    return RunPolicySettings.model_validate({**found.pop("default_caps", {}), **found})
+
+
+def default_caps(*caps: CapOption) -> PolicyOption:
+    """How much it may do in a turn."""
+    return PolicyOption("default_caps", _said(caps, "default_caps"))
+
+
+def max_tool_calls(number: int) -> CapOption:
+    """Tool calls in one turn."""
+    return CapOption("max_tool_calls", number)
+
+
+def max_consecutive_failed_tool_calls(number: int) -> CapOption:
+    """Tool calls that fail one after the other."""
+    return CapOption("max_consecutive_failed_tool_calls", number)
+
+
+def max_tokens(number: int) -> CapOption:
+    """Tokens of one turn."""
+    return CapOption("max_tokens", number)
+
+
+def max_cost(dollars: float) -> CapOption:
+    """US dollars of one turn."""
+    return CapOption("max_cost", dollars)
+
+
+def time_budget(time: Time) -> PolicyOption:
+    """How long a turn may take; excludes `timing`."""
+    return PolicyOption("time_budget", time)
+
+
+def timing(*parts: TimingOption) -> PolicyOption:
+    """The same in detail."""
+    return PolicyOption("timing", _said(parts, "timing"))
+
+
+def budget(time: Time) -> TimingOption:
+    """The whole turn."""
+    return TimingOption("budget", time)
+
+
+def plan(time: Time) -> TimingOption:
+    """One answer of the model."""
+    return TimingOption("plan", time)
+
+
+def tools(time: Time) -> TimingOption:
+    """One call of a tool that declares no time of its own."""
+    return TimingOption("tools", time)
+
+
+def history(part: HistoryOption) -> PolicyOption:
+    """Which turns the model is shown: by one policy."""
+    return PolicyOption("history", {part.word: part.value})
+
+
+def keep_recent_turns(number: int) -> HistoryOption:
+    """The last so many turns."""
+    return HistoryOption("keep_recent_turns", number)
+
+
+def compress(trigger_at: int, keep_recent: int, *, model: str | None = None) -> HistoryOption:
+    """A summary in place of older turns; `model` writes it, else `models.summary`."""
+    return HistoryOption("compress", {"trigger_at": trigger_at, "keep_recent": keep_recent, "model": model})
+
+
+def cache(*points: CacheOption) -> PolicyOption:
+    """Where the prompt stays the same; what is not named is not marked."""
+    said = _said(points, "cache")
+    return PolicyOption("cache", {"after_system": False, "after_tools": False, **said})
+
+
+def after_system() -> CacheOption:
+    """Behind the system prompt."""
+    return CacheOption("after_system", True)
+
+
+def after_tools() -> CacheOption:
+    """Behind the tools."""
+    return CacheOption("after_tools", True)
+
+
+def interrupts_allowed(allowed: bool) -> PolicyOption:
+    """Whether `/pause` may hold a turn."""
+    return PolicyOption("interrupts_allowed", allowed)
+
+
+def on_missing_fields(action: MissingFields) -> PolicyOption:
+    """What becomes of a call that lacks arguments."""
+    return PolicyOption("on_missing_fields", action)
+
+
+def _said(options: Iterable[Option], where: str) -> dict[str, Any]:
+    return collected(options, where)

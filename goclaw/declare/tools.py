@@ -1,0 +1,294 @@
+"""Tools and toolsets in code. A tool that something does (`bind_to`) is a `toolkit.base.Tool` like every other.
+
+One in an `export` that nothing does is done by its agent: it compiles to what the configuration would say of it.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from goclaw.config.exports import ConfirmSettings, ExportedToolSettings, PassthroughSettings
+from goclaw.config.mcp_servers import PinnedTool
+from goclaw.declare.options import ToolOption, ToolsetOption, collected
+from goclaw.declare.registries import FromRegistry
+from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected
+from goclaw.mcp.vetting import full_name
+from goclaw.specs import Confirmation, Risk, SideEffect
+from goclaw.toolkit.base import Tool, ToolContext
+from goclaw.toolkit.base import tool as declared_tool
+from goclaw.toolkit.binding import Errors, Method, Service, bind
+from goclaw.toolkit.binding import passthrough as forwarded
+from goclaw.toolkit.consent import DENIED
+from goclaw.toolkit.parts import ToolsetPart
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What does a tool."""
+
+    method: Method
+    side_effect: SideEffect
+    risk: Risk | None
+    idempotent: bool
+    service: Service | None
+    to_call: Callable[[Any], Mapping[str, Any]] | None
+    to_result: Callable[[Any], Any] | None
+    errors: Errors
+    as_it_is: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDeclaration:
+    """A tool, before it is known who does it."""
+
+    name: str
+    description: str
+    said: Mapping[str, Any]
+
+    @property
+    def does(self) -> Bound | None:
+        """What does it; None: an agent, or another tool."""
+        found = self.said.get("passthrough", self.said.get("bind_to"))
+        return found if isinstance(found, Bound) else None
+
+    def built(self, tags: tuple[str, ...] = ()) -> Tool:
+        """The tool, with these tags besides. Raises ValueError: nothing does it, or it does not hold together."""
+        does = self.does
+        if does is None:
+            raise ValueError(f"{self.name}: nothing does it; say bind_to(...), or export it from an agent")
+        said, confirm = self.said, self._confirm()
+        function = self._function(does)
+        build = declared_tool(
+            side_effect=does.side_effect,
+            risk=does.risk,
+            idempotent=does.idempotent,
+            tags=(*tags, *said.get("tags", ())),
+            name=self.name,
+            title=said.get("title", ""),
+            call_hint=said.get("call_hint_template", ""),
+            result_hint=said.get("result_hint_template", ""),
+            reminder=said.get("result_reminder", ""),
+            confirm=Confirmation(confirm.title or f"May {self.name} run?", confirm.prompt) if confirm else None,
+            denied=(confirm.denied if confirm else None) or DENIED,
+            bounded=bool(said.get("bounded_result")),
+            artifacts={each.kind: each.model for each in said.get("artifact", ())},
+        )
+        return build(function)
+
+    def exported(self) -> ExportedToolSettings:
+        """What the configuration would say of it, as a tool that an agent offers. Raises ValueError."""
+        said = self.said
+        if unfit := sorted({"artifact", "inject"} & said.keys()):
+            raise ValueError(f"{self.name}: {unfit[0]} is for a tool that code does, and no agent; say bind_to(...)")
+        result = result_from(said.get("returns", ()), f"{self.name}_result", bounded=bool(said.get("bounded_result")))
+        if result is not str and not (isinstance(result, type) and issubclass(result, BaseModel)):
+            result = model_from((result,), f"{self.name}_result")
+        through = said.get("passthrough")
+        return ExportedToolSettings(
+            description=self.description,
+            title=said.get("title", ""),
+            arguments=schema_from(model_from(said.get("args", ()), self.name)),
+            prompt=said.get("prompt"),
+            result=None if result is str else schema_from(result),
+            passthrough=PassthroughSettings(tool=through) if isinstance(through, str) else None,
+            tags=said.get("tags", ()),
+            call_hint=said.get("call_hint_template", ""),
+            result_hint=said.get("result_hint_template", ""),
+            reminder=said.get("result_reminder", ""),
+            confirm=self._confirm(),
+            bounded=bool(said.get("bounded_result")),
+        )
+
+    def pinned(self) -> PinnedTool:
+        """The same as an MCP server has to describe it."""
+        said = self.said
+        takes = schema_from(model_from(said.get("args", ()), self.name))
+        gives = schema_from(model_from(said["returns"], self.name)) if "returns" in said else None
+        return PinnedTool(input_schema=takes, output_schema=gives)
+
+    def _confirm(self) -> ConfirmSettings | None:
+        found = self.said.get("confirmation")
+        return found if isinstance(found, ConfirmSettings) else None
+
+    def _function(self, does: Bound) -> Any:
+        said, artifacts = self.said, self.said.get("artifact", ())
+        if does.as_it_is and "args" not in said:
+            return forwarded(
+                does.method, name=self.name, description=self.description, service=does.service, errors=does.errors
+            )
+        takes = with_injected(model_from(said.get("args", ()), self.name), said.get("inject", ()), self.name)
+        gives = result_from(said.get("returns", ()), f"{self.name}_result", bounded=bool(said.get("bounded_result")))
+        return bind(
+            _keeping(does, artifacts),
+            takes=takes,
+            gives=gives,
+            to_call=does.to_call or dict,
+            to_result=does.to_result or _as(gives),
+            name=self.name,
+            description=self.description,
+            service=lambda ctx: ctx,
+            errors=does.errors,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Artifact:
+    kind: str
+    model: type[BaseModel]
+    taken: Callable[[Any], Any]
+
+
+def tool(name: str, description: str, *options: ToolOption) -> ToolDeclaration:
+    """A tool: what it is called, what the model reads of it, and what else is to be said.
+
+    Raises:
+        ValueError: something is said twice, or two things exclude each other.
+    """
+    said = collected(options, name)
+    if "bind_to" in said and "passthrough" in said:
+        raise ValueError(f"{name}: bind_to and passthrough exclude each other")
+    if "prompt" in said and ("bind_to" in said or "passthrough" in said):
+        raise ValueError(f"{name}: prompt is the task of an agent, and something else does this tool")
+    return ToolDeclaration(name, description, said)
+
+
+def toolset(
+    first: "str | FromRegistry", *parts: "ToolDeclaration | Tool | ToolsetOption | FromRegistry"
+) -> ToolsetPart:
+    """A named group of tools: declared ones, tools made by `@tool`, or those of an MCP server or a registry.
+
+    Raises:
+        ValueError: a tool of it does not hold together.
+    """
+    origin = next((part for part in (first, *parts) if isinstance(part, FromRegistry)), None)
+    name = first if isinstance(first, str) else first.toolset
+    said = collected([part for part in parts if isinstance(part, ToolsetOption)], name)
+    labels: tuple[str, ...] = said.get("tags", ())
+    if "version" in said and origin is None:
+        raise ValueError(f"{name}: version pins what comes from a registry; say from_registry(...)")
+    declared = [part for part in parts if isinstance(part, ToolDeclaration)]
+    given = tuple(part for part in parts if isinstance(part, Tool))
+    server: str = said.get("from_mcp", "")
+    selected: tuple[str, ...] = (f"tag:mcp-{server}",) if server else ()
+    if server and declared:
+        selected = tuple(full_name(server, each.name) for each in declared)
+    return ToolsetPart(
+        name,
+        said.get("description", ""),
+        tools=given if server else (*given, *(each.built(labels) for each in declared)),
+        also=selected,
+        tags=labels,
+        pins={server: {each.name: each.pinned() for each in declared}} if server and declared else {},
+        origin=origin.at(said.get("version", "")) if origin else None,
+    )
+
+
+def from_mcp(server: str) -> ToolsetOption:
+    """The tools of a server of `mcp.servers`; tools that are declared beside it pin what that server has to say."""
+    return ToolsetOption("from_mcp", server)
+
+
+def mcp_toolset(server: str, name: str, *tools: ToolDeclaration) -> ToolsetPart:
+    """A toolset of an MCP server; with tools, exactly these, as they are declared here."""
+    return toolset(name, from_mcp(server), *tools)
+
+
+def title(text: str) -> ToolOption:
+    """The tool's name for people."""
+    return ToolOption("title", text)
+
+
+def prompt(template: str) -> ToolOption:
+    """The task of the agent that does an exported tool: a template over the arguments."""
+    return ToolOption("prompt", template)
+
+
+def artifact(kind: str, *parts: Part, taken: Callable[[Any], Any]) -> ToolOption:
+    """Data for people beside the result; `taken`: from what the method returns to the data, or None."""
+    return ToolOption("artifact", (_Artifact(kind, model_from(parts, kind), taken),))
+
+
+def bounded_result() -> ToolOption:
+    """The result is a part of something larger: it has `returned`, `total`, `truncated` and `refinement`."""
+    return ToolOption("bounded_result", True)
+
+
+def bind_to(
+    method: Method,
+    *,
+    side_effect: SideEffect,
+    risk: Risk | None = None,
+    idempotent: bool = True,
+    service: Service | None = None,
+    to_call: Callable[[Any], Mapping[str, Any]] | None = None,
+    to_result: Callable[[Any], Any] | None = None,
+    errors: Errors = (),
+) -> ToolOption:
+    """The method that does it; see `toolkit.binding.bind`. Without `to_call` it gets the arguments by name."""
+    return ToolOption("bind_to", Bound(method, side_effect, risk, idempotent, service, to_call, to_result, errors))
+
+
+def passthrough(
+    target: "str | Method",
+    *,
+    side_effect: SideEffect = SideEffect.MUTATING,
+    service: Service | None = None,
+    errors: Errors = (),
+) -> ToolOption:
+    """Hand the call on as it is: to another tool by its name, or to a method, whose arguments and result are taken."""
+    if isinstance(target, str):
+        return ToolOption("passthrough", target)
+    return ToolOption("passthrough", Bound(target, side_effect, None, True, service, None, None, errors, as_it_is=True))
+
+
+def inject(*names: str) -> ToolOption:
+    """Arguments that the model neither sees nor may give: hooks fill them in."""
+    return ToolOption("inject", names)
+
+
+def call_hint_template(template: str) -> ToolOption:
+    """What people see while it runs: a template over the arguments."""
+    return ToolOption("call_hint_template", template)
+
+
+def result_hint_template(template: str) -> ToolOption:
+    """What people see afterwards: a template over the result's fields."""
+    return ToolOption("result_hint_template", template)
+
+
+def result_reminder(text: str) -> ToolOption:
+    """What the model is told after each result."""
+    return ToolOption("result_reminder", text)
+
+
+def confirmation(*, prompt_template: str, title: str = "", denied_result_template: str | None = None) -> ToolOption:
+    """A person agrees to every call first."""
+    return ToolOption(
+        "confirmation", ConfirmSettings(title=title, prompt=prompt_template, denied=denied_result_template)
+    )
+
+
+def _keeping(does: Bound, artifacts: tuple[_Artifact, ...]) -> Method:
+    """The method, and what it returns is looked at for artifacts."""
+
+    async def method(ctx: ToolContext, /, **given: Any) -> Any:
+        on = (does.service(ctx),) if does.service else ()
+        in_thread = not inspect.iscoroutinefunction(does.method)
+        found = await (asyncio.to_thread(does.method, *on, **given) if in_thread else does.method(*on, **given))
+        for each in artifacts:
+            if (data := each.taken(found)) is not None:
+                ctx.attach(each.kind, each.model.model_validate(data, from_attributes=True))
+        return found
+
+    return method
+
+
+def _as(gives: Any) -> Callable[[Any], Any]:
+    """What a method returned, as the result that was declared."""
+    if isinstance(gives, type) and issubclass(gives, BaseModel):
+        return lambda found: found if isinstance(found, gives) else gives.model_validate(found, from_attributes=True)
+    return lambda found: found
