@@ -9,7 +9,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -23,6 +23,7 @@ from goclaw.embedders.local_process import GaveUp, Worker, open_worker
 from goclaw.embedders.texts import prefixes, prepared
 from goclaw.embedders.worker.frames import Head
 from goclaw.errors import ConfigError, EmbeddingError
+from goclaw.net import check_reachable
 from goclaw.supervise import background, ends_within, keep_running
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class LocalEmbedder:
                 await self._make_export()
                 setup = await self._setup("serve")
                 self._run = _Run(small=bool(setup["export"]), heard=self._clock.monotonic())
-                async with open_worker(self._python.path, setup) as worker:
+                async with self._worker(setup) as worker:
                     await self._serve(worker)
             except EmbeddingError as error:
                 await self._failed(error)
@@ -231,7 +232,7 @@ class LocalEmbedder:
         self._exports = False
         try:
             await asyncio.to_thread(_make_room, self._export.parent, self._clock.now() - MAKING_SECONDS)
-            async with open_worker(self._python.path, await self._setup("export")) as worker:
+            async with self._worker(await self._setup("export")) as worker:
                 head = await self._heard_within(worker, LOADING_SECONDS)
         except (EmbeddingError, OSError) as error:
             log.info("no small form of %s: %s; the original serves", self._model.title, error)
@@ -251,6 +252,9 @@ class LocalEmbedder:
             if not await ends_within(hearing, self._clock, seconds):
                 raise EmbeddingError(f"it was not done within {seconds:g} s")
         return heard[0]
+
+    def _worker(self, setup: Head) -> AbstractAsyncContextManager[Worker]:
+        return open_worker(self._python.path, setup, offline=self._model.is_here)
 
     async def _setup(self, task: str) -> Head:
         """What a new process is told."""
@@ -287,6 +291,8 @@ async def open_local(
     if not python.has(LIBRARY):
         raise ConfigError(f"memory.embedder: {KIND} is not installed in {python.path}; docs/memory.md says how")
     model = await asyncio.to_thread(locate, name, python.packages)
+    if not model.is_here:
+        check_reachable("the hub of models")
     embedder = LocalEmbedder(model, config.state_dir / "models", config.memory, clock, python)
     task = "the embedder on this machine"
     async with background(keep_running(task, embedder.run, clock), task):

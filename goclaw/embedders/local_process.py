@@ -24,7 +24,9 @@ PASSED_ON = (
     *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "SENTENCE_TRANSFORMERS_HOME"),
     *("HF_HUB_OFFLINE", "HF_ENDPOINT"),
 )
-"""Variables that the worker may see: where things are. Tokens and proxies, whose addresses hold passwords, are none."""
+"""Variables that the worker may see: where things are. Tokens are none."""
+PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy")
+"""Passed on where they hold no password."""
 ITS_OWN = {
     "OMP_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "1",
@@ -89,19 +91,20 @@ class Worker:
 
 
 @asynccontextmanager
-async def open_worker(python: str, setup: Head, env: Mapping[str, str] = os.environ) -> AsyncIterator[Worker]:
+async def open_worker(python: str, setup: Head, *, offline: bool) -> AsyncIterator[Worker]:
     """A process of that Python, told what to be (see `worker.__main__`); it is dead when the block ends.
+
+    `offline`: its libraries ask nobody for anything.
 
     Raises:
         EmbeddingError: it cannot be started.
     """
-    passed = {name: env[name] for name in PASSED_ON if name in env}
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
             *(python, "-I", "-c", _BEGIN, str(_ROOT)),
             cwd="/",
-            env={**passed, **ITS_OWN},
+            env=environment(os.environ, offline=offline),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -119,3 +122,10 @@ async def open_worker(python: str, setup: Head, env: Mapping[str, str] = os.envi
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def environment(ours: Mapping[str, str], *, offline: bool) -> dict[str, str]:
+    """What the worker sees of our environment."""
+    passed = {name: ours[name] for name in PASSED_ON if name in ours}
+    proxies = {name: ours[name] for name in PROXIES if "@" not in ours.get(name, "@")}
+    return {**passed, **proxies, **ITS_OWN, **({"HF_HUB_OFFLINE": "1"} if offline else {})}

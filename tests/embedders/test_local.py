@@ -110,11 +110,12 @@ async def test_the_process_sees_nothing_of_our_environment_and_gives_way_to_othe
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRET)
     monkeypatch.setenv("HTTPS_PROXY", f"http://user:{SECRET}@127.0.0.1:1")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     async with opened(model, clock, python) as embedder:
         await embedder.embed(["hello"])
     (process,) = model.begun()
-    assert SECRET not in str(process) and process["env"]["HF_HUB_OFFLINE"] == "1"
+    assert SECRET not in str(process) and process["env"]["HTTP_PROXY"] == "http://127.0.0.1:1"
+    assert process["env"]["HF_HUB_OFFLINE"] == "1"  # its model is here
     assert process["nice"] >= 10 and process["options"]["trust_remote_code"] is False
 
 
