@@ -25,7 +25,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 """Seconds before a server is connected again: doubled at each failure, up to the second."""
 STEADY_SECONDS = 60.0
 """A connection that held so long begins anew with the first pause."""
-LIST_PAUSE = 1.0
+LIST_PAUSE = 0.5
 """Seconds between two looks at the lists of one server, however often it says that they changed."""
 
 
@@ -127,6 +127,7 @@ class McpServers:
     async def _serve(self, server: Server, link: Link, listed: Listed) -> None:
         """Look at the lists of a server, and again as often as it says that they changed."""
         while True:
+            looked = self._ports.clock.monotonic()
             link.changed.clear()
             listing = await link.listing()
             server.definitions, server.prompts = listing.tools, listing.prompts
@@ -136,7 +137,7 @@ class McpServers:
             server.settled.set()
             if not await _first(link.changed, link.broken):
                 return
-            await self._ports.clock.sleep(LIST_PAUSE)
+            await self._ports.clock.sleep(max(looked + LIST_PAUSE - self._ports.clock.monotonic(), 0))
 
 
 async def _first(wanted: asyncio.Event, other: asyncio.Event) -> bool:

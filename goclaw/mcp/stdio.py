@@ -168,6 +168,9 @@ async def _end(process: Process) -> None:
     # Also when it has ended: what it started and left behind is in its group.
     _signal(process, signal.SIGKILL)
     await _ends(process)
+    # A pipe that nobody reads to its end, or that a survivor holds, stays open; nothing public closes it.
+    if (transport := getattr(process, "_transport", None)) is not None:
+        transport.close()
 
 
 async def _ends(process: Process) -> bool:

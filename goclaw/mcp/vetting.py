@@ -62,7 +62,8 @@ def is_wanted(name: str, settings: McpClientSettings) -> bool:
 def vetted(server: str, settings: McpClientSettings, definitions: Sequence[Definition]) -> Vetted:
     """Look at everything that a server lists."""
     offered: dict[str, Offered] = {}
-    refused: dict[str, str] = {}
+    missing = settings.tools.keys() - {definition.name for definition in definitions}
+    refused = dict.fromkeys(sorted(missing), "the configuration names it, and the server does not list it")
     for definition in definitions:
         if not is_wanted(definition.name, settings):
             continue
@@ -73,8 +74,6 @@ def vetted(server: str, settings: McpClientSettings, definitions: Sequence[Defin
             offered[look] = found
         except Refused as error:
             refused[quoted(definition.name, LONGEST_NAME) or "(no name)"] = str(error)
-    listed = {definition.name for definition in definitions}
-    refused |= dict.fromkeys(settings.tools.keys() - listed, "the configuration names it, the server does not list it")
     return Vetted(tuple(offered.values()), refused)
 
 

@@ -4,7 +4,7 @@ For tests of tools; `goclaw.testing` has it for those of others. No daemon and n
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.tasks.base import Tasks
 from goclaw.tasks.room import open_tasks
-from goclaw.toolkit.base import Tool
+from goclaw.toolkit.base import Tool, ToolSource
 from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.sources import Fixed
+from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.users import Users
 from goclaw.web.base import Web
 from goclaw.web.service import WebService
@@ -71,13 +71,21 @@ class Bench:
     todos: list[Todo] = field(default_factory=list)
     events: list[TurnEvent] = field(default_factory=list)
     """What was shown of the calls while they ran."""
+    sources: Sequence[ToolSource] = ()
+    """Those that were opened with it."""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """What they report: what does not work, and why; an empty text: it works again."""
+    actor: Actor = SOMEBODY
+    """On whose behalf calls are made."""
+    agrees: bool = True
+    """Whether the person agrees to what is asked."""
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """One call as a model makes it, through every step of the dispatcher; an error is a result, too."""
         scope = CallScope(
-            actor=SOMEBODY,
-            session=SOMEBODY.key,
-            address=Address(LOCAL, SOMEBODY.key),
+            actor=self.actor,
+            session=self.actor.key,
+            address=Address(LOCAL, self.actor.key),
             deliver=self._deliver,
             emit=self.events.append,
             approve=self._agree,
@@ -93,7 +101,7 @@ class Bench:
 
     async def _agree(self, wanted: Wanted) -> Consent:
         self.wanted.append(wanted)
-        return Consent(wanted.digest)
+        return Consent(wanted.digest) if self.agrees else Consent(refusal="the user did not agree")
 
     async def _answer(self, question: Question, step: str) -> str | None:
         self.asked.append(question)
@@ -104,15 +112,20 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(folder: Path, *tools: Tool, **settings: Any) -> AsyncIterator[Bench]:
+async def open_bench(
+    folder: Path, *tools: Tool, sources: Sequence[SourcePart] = (), **settings: Any
+) -> AsyncIterator[Bench]:
     """A bench with these tools, while the block runs; everything is kept below `folder`, an empty one.
 
-    Keyword arguments are keys of the configuration: `tools={"exec": {"network": "none"}}`.
+    `sources` are opened with it, and their tools are there as long as they list them. Other keyword arguments are keys
+    of the configuration: `tools={"exec": {"network": "none"}}`.
     """
     config = Config.model_validate({"state_dir": folder / "state", "workspace": folder / "workspace", **settings})
     config.workspace_path.mkdir(parents=True)
     clock, audited = RealClock(), list[Entry]()
+    faults: dict[str, str] = {}
     async with (
+        AsyncExitStack() as stack,
         open_blobs(config.state_dir / "blobs", clock) as blobs,
         open_memory(config.state_dir / "memory.db", config, clock, alone=True) as memory,
         open_tasks(blobs, clock, config.tools.tasks) as tasks,
@@ -122,4 +135,7 @@ async def open_bench(folder: Path, *tools: Tool, **settings: Any) -> AsyncIterat
         web = WebService(config, clock)
         environment = _Environment(config, clock, sandbox, blobs, memory, tasks, web, audited.append, workspace)
         access = Access(Users(), config)
-        yield Bench(workspace.root, Dispatcher(Registry([Fixed(tools)], access), access, environment), audited)
+        ports = SourcePorts(config, clock, faults.__setitem__)
+        opened = [await stack.enter_async_context(source.open(ports)) for source in sources]
+        dispatcher = Dispatcher(Registry([Fixed(tools), *opened], access), access, environment)
+        yield Bench(workspace.root, dispatcher, audited, sources=opened, faults=faults)

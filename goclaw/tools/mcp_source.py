@@ -107,9 +107,9 @@ class McpSource:
         named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MOST_FAULTS]}
         if (more := len(faults) - MOST_FAULTS) > 0:
             named[f"{place}: others"] = f"{more} more are left out"
-        for name, (_, changed, _) in shelf.made.items():
+        for offered, changed, _ in shelf.made.values():
             if changed:
-                named[f"{place}: {name}"] = (
+                named[f"{place}: {offered.definition.name}"] = (
                     "its definition has changed: every call is asked for until an admin agrees to one, or with "
                     f"`goclaw mcp approve {server.name}`"
                 )
