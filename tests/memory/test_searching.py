@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from goclaw.memory.ranking import KEYWORD_DEPTH, Ranked
 from goclaw.memory.searching import is_weak, ranked_places
-from goclaw.memory.shelves.schema import place_of
+from goclaw.memory.shelves.schema import Shelf, place_of
 from goclaw.memory.shelves.scope import Scope
-from tests.memory.talking import say, scope_of, shelves
+from tests.memory.talking import passage, say, scope_of, shelves
 
 TODAY = date(2026, 3, 21)
 BESIDES = ["Anna: The garden needs water", "Bert: Bread is on the table", "Anna: Traffic was slow on the bridge"]
@@ -172,3 +172,19 @@ def test_nothing_outside_of_the_scope_answers_and_every_passage_with_a_term_does
             assert set(hits) == meant  # all are similar
         alone = places(ranked_places(shelf, "talk", query, scope, [], TODAY))
         assert {place for place in meant if set(query.split()) & set(texts[place].split())} <= set(alone) <= meant
+
+
+def test_neighbours_count_for_less_between_passages_of_files(shelf: sqlite3.Connection) -> None:
+    """A passage of a file has a question and its answer in itself; a message has one of the two."""
+    texts = ["What does the daughter play", "She took it up long ago", "Nothing to see"]
+    scope = Scope([(0, 1_000)], 6, 30)
+    beside = []
+    kinds: Sequence[Shelf] = ("talk", "note")
+    for kind in kinds:
+        for place, text in enumerate(texts):
+            passage(shelf, kind, place, text)
+            passage(shelf, kind, place + 500, "Something else altogether")
+        hits = ranked_places(shelf, kind, "daughter play", scope, [], TODAY)
+        scores = {hit.place: hit.keyword for hit in hits}
+        beside.append(scores[1] / scores[0])
+    assert 0 < beside[1] < beside[0] / 1.5
