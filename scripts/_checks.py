@@ -20,6 +20,8 @@ OLDEST_NODE = 20
 SYSTEMD = Path("/run/systemd/system")
 SYSTEM_CAS = Path("/etc/ssl/certs/ca-certificates.crt")
 APT_SECONDS = 300
+NODE_FOLDERS = ("aimock", "mcp_servers")
+"""Folders of tests/ with a lock of packages for Node: a fake model server, and MCP servers that others wrote."""
 NPM_SECONDS = 300
 
 
@@ -28,7 +30,7 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     path = [str(BIN), os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]
     os.environ["PATH"] = os.pathsep.join(path)
-    notes = [*system_packages(may_install=not arguments), *aimock()]
+    notes = [*system_packages(may_install=not arguments), *node_programs()]
     if arguments:
         return run([sys.executable, "-m", "pytest", *arguments])
     results = []
@@ -101,9 +103,12 @@ def system_packages(*, may_install: bool) -> list[str]:
     return remember(f"not installed, their tests are skipped: {' '.join(lacking)}") if lacking else []
 
 
-def aimock() -> list[str]:
-    """Install the fake model server for tests when its lock changed; return a note when that is impossible."""
-    folder = ROOT / "tests" / "aimock"
+def node_programs() -> list[str]:
+    """Install what tests run with Node where its lock changed; return a note for each that is impossible."""
+    return [note for folder in NODE_FOLDERS for note in _node_program(ROOT / "tests" / folder)]
+
+
+def _node_program(folder: Path) -> list[str]:
     lock = folder / "package-lock.json"
     if not lock.exists():
         return []
@@ -112,7 +117,7 @@ def aimock() -> list[str]:
     wanted, stamp = hashlib.sha256(lock.read_bytes()).hexdigest(), folder / "node_modules" / ".stamp"
     if stamp.exists() and stamp.read_text() == wanted:
         return []
-    print("== installing tests/aimock", flush=True)
+    print(f"== installing tests/{folder.name}", flush=True)
     if not os.access(os.environ.get("HOME", ""), os.W_OK):
         os.environ.setdefault("npm_config_cache", str(ROOT / ".tools" / "npm-cache"))
     # Node brings its own list of authorities and does not read the system's.
@@ -120,7 +125,7 @@ def aimock() -> list[str]:
         os.environ.setdefault("NODE_EXTRA_CA_CERTS", str(SYSTEM_CAS))
     quiet = ["--ignore-scripts", "--fetch-retries=1", "--no-audit", "--no-fund", "--no-update-notifier"]
     if run([*npm, "ci", *quiet], folder, NPM_SECONDS):
-        return remember("tests/aimock could not be installed, the tests marked node are skipped")
+        return remember(f"tests/{folder.name} could not be installed, the tests marked node that need it are skipped")
     stamp.write_text(wanted)
     return []
 

@@ -46,6 +46,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/acceptance/*": "the daemon from outside",
     "tests/adversarial/*": "the daemon from outside, by somebody who means harm",
     "tests/aimock/*": "the fake model server",
+    "tests/mcp_servers/*": "MCP servers that others wrote",
     "tests/channels/test_contract.py": "every channel",
     "tests/mutations/*": "the tests themselves",
     "tests/fakes/*": "the fakes themselves",
