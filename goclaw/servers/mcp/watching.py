@@ -25,6 +25,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
     SubscriptionsListenRequestParams,
@@ -32,6 +33,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from goclaw.errors import GoclawError
 from goclaw.events import Actor
 from goclaw.mcp.declared import Notification, Resource
 from goclaw.servers.mcp.ports import Change, Changed, ListChanged, McpPorts, Told
@@ -215,7 +217,10 @@ class Hub:
     async def _announce(self, actor: Actor, uri: str) -> None:
         for resource in self._ports.declared.resources:
             if resource.uri == uri and resource.subscribed:
-                await resource.subscribed(actor, uri)
+                try:
+                    await resource.subscribed(actor, uri)
+                except GoclawError as error:
+                    raise MCPError(INVALID_PARAMS, str(error)) from None
 
 
 class _View:

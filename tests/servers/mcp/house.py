@@ -27,10 +27,19 @@ from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.users import User, Users
 from tests.harness import PATIENCE, Answer, Core, World
-from tests.parts import Tools
 
 ANN, BOB = "tui:ann", "telegram:7"
 EVERYBODY = (User(ANN), User(BOB))
+
+
+@dataclass
+class Shelf:
+    """A source of tools that come and go."""
+
+    listed: tuple[Tool, ...]
+
+    def tools(self) -> Sequence[Tool]:
+        return self.listed
 
 
 @dataclass
@@ -42,7 +51,7 @@ class House:
     environment: Environment
     access: Access
     ports: McpPorts
-    tools: Tools
+    tools: "Shelf"
     audited: list[Entry] = field(default_factory=list)
 
     @property
@@ -130,7 +139,7 @@ async def house(
         open_environment(world.config, world.users, world.clock) as environment,
     ):
         access = Access(world.users, world.config)
-        own = Tools(tools)
+        own = Shelf(tuple(tools))
         registry = Registry([BuiltIn(), own], access)
         audited: list[Entry] = []
         environment.audit = audited.append

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Annotated, Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # no stubs are installed
 import pytest
 from mcp_types import TextContent
 from pydantic import Field
@@ -126,13 +126,16 @@ async def test_a_long_call_tells_that_it_still_runs(tmp_path: Path) -> None:
     trail, told = Trail(), list[tuple[float, str | None]]()
     two = asyncio.Event()
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append((done, message))
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
         if len(told) == 2:
             two.set()
 
-    async with house(tmp_path, tools=[acting("slow", trail.leave_slowly)]) as home, home.client(mode="legacy") as client:
-        calling = asyncio.create_task(client.call_tool("slow", {}, progress_callback=progress))
+    async with (
+        house(tmp_path, tools=[acting("slow", trail.leave_slowly)]) as home,
+        home.client(mode="legacy") as client,
+    ):
+        calling = asyncio.create_task(client.call_tool("slow", {}, progress_callback=take))
         await trail.begun.wait()
         while not two.is_set():
             home.world.clock.advance(5)
