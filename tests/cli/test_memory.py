@@ -1,0 +1,77 @@
+"""`goclaw memory` without a daemon; with one, the same questions go through its socket."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from goclaw.app import open_app
+from goclaw.cli.frame import run
+from goclaw.config.schema import Config
+from goclaw.messages import UserMessage
+from goclaw.tui.client import attach
+from goclaw.wire import AskMemory, MemoryFrame
+from tests.cli.test_sessions import tell
+from tests.cli.test_users import state as state  # a fixture
+from tests.store.saying import Story
+
+
+def note(state: Path, text: str) -> None:
+    folder = Config(state_dir=state).workspace_path / "memory"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tea.md").write_text(text)
+
+
+async def said(story: Story) -> None:
+    await story.turn("telegram:5", "a:1", 1_750_000_000.0, UserMessage("the key is under the flower pot"))
+
+
+def test_notes_and_conversations_are_found_listed_and_counted(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note(state, "# Tea\n\nAnna likes Assam.\n")
+    tell(state, said)
+    assert run(["memory", "search", "Which tea does Anna like?"]) == 0
+    assert "memory/tea.md:3-3  score 1.00\nTea\nAnna likes Assam." in capsys.readouterr().out
+    assert run(["memory", "search", "flower pot", "--all", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["mode"], [quote["session"] for quote in found["conversations"]]) == ("keyword", ["telegram:5"])
+    assert run(["memory", "list"]) == 0
+    assert capsys.readouterr().out.startswith("memory/tea.md ")
+    assert run(["memory", "status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["files"], status["conversations"], status["passages"]) == (1, 1, 2)
+
+
+def test_an_index_is_made_anew_from_what_is_there(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note(state, "Anna likes Assam.\n")
+    tell(state, said)
+    assert run(["memory", "reindex", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["files"], status["conversations"]) == (1, 1)
+    assert run(["memory", "search", "nothing of the kind"]) == 0
+    assert "nothing is found" in capsys.readouterr().out
+
+
+def test_what_cannot_be_asked_is_said_and_fails(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["memory", "search", "tea", "--user", "telegram:77"]) == 1
+    assert capsys.readouterr().err == "goclaw: denied: telegram:77 is not in users.json\n"
+    assert run(["--set", "memory.enabled=false", "memory", "list"]) == 1
+    assert capsys.readouterr().err == "goclaw: memory is off: memory.enabled is false\n"
+    assert run(["memory"]) == 2
+
+
+def test_a_daemon_answers_through_its_socket(state: Path) -> None:
+    note(state, "Anna likes Assam.\n")
+    config = Config(state_dir=state)
+
+    async def ask() -> dict[str, object]:
+        async with (
+            asyncio.timeout(30),
+            open_app(config, with_channels=False),
+            attach(config.socket_path, "tui:me", limit=0) as client,
+        ):
+            return (await client.answer(AskMemory("search", "Assam"), MemoryFrame)).answer
+
+    answer = asyncio.run(ask())
+    assert answer["mode"] == "keyword"
+    assert json.loads(json.dumps(answer["notes"]))[0]["path"] == "memory/tea.md"
