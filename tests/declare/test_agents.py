@@ -1,0 +1,199 @@
+"""Agents in code: what they compile to is what the configuration would have said."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from goclaw.config.agents import AgentSettings
+from goclaw.config.schema import Config
+from goclaw.declare import (
+    SideEffect,
+    agent,
+    agent_toolset,
+    args,
+    attribute,
+    bind_to,
+    confirmation,
+    default_caps,
+    description,
+    disable_agent_docs,
+    export,
+    max_consecutive_failed_tool_calls,
+    max_tool_calls,
+    model,
+    own_tools,
+    passthrough,
+    prompt,
+    publish_to,
+    registry,
+    required,
+    returns,
+    run_policy,
+    system_prompt,
+    tags,
+    time_budget,
+    tool,
+    toolset,
+    url,
+    use,
+    use_agent_toolset,
+    use_selected,
+)
+from goclaw.messages import ToolCall
+from goclaw.toolkit.parts import Parts
+from goclaw.tools.exported import exported_tool, offers
+from tests.harness import Tools, World
+from tests.parts import Trail, acting
+from tests.sessions.agents import asks_for, says
+
+GOAL = args(attribute("goal", str, "Goal to plan for"), required("goal"))
+COMMON = toolset("common", *(acting(name, Trail(name).leave) for name in ("notify", "search")))
+CORP = registry("corp", url("https://registry.corp.example"))
+
+
+async def log_message(message: str) -> str:
+    """Log it."""
+    return f"logged {message}"
+
+
+METHOD = tool("log_it", "Log a message.", passthrough(log_message))
+CHAT = agent(
+    "chat",
+    "Conversational runner",
+    use(COMMON, "notify"),
+    use("helpers", tool("answer", "Answer.", bind_to(lambda: "yes", side_effect=SideEffect.NONE))),
+    use(agent_toolset("planner", "planning.tools")),
+    use_selected("tag:memory", "-exec"),
+    model("ollama:big", "ollama:small"),
+    system_prompt("Be brief."),
+    export(
+        "chat.tools",
+        description("What chat can do."),
+        tags("chat"),
+        own_tools(),
+        publish_to(CORP),
+        tool(
+            "summarize_status",
+            "Produce operator-ready summaries",
+            GOAL,
+            returns(attribute("summary", str, "Assistant response"), required("summary")),
+            prompt("Summarize {{ goal }}."),
+            confirmation(prompt_template="Summarize {{ goal }}?"),
+        ),
+        tool("read_it", "Read.", args(attribute("path", str), required("path")), passthrough("read")),
+        METHOD,
+    ),
+    run_policy(default_caps(max_tool_calls(8), max_consecutive_failed_tool_calls(3)), time_budget("2m")),
+    disable_agent_docs(),
+)
+WRITTEN = """
+description: Conversational runner
+tools: [notify, "set:helpers", "set:planner/planning.tools", "tag:memory", "-exec"]
+model: ollama:big
+fallbacks: [ollama:small]
+prompt: Be brief.
+policy: {max_tool_calls: 8, max_consecutive_failed_tool_calls: 3, time_budget: 2m}
+exports:
+  chat.tools:
+    description: What chat can do.
+    tags: [chat]
+    own_tools: true
+    publish_to: [corp]
+    include: [log_it]
+    tools:
+      summarize_status:
+        description: Produce operator-ready summaries
+        arguments: {goal: {type: string, description: Goal to plan for}}
+        result: {summary: {type: string, description: Assistant response}}
+        prompt: Summarize {{ goal }}.
+        confirm: {prompt: "Summarize {{ goal }}?"}
+      read_it:
+        description: Read.
+        arguments: {path: string}
+        passthrough: {tool: read}
+"""
+
+
+def test_an_agent_in_code_is_the_one_that_the_configuration_would_declare() -> None:
+    assert CHAT.settings == AgentSettings.model_validate(yaml.safe_load(WRITTEN))
+    assert (CHAT.name, CHAT.quickstart) == ("chat", False)
+
+
+def test_its_own_toolsets_and_what_methods_do_come_with_it() -> None:
+    assert [(part.name, part.members) for part in CHAT.toolsets] == [
+        ("common", ("notify", "search")),
+        ("helpers", ("answer",)),
+        ("chat.tools.methods", ("log_it",)),
+    ]
+
+
+def merged(*parts: Any) -> Config:
+    return Parts(agents={part.name: part for part in parts}).merged(Config())
+
+
+def test_what_is_declared_is_in_the_configuration_as_if_it_were_written_there() -> None:
+    config = merged(CHAT)
+    assert config.agents.kinds["chat"] == CHAT.settings and config.agents.quickstart is False
+    assert config.toolsets["helpers"] == ("answer",)
+    assert config.toolsets["chat/chat.tools"] == ("summarize_status", "read_it", "log_it")
+
+
+def test_use_takes_a_whole_toolset_or_some_of_it() -> None:
+    assert agent("a", "", use(COMMON)).settings.tools == ("set:common",)
+    assert agent("a", "", use(COMMON, "search")).settings.tools == ("search",)
+    assert agent("a", "").settings.tools == (), "what uses nothing has nothing"
+
+
+def test_the_alias_is_use_and_agent_toolset() -> None:
+    assert use_agent_toolset("planner", "x") == use(agent_toolset("planner", "x"))
+
+
+def test_an_existing_toolset_is_exported_as_it_is() -> None:
+    made = agent("data", "", use(COMMON), export(COMMON, publish_to(CORP), tags("data", "etl")))
+    exported = made.settings.exports["common"]
+    assert exported.include == ("notify", "search") and exported.tools == {}
+    assert exported.publish_to == ("corp",) and exported.tags == ("data", "etl")
+
+
+@pytest.mark.parametrize(
+    ("build", "fault"),
+    [
+        (lambda: agent("a", "", run_policy(), run_policy()), "run_policy is said twice"),
+        (lambda: agent("a", "", model("ollama:a"), model("ollama:b")), "model is said twice"),
+        (lambda: agent("a", "", export("x"), export("x")), "x is exported twice"),
+        (lambda: use(COMMON, "nobody"), "has no tool nobody; there are notify, search"),
+        (lambda: use("empty"), "has tools of its own"),
+        (lambda: use("helpers", tool("a", "A.")), "nothing does it"),
+        (lambda: export("set", tool("read", "Read.")), "built-in tool"),
+    ],
+)
+def test_what_does_not_hold_together_is_refused_when_it_is_declared(build: Any, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        build()
+
+
+async def test_declared_agents_work_together_in_a_conversation(tmp_path: Path) -> None:
+    exported = export("planning.tools", own_tools(), tool("create_plan", "Plan.", GOAL, prompt("Plan {{ goal }}!")))
+    planner = agent("planner", "Plans.", use(COMMON), exported)
+    chat = agent("chat", "Talks.", use(agent_toolset("planner", "planning.tools")))
+    script = [
+        asks_for("hello", ToolCall("c1", "create_plan", {"goal": "a party"})),
+        asks_for("Plan a party!", ToolCall("n", "search", {})),
+        says("search", "cake"),
+        says("cake", "Done."),
+    ]
+    world = World(tmp_path, script, limits={"agent_depth": 2})
+    parts = Parts(agents={"p": planner, "c": chat})
+    config = parts.merged(world.config)
+    routed = config.agents.model_validate({**config.agents.model_dump(), "routes": [{"agent": "chat"}]})
+    world.config = config.model_copy(update={"agents": routed})
+    declared = [each for _, tools in parts.tools for each in tools]
+    world.tools = Tools([*declared, *(exported_tool(offer) for offer in offers(world.config.agents.exports))])
+    async with world.running() as core:
+        await core.say("hello")
+        await core.settled()
+    assert world.texts() == ["Done."]
+    shown = [[spec.name for spec in request.tools] for request in world.script.requests]
+    assert shown == [["create_plan"], ["notify", "search"], ["notify", "search"], ["create_plan"]]
