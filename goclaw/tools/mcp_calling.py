@@ -12,7 +12,7 @@ from goclaw.mcp.servers import Server
 from goclaw.mcp.words import quoted, shown
 from goclaw.toolkit.base import ToolContext
 
-MOST_QUESTIONS = 10
+MOST_QUESTIONS = 20
 """Fields that a server may ask for in one call."""
 MOST_TRIES = 3
 """How often a field is asked for when the answer does not fit."""

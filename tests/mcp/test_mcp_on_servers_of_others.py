@@ -90,10 +90,22 @@ async def test_a_long_call_tells_how_far_it_is(bench: Bench) -> None:
 
 async def test_a_server_asks_by_a_form_of_every_kind(bench: Bench) -> None:
     bench.asked.clear()
-    bench.answers = ["Ann", "yes", "Ann", "a@b.example", "https://b.example", "2000-01-01", "5", "7", "Option 1"]
+    bench.answers = [
+        "Ann",
+        "yes",
+        "It was.",
+        "a@b.example",
+        "https://b.example",
+        "2000-01-01",
+        "5",
+        "seven",
+        "7",
+        "Ross",
+    ]
     content = await said(bench, "mcp__everything__trigger-elicitation-request")
-    assert "The MCP server everything asks" in bench.asked[0].text
-    assert "declined" not in content.lower() or bench.answers == []
+    assert "The MCP server everything asks" in bench.asked[0].text and bench.asked[1].options == ("yes", "no")
+    assert "expected a number, got 'seven'" in bench.asked[8].text and "Monica" in bench.asked[9].options
+    assert "Ann" in content and "Ross" in content and '"error"' not in content
 
 
 async def test_resources_are_listed_and_read(bench: Bench) -> None:

@@ -1,0 +1,152 @@
+"""Servers at an address: made with the library, listening on the loopback, in this process."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+
+from goclaw.supervise import background
+from goclaw.testing import Bench
+from tests.tools.mcp_support import bench_with, source_of, tools_of, until
+
+TOKEN = "Bearer a-token-for-this-test-0001"
+
+
+class Remote:
+    """One server, to be reached and to be lost."""
+
+    def __init__(self) -> None:
+        self.cancelled = asyncio.Event()
+        self.slow = asyncio.Event()
+        self.headers: dict[str, str] = {}
+        self.made = MCPServer("remote", version="7")
+        self.made.tool(annotations={"readOnlyHint": True})(self.echo)  # type: ignore[arg-type]  # it takes plain data
+        self.made.tool(name="slow")(self.wait)
+        self.made.tool(name="grow")(self.grow)
+        self.made.tool(name="huge")(self.huge)
+        self.socket = socket.create_server(("127.0.0.1", 0))
+
+    async def echo(self, text: str) -> str:
+        """Say it again."""
+        return text
+
+    async def wait(self) -> str:
+        self.slow.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+        return ""
+
+    async def grow(self, ctx: Context[Any, Any]) -> str:
+        self.made.add_tool(self.echo, name="grown")
+        await ctx.notify_tools_changed()
+        return "grown"
+
+    async def huge(self) -> str:
+        return "x" * (5 << 20)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.socket.getsockname()[1]}/mcp"
+
+    @asynccontextmanager
+    async def listening(self, **options: Any) -> AsyncIterator[None]:
+        inner = self.made.streamable_http_app(**options)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            self.headers |= {name.decode(): value.decode() for name, value in scope.get("headers", ())}
+            await inner(scope, receive, send)
+
+        async with listening(app, self.socket):
+            yield
+
+
+@asynccontextmanager
+async def listening(app: Any, at: socket.socket, **options: Any) -> AsyncIterator[None]:
+    """An application on a socket, which is closed in the end."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, **options))
+    with at:
+        async with background(server.serve(sockets=[at]), "a remote server") as serving:
+            try:
+                await until(lambda: server.started)
+                yield
+            finally:
+                server.should_exit = True
+                await asyncio.wait({serving}, timeout=5)
+
+
+async def said(bench: Bench, tool: str, **arguments: object) -> str:
+    async with asyncio.timeout(15):
+        return (await bench.call(f"mcp__remote__{tool}", arguments)).content
+
+
+@asynccontextmanager
+async def connected(folder: Path, remote: Remote, **settings: object) -> AsyncIterator[Bench]:
+    settings = {"url": remote.url, "headers": {"Authorization": TOKEN}, **settings}
+    async with bench_with(folder, {"remote": settings}) as bench:
+        yield bench
+
+
+@pytest.mark.parametrize("options", [{}, {"json_response": True}], ids=["events", "json"])
+async def test_calls_go_over_http_with_the_headers_of_the_configuration(tmp_path: Path, options: Any) -> None:
+    remote = Remote()
+    async with remote.listening(**options), connected(tmp_path, remote) as bench:
+        assert "remote 7, protocol 2026-07-28" in source_of(bench).servers.named("remote").state
+        assert await said(bench, "echo", text="hi") == "hi"
+        assert remote.headers["authorization"] == TOKEN
+
+
+async def test_an_end_reaches_the_server_and_changes_reach_us(tmp_path: Path) -> None:
+    remote = Remote()
+    async with remote.listening(), connected(tmp_path, remote, timeout=5) as bench:
+        call = asyncio.create_task(bench.call("mcp__remote__slow"))
+        async with asyncio.timeout(10):
+            await remote.slow.wait()
+            call.cancel()
+            await remote.cancelled.wait()
+        await asyncio.wait({call})
+        assert await said(bench, "echo", text="still there") == "still there"
+        await said(bench, "grow")
+        await until(lambda: "mcp__remote__grown" in tools_of(bench))
+
+
+@pytest.mark.parametrize("options", [{}, {"json_response": True}], ids=["events", "json"])
+async def test_an_answer_without_an_end_fails_its_call(tmp_path: Path, options: Any) -> None:
+    remote = Remote()
+    async with remote.listening(**options), connected(tmp_path, remote, timeout=5) as bench:
+        result = await bench.call("mcp__remote__huge")
+        assert result.is_error and len(result.content) < 1_000
+        await until(lambda: source_of(bench).servers.named("remote").link is not None)
+        assert await said(bench, "echo", text="hi") == "hi"
+
+
+async def test_a_server_that_is_not_there_yet_is_found_later(tmp_path: Path) -> None:
+    remote = Remote()
+    url = remote.url
+    remote.socket.close()
+    async with bench_with(tmp_path, {"remote": {"url": url}}) as bench:
+        server = source_of(bench).servers.named("remote")
+        assert "cannot be reached" in server.state, server.state
+        remote.socket = socket.create_server(("127.0.0.1", int(url.split(":")[2].split("/")[0])))
+        async with remote.listening():
+            await until(lambda: server.link is not None)
+            assert await said(bench, "echo", text="hi") == "hi"
+
+
+async def test_an_address_that_is_no_server_is_said_to_be_none(tmp_path: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+            await send({"type": "http.response.body", "body": b"<h1>Hello</h1>"})
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    async with listening(app, listener, lifespan="off"), bench_with(tmp_path, {"remote": {"url": url}}) as bench:
+        assert "Unexpected content type: text/html" in bench.faults["mcp.servers.remote"]
