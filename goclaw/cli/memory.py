@@ -18,7 +18,7 @@ from goclaw.users import login_name
 from goclaw.wire import AskMemory, MemoryFrame
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Search what is remembered, and its state."
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Search what is remembered, and make its index anew."
 )
 
 User = Annotated[str, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]

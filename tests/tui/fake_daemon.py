@@ -44,6 +44,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.memory.desk import Question as MemoryQuestion
 from goclaw.messages import AssistantMessage, Message, ToolCall, UserMessage
 from goclaw.past import Position
 from goclaw.servers.socket import open_socket
@@ -141,6 +142,9 @@ class FakeGateway:
         self.wanted.append(blob)
         text = self.artifacts.get(blob, "it is not kept any more")
         return text[:2_000], len(text) > 2_000
+
+    async def memory(self, actor: Actor, question: MemoryQuestion) -> Mapping[str, Any]:
+        return {"order": question.order}
 
     async def outline(self, session: str, last: int) -> Outline:
         return Outline(session, len(self.rows), shown_from=1)
