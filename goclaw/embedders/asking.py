@@ -59,7 +59,7 @@ class Server:
                 answer = await self._read(response)
         except TimeoutError:
             raise EmbeddingError(f"{self.name} did not answer in time", retry_after=PATIENCE) from None
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # the last for an address that aiohttp refuses
             raise EmbeddingError(
                 f"{self.name} cannot be reached ({type(error).__name__}); {self.unreachable}", retry_after=PATIENCE
             ) from None

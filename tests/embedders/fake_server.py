@@ -35,7 +35,7 @@ class FakeEmbeddings:
         """A configuration with this server as the one that `embedder` names."""
         kind = embedder.partition(":")[0]
         path = "" if kind == "ollama" else "/v1"
-        settings = {kind: {"base_url": f"{self.url}{path}", **provider}}
+        settings = {kind: {"base_url": f"{self.url}{path}"} | provider}
         return Config.model_validate({"providers": settings, "memory": {"embedder": embedder}})
 
     async def tags(self, request: web.Request) -> web.Response:

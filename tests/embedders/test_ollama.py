@@ -67,10 +67,11 @@ async def test_a_model_that_is_removed_meanwhile_fails_until_it_is_back(
 async def test_an_ollama_that_is_gone_is_told_with_what_helps(clock: SteppedClock) -> None:
     async with fake_embeddings() as gone:
         pass
-    with pytest.raises(EmbeddingError, match=r"does not answer at .*; start it \(`ollama serve`\)") as raised:
-        async with open_embedder(SPEC, gone.config(SPEC), clock):
+    config = gone.config(SPEC, base_url=gone.url.replace("//", "//me:canary-password-0815@"))
+    with pytest.raises(EmbeddingError, match=r"does not answer at 127.*; start it \(`ollama serve`\)") as raised:
+        async with open_embedder(SPEC, config, clock):
             pytest.fail("it opened")
-    assert raised.value.retry_after
+    assert raised.value.retry_after and "canary" not in str(raised.value)
 
 
 async def test_one_that_ends_while_it_is_used_is_told_as_well(clock: SteppedClock) -> None:
