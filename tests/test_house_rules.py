@@ -35,6 +35,7 @@ MAY_IMPORT_LATE = {
     "goclaw/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
+    "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
 }
 BY_NAME = ("import_module", "resolve_name", "__import__")
