@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +46,7 @@ class House:
             for text in texts:
                 place = units.newest(connection, shelf) + 1
                 key = hashlib.sha256(text.encode()).digest()
-                statement = f"INSERT INTO {shelf}_units (first, last, sha256, text) VALUES (?, ?, ?, ?)"  # noqa: S608
+                statement = f"INSERT INTO {shelf}_units (first, last, sha256, text) VALUES (?, ?, ?, ?)"  # noqa: S608 - two names
                 connection.execute(statement, (place, place, key, text))
 
         await self.index.write(write)
@@ -159,9 +159,9 @@ async def test_another_model_is_built_beside_the_one_that_serves_and_takes_its_p
 
 async def test_a_text_that_no_model_can_bear_holds_up_no_other(tmp_path: Path) -> None:
     class Picky(WordsEmbedder):
-        async def embed(self, texts: "list[str]", *, query: bool = False) -> "list[bytes]":  # type: ignore[override]
+        async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
             self.trouble = "it choked" if "poison" in texts else ""
-            return list(await super().embed(texts, query=query))
+            return await super().embed(texts, query=query)
 
     async with house(tmp_path, Rack(small=Picky("small"))) as home:
         await home.add("one", "two", "poison", "three")
@@ -197,9 +197,9 @@ async def test_a_long_fill_says_how_far_it_is(tmp_path: Path, caplog: pytest.Log
     clocks: list[SteppedClock] = []
 
     class Slow(WordsEmbedder):
-        async def embed(self, texts: "list[str]", *, query: bool = False) -> "list[bytes]":  # type: ignore[override]
+        async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
             clocks[0].advance(REPORT_SECONDS)
-            return list(await super().embed(texts, query=query))
+            return await super().embed(texts, query=query)
 
     with caplog.at_level(logging.INFO, "goclaw.memory.backfilling"):
         async with house(tmp_path, Rack(small=Slow("small", batch=1))) as home:
