@@ -75,9 +75,8 @@ class OllamaEmbedder:
         """
         there = await probe(self._http, self._base_url, LOOKING_SECONDS)
         if there is None:
-            address = self._base_url.rpartition("@")[2]  # before it may be a password
             raise EmbeddingError(
-                f"Ollama does not answer at {address}; {self._server.unreachable}", retry_after=PATIENCE
+                f"Ollama does not answer at {self._base_url}; {self._server.unreachable}", retry_after=PATIENCE
             )
         model = there.find(self._model)
         if model is None:

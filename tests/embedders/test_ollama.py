@@ -68,7 +68,7 @@ async def test_an_ollama_that_is_gone_is_told_with_what_helps(clock: SteppedCloc
     async with fake_embeddings() as gone:
         pass
     config = gone.config(SPEC, base_url=gone.url.replace("//", "//me:canary-password-0815@"))
-    with pytest.raises(EmbeddingError, match=r"does not answer at 127.*; start it \(`ollama serve`\)") as raised:
+    with pytest.raises(EmbeddingError, match=r"does not answer at http://127.*; start it \(`ollama serve`\)") as raised:
         async with open_embedder(SPEC, config, clock):
             pytest.fail("it opened")
     assert raised.value.retry_after and "canary" not in str(raised.value)
