@@ -1,5 +1,6 @@
 """How a line of the catalogue becomes an object."""
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -43,6 +44,22 @@ def load(path: str, kind: type[PartT]) -> PartT:
     if not isinstance(found, kind):
         raise ConfigError(f"{path} is a {type(found).__name__}, not a {kind.__name__}")
     return found
+
+
+def load_large(path: str, kind: type[PartT]) -> PartT:
+    """`load` for what brings a large library, in a thread, while the event loop goes on.
+
+    Each collection of garbage holds up every thread, and so many new objects cause many: none takes place meanwhile,
+    and what was loaded is never looked through again.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return load(path, kind)
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 def plugins(section: str) -> Sequence[Plugin]:

@@ -16,13 +16,15 @@ from goclaw.errors import GoclawError, ToolError
 from goclaw.mcp.base import Definition, Link, LinkPorts, Listing, McpClient, PromptDefinition
 from goclaw.mcp.known import KnownTools
 from goclaw.mcp.words import shown
-from goclaw.plugins import load
+from goclaw.plugins import load_large
 from goclaw.supervise import background, ends_within
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 """Seconds before a server is connected again: doubled at each failure, up to the second."""
+START_PAUSE = 0.05
+"""Seconds between the first starts of two servers: ten at once would hold up the event loop."""
 STEADY_SECONDS = 60.0
 """A connection that held so long begins anew with the first pause."""
 LIST_PAUSE = 0.5
@@ -90,10 +92,11 @@ class McpServers:
 
     async def run(self, listed: Listed) -> None:
         """Keep all of them connected until the task ends; then all of them end at the same time."""
-        client = await asyncio.to_thread(load, catalog.MCP["client"], McpClient)
+        client = await asyncio.to_thread(load_large, catalog.MCP["client"], McpClient)
         async with asyncio.TaskGroup() as group:
             for server in self.servers.values():
                 group.create_task(self._keep(server, client, listed), name=f"MCP server {server.name}")
+                await self._ports.clock.sleep(START_PAUSE)
 
     async def _keep(self, server: Server, client: McpClient, listed: Listed) -> None:
         clock, pause = self._ports.clock, FIRST_PAUSE

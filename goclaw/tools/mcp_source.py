@@ -5,32 +5,42 @@ away stay: a call is told why it fails, and what providers have cached of a requ
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from goclaw import catalog
-from goclaw.mcp.base import Definition, LinkPorts, Listing
+from goclaw.mcp.base import Definition, LinkPorts, Listing, PromptDefinition
 from goclaw.mcp.known import KnownTools
-from goclaw.mcp.servers import McpServers, Server, open_servers
+from goclaw.mcp.servers import McpServers, Server
 from goclaw.mcp.vetting import Offered, Vetted, vetted
-from goclaw.plugins import load
+from goclaw.plugins import load_large
+from goclaw.supervise import background
 from goclaw.toolkit.base import Tool, ToolSource
 from goclaw.toolkit.prompting import Prompt
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
-from goclaw.tools.mcp_prompts import prompts_of
-from goclaw.tools.mcp_resources import resource_tools
 
 MOST_FAULTS = 10
 """Tools of one server that are not offered, of which each is told by itself."""
 
 
 class Workshop(Protocol):
-    """Makes tools out of what is offered; see `tools.mcp_tools`."""
+    """Makes tools and prompts out of what is offered; see `tools.mcp_tools`."""
 
     def make(self, offered: Offered, server: Server, known: KnownTools) -> Tool:
         """The tool; raises ValueError where none can be made of it."""
+        ...
+
+    def own(self, servers: McpServers) -> tuple[Tool, ...]:
+        """The tools that are there whatever the servers have."""
+        ...
+
+    def prompts(
+        self, server: Server, listed: Sequence[PromptDefinition]
+    ) -> tuple[tuple[Prompt, ...], Mapping[str, str]]:
+        """The prompts that are offered, and why others are not, by their names."""
         ...
 
 
@@ -60,8 +70,8 @@ class McpSource:
         self.servers = McpServers(config.mcp.servers, link_ports, ports.report)
         self._report = ports.report
         self._shelves = {name: _Shelf() for name in self.servers.servers}
-        self._own = resource_tools(self.servers)
-        self._tools: tuple[Tool, ...] = self._own
+        self._own: tuple[Tool, ...] = ()
+        self._tools: tuple[Tool, ...] = ()
         self._looking = asyncio.Lock()
 
     def tools(self) -> Sequence[Tool]:
@@ -73,22 +83,27 @@ class McpSource:
     async def settled(self, seconds: float) -> None:
         await self.servers.settled(seconds)
 
-    async def listed(self, server: Server, listing: Listing) -> None:
+    async def run(self) -> None:
+        """Keep the servers connected until the task ends."""
+        part = await asyncio.to_thread(load_large, catalog.MCP["workshop"], WorkshopPart)
+        self._own = self._tools = part.workshop.own(self.servers)
+        await self.servers.run(partial(self._listed, part.workshop))
+
+    async def _listed(self, workshop: Workshop, server: Server, listing: Listing) -> None:
         """Take what a server offers now."""
         async with self._looking:  # the library and the file are looked at by one at a time
             await self.servers.known.meet(server.name, listing.tools)
-            found, faults = await asyncio.to_thread(self._made, server, listing.tools)
+            found, faults = await asyncio.to_thread(self._made, workshop, server, listing.tools)
         shelf = self._shelves[server.name]
         shelf.made = found
-        shelf.prompts, odd = prompts_of(server, listing.prompts)
+        shelf.prompts, odd = workshop.prompts(server, listing.prompts)
         self._tell(server, shelf, {**faults, **odd})
         self._tools = (*self._own, *(tool for each in self._shelves.values() for _, _, tool in each.made.values()))
 
     def _made(
-        self, server: Server, definitions: Sequence[Definition]
+        self, workshop: Workshop, server: Server, definitions: Sequence[Definition]
     ) -> tuple[dict[str, tuple[Offered, bool, Tool]], dict[str, str]]:
         """In a thread. A tool that is as it was stays the very same object: what was agreed to goes on."""
-        workshop = load(catalog.MCP["workshop"], WorkshopPart).workshop
         seen: Vetted = vetted(server.name, server.settings, definitions)
         before, found, faults = self._shelves[server.name].made, {}, dict(seen.refused)
         for offered in seen.offered:
@@ -126,7 +141,7 @@ async def _open(ports: SourcePorts) -> AsyncIterator[ToolSource]:
         yield Fixed(())
         return
     source = McpSource(ports)
-    async with open_servers(source.servers, source.listed):
+    async with background(source.run(), "MCP servers"):
         yield source
 
 

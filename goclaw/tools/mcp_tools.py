@@ -3,22 +3,26 @@
 Everything else is as for every tool. Loaded when there are servers: what checks schemas takes its time to import.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from goclaw.errors import ToolError
+from goclaw.mcp.base import PromptDefinition
 from goclaw.mcp.known import KnownTools
-from goclaw.mcp.servers import Server
+from goclaw.mcp.servers import McpServers, Server
 from goclaw.mcp.vetting import Offered
 from goclaw.specs import Confirmation, Risk, SideEffect, ToolSpec
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.declaring import Takes
+from goclaw.toolkit.prompting import Prompt
 from goclaw.toolkit.results import ResultType
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.schemas import Checked, SchemaArguments, UnusableSchema, arguments_by, in_words
 from goclaw.tools.mcp_answers import McpAnswer, answer_of
 from goclaw.tools.mcp_calling import calling
+from goclaw.tools.mcp_prompts import prompts_of
+from goclaw.tools.mcp_resources import resource_tools
 from goclaw.tools.mcp_source import WorkshopPart
 
 _SIDE_EFFECT = {
@@ -60,6 +64,14 @@ class _Workshop:
             result=ResultType(McpAnswer),
             takes=Takes.MODEL,
         )
+
+    def own(self, servers: McpServers) -> tuple[Tool, ...]:
+        return resource_tools(servers)
+
+    def prompts(
+        self, server: Server, listed: Sequence[PromptDefinition]
+    ) -> tuple[tuple[Prompt, ...], Mapping[str, str]]:
+        return prompts_of(server, listed)
 
 
 def _spec(offered: Offered, confirm: Confirmation | None) -> ToolSpec:
