@@ -20,9 +20,10 @@ OLDEST_NODE = 20
 SYSTEMD = Path("/run/systemd/system")
 SYSTEM_CAS = Path("/etc/ssl/certs/ca-certificates.crt")
 APT_SECONDS = 300
-NODE_FOLDERS = ("aimock", "mcp_servers")
-"""Folders of tests/ with a lock of packages for Node: a fake model server, and MCP servers that others wrote."""
+NODE_FOLDERS = ("aimock", "mcp_servers", "mcp_inspector")
+"""Folders of tests/ with a lock of packages for Node: a fake model server, MCP servers and a client of others."""
 NPM_SECONDS = 300
+OLD_CLIENT_SECONDS = 120
 
 
 def main(arguments: list[str]) -> int:
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     path = [str(BIN), os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]
     os.environ["PATH"] = os.pathsep.join(path)
-    notes = [*system_packages(may_install=not arguments), *node_programs()]
+    notes = [*system_packages(may_install=not arguments), *node_programs(), *old_mcp_client()]
     if arguments:
         return run([sys.executable, "-m", "pytest", *arguments])
     results = []
@@ -126,6 +127,22 @@ def _node_program(folder: Path) -> list[str]:
     quiet = ["--ignore-scripts", "--fetch-retries=1", "--no-audit", "--no-fund", "--no-update-notifier"]
     if run([*npm, "ci", *quiet], folder, NPM_SECONDS):
         return remember(f"tests/{folder.name} could not be installed, the tests marked node that need it are skipped")
+    stamp.write_text(wanted)
+    return []
+
+
+def old_mcp_client() -> list[str]:
+    """Make the Python with version 1 of the MCP library in `.tools/mcp-old`; return a note when that is impossible."""
+    lock, folder = ROOT / "tests" / "mcp_old_client" / "requirements.lock", ROOT / ".tools" / "mcp-old"
+    wanted = hashlib.sha256("\0".join((lock.read_text(), sys.version, str(ROOT))).encode()).hexdigest()
+    stamp, uv = folder / ".stamp", str(ROOT / ".tools" / "uv" / "bin" / "uv")
+    if stamp.exists() and stamp.read_text() == wanted:
+        return []
+    print("== installing tests/mcp_old_client", flush=True)
+    making = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)]
+    filling = [uv, "pip", "sync", "--quiet", "--require-hashes", "--python", str(folder / "bin" / "python"), str(lock)]
+    if run(making, seconds=OLD_CLIENT_SECONDS) or run(filling, seconds=OLD_CLIENT_SECONDS):
+        return remember("tests/mcp_old_client could not be installed, its tests are skipped")
     stamp.write_text(wanted)
     return []
 

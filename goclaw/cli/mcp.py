@@ -17,7 +17,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
 from goclaw.events import Actor
 from goclaw.servers.mcp.ports import ENTRY, McpPorts
-from goclaw.users import login_name
+from goclaw.users import Users, login_name
 
 app = typer.Typer(
     add_completion=False,
@@ -48,15 +48,15 @@ app.command()(mcp_servers.approve)
 
 
 async def _serve(config: Config, user: str | None) -> None:
-    # Only a client's first request needs it, and it takes a second.
+    if user is not None and Users.read(config.users_path).get(user) is None:
+        raise ConfigError(f"{user} is not in users.json: `goclaw users add {user}` first")
+    # It takes a second: what is wrong with the command line or the configuration is said before.
     from goclaw.cli.mcp_conversations import Reached
     from goclaw.mcp.declared import together
     from goclaw.servers.mcp.declarations import declarations
     from goclaw.servers.mcp.stdio import serve_stdio
 
     async with open_toolbox(_without_servers(config)) as box:
-        if user is not None and box.users.get(user) is None:
-            raise ConfigError(f"{user} is not in users.json: `goclaw users add {user}` first")
         actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
         ports = McpPorts(
             config=config,
