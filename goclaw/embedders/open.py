@@ -1,8 +1,8 @@
 """From `memory.embedder` to an embedder. A kind that nobody is named for is a server that speaks OpenAI's protocol."""
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from goclaw import catalog
 from goclaw.clock import Clock
@@ -34,16 +34,19 @@ async def choose_embedder(config: Config) -> str:
     return ""
 
 
-def open_embedder(spec: str, config: Config, clock: Clock) -> AbstractAsyncContextManager[Embedder]:
+@asynccontextmanager
+async def open_embedder(spec: str, config: Config, clock: Clock) -> AsyncIterator[Embedder]:
     """The embedder for what `choose_embedder` said, as long as the block runs; see `EmbedderPart.open`.
 
-    Entering raises:
+    Raises on entering:
         ConfigError: a package, a key, an address or a model is missing; the message says what helps.
         EmbeddingError: whoever embeds cannot be asked now; later may work.
     """
     paths = _paths()
     path = paths.get(spec.partition(":")[0], catalog.EMBEDDERS["openai"])
-    return load(path, EmbedderPart).open(spec, config, clock)
+    part = await asyncio.to_thread(load, path, EmbedderPart)  # see above
+    async with part.open(spec, config, clock) as embedder:
+        yield embedder
 
 
 def _paths() -> Mapping[str, str]:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 SETTLE, SETTLE_AT_MOST = 2.0, 15.0
 """Seconds without a change after which new texts are embedded, and how long changes may put that off: the end of a
 running conversation changes with each message."""
-PAUSE = 0.5
+PAUSE = 0.25
 LONGEST_PAUSE = 2.0
 """The pause after a batch, as a part of the time that it took, and its bound: others want the machine, too."""
 REPORT_SECONDS = 60.0

@@ -62,7 +62,8 @@ class Embedding:
         self._open = asyncio.Event()
         self._looked = asyncio.Event()
         self._query: asyncio.Task[bytes | None] | None = None
-        """The one that is being asked, perhaps for a search that has gone on without it."""
+        """The one that is being asked, perhaps for a search that has gone on without it: then it is late."""
+        self._late = False
         self._pause = FIRST_PAUSE
         self._quiet_until = float("-inf")
         self.spec = ""
@@ -102,8 +103,10 @@ class Embedding:
         self._wanted.set()
         deadline = self._clock.monotonic() + DEADLINE
         while self._query and not self._query.done():
-            if not await self._ends_by(self._query, deadline):
+            # One that is late already says enough: nobody waits for the embedder then, until it has answered.
+            if self._late or not await self._ends_by(self._query, deadline):
                 return None
+        self._late = False
         if self._clock.monotonic() < self._quiet_until or (self._looked.is_set() and not self._embedder):
             return None
         task = self._query = asyncio.create_task(self._asked(text), name="embedding of a query")
@@ -167,7 +170,8 @@ class Embedding:
 
     async def _ends_by(self, task: "asyncio.Task[bytes | None]", deadline: float) -> bool:
         ended = await ends_within(task, self._clock, deadline - self._clock.monotonic())
-        if not ended and not self.trouble and self._embedder:
+        self._late = not ended
+        if self._late and not self.trouble and self._embedder:
             self.trouble = SLOW
         return ended
 
