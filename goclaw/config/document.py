@@ -24,6 +24,7 @@ _NAMES = {
     "exports": "planning",
     "tools": "create_plan",
     "prompts": "review",
+    "servers": "files",
     "arguments": "file",
 }
 """Stand in the example for names that the operator chooses."""

@@ -121,7 +121,7 @@ class McpClientSettings(Section):
     )
     env: Variables = Field(
         default_factory=dict,
-        description="Variables of its environment, beside PATH, HOME, LANG, TZ and TMPDIR; it gets no other.",
+        description="Variables of its environment, beside PATH, HOME, LANG, LC_ALL, TZ, TMPDIR; it gets no other.",
     )
     cwd: Folder | None = Field(None, description="The folder it is started in; not set: the state folder's `mcp`.")
     url: Url | None = Field(None, description="Where it listens (streamable HTTP): `https://host/mcp`.")
