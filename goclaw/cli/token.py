@@ -1,4 +1,7 @@
-"""`goclaw token add|list|revoke`: who may come in over TCP. A running daemon follows within two seconds."""
+"""`goclaw token add|list|revoke`: who may come in over TCP, with a terminal or as an MCP client.
+
+A running daemon follows within two seconds.
+"""
 
 from datetime import datetime
 from typing import Annotated
@@ -18,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Make, list and revoke tokens for terminals that come in over TCP.",
+    help="Make, list and revoke tokens for terminals and MCP clients.",
 )
 
 Name = Annotated[str, typer.Argument(help="What the token is called: the machine that has it, say.")]
@@ -41,8 +44,9 @@ def add(
     secret = add_token(config.tokens_path, name, user, now, None if days is None else now + days * DAY)
     print(secret)
     say(f"made {name}, which acts as {user}. It is shown this once: put it into a file that only its user can read")
-    if not config.http.clients:
-        say("nobody can come in with it until `http.clients: true` is set and the daemon restarted")
+    if not config.http.clients and not config.mcp.server.enabled:
+        ways = "`http.clients: true` (terminals) or `mcp.server.enabled: true` (MCP clients)"
+        say(f"nobody can come in with it until {ways} is set and the daemon restarted")
 
 
 @app.command("list")
