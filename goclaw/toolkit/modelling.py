@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic_core import SchemaError
 
 from goclaw.toolkit.declaring import STRICT
 from goclaw.toolkit.results import BoundedResult, Result
@@ -29,6 +30,12 @@ _BOUNDS = {
     "pattern": "pattern",
 }
 """Keywords that say what a value must be, in pydantic's words."""
+_BOUND_OF: Mapping[str, tuple[str, ...]] = {
+    "string": ("minLength", "maxLength", "pattern"),
+    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("minItems", "maxItems"),
+}
 _STRUCTURE = {"type", "enum", "const", "properties", "required", "items", "additionalProperties", "anyOf"}
 _NOTES = {"title", "description", "default", "examples", "format", "deprecated"}
 """Keywords for readers."""
@@ -67,8 +74,8 @@ def _model(schema: Mapping[str, Any], name: str, where: str, options: Mapping[st
         fields[field] = _field(node, here, f"{name}_{field}", required=field in required)
     try:
         return create_model(name, **options, **fields)
-    except (TypeError, ValueError) as error:  # so is pydantic's SchemaError of a pattern or a bound
-        raise ValueError(f"{where}: {str(error).partition(chr(10))[0]}") from error
+    except (SchemaError, TypeError, ValueError) as error:  # a pattern that is none, a default that does not fit
+        raise ValueError(f"{where}: {str(error).strip().rpartition(chr(10))[2].strip()}") from error
 
 
 def _field(node: Any, where: str, name: str, *, required: bool) -> tuple[Any, Any]:
@@ -91,9 +98,12 @@ def _kind(node: Any, where: str, name: str) -> Any:
         return Literal[tuple(node.get("enum") or (node["const"],))]
     if alternatives := node.get("anyOf"):
         return _one_of([_kind(each, where, f"{name}_{number}") for number, each in enumerate(alternatives)])
-    kinds = node.get("type", ())
-    kind = _one_of([_plain(kind, node, where, name) for kind in ([kinds] if isinstance(kinds, str) else kinds)])
+    kinds = [node["type"]] if isinstance(node.get("type"), str) else list(node.get("type", ()))
+    kind = _one_of([_plain(each, node, where, name) for each in kinds])
     bounds = {_BOUNDS[key]: value for key, value in node.items() if key in _BOUNDS}
+    fitting = {key for each in kinds for key in _BOUND_OF.get(each, ())}
+    if unfit := sorted((node.keys() & _BOUNDS.keys()) - fitting):
+        raise ValueError(f"{where}: {unfit[0]} says nothing of the type {' or '.join(kinds) or 'that is not named'}")
     return Annotated[kind, Field(**bounds)] if bounds else kind
 
 
