@@ -19,19 +19,14 @@ from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.errors import StateError, ToolError
 from goclaw.memory import excerpts, remaking
-from goclaw.memory.backfilling import Backfilling
 from goclaw.memory.base import Found, Heard, MemoryFile, MemoryPort, MemoryStatus, Talk, Wanted
-from goclaw.memory.embedding import Embedders, Embedding, configured
+from goclaw.memory.embedding import Embedders, configured
 from goclaw.memory.listening import Feed, Listener
+from goclaw.memory.meaning import Meaning
 from goclaw.memory.off import NoMemory
-from goclaw.memory.ranking import WINDOW_DEPTH
 from goclaw.memory.searching import ranked_places
 from goclaw.memory.shelves import notes, talk, units
 from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
-from goclaw.memory.shelves.schema import Shelf
-from goclaw.memory.shelves.scope import Scope
-from goclaw.memory.shelves.units import Model
-from goclaw.memory.similar import Similar
 from goclaw.memory.sweeping import Sweeper, name_of
 from goclaw.memory.watching import watched
 from goclaw.state import private_paths
@@ -45,9 +40,6 @@ T = TypeVar("T")
 START_AFTER = 2.0
 """Seconds: whoever starts a daemon waits for its channels, not for its memory."""
 NO_TRANSCRIPTS = "conversations are not searched here: memory.transcripts is false, or no transcripts are at hand"
-
-Near = Sequence[tuple[int, int, float]]
-"""First place, last place and cosine of what is similar."""
 
 
 class Memory:
@@ -69,15 +61,10 @@ class Memory:
         self._config = config
         self._clock = clock
         self._feed = feed if config.memory.transcripts else None
-        self._embedders = embedders
         self._alone = alone
         self._sweeper = Sweeper(index, config.memory, clock)
         self._listener = Listener(index, self._feed, clock) if self._feed else None
-        self._similar = Similar(index)
-        self.embedding = Embedding(embedders.choose, embedders.open, clock)
-        self._former: Embedding | None = None
-        """The embedder of the vectors that serve, while another one's are made."""
-        self._filling = Backfilling(index, self.embedding, self._similar, clock, self._beside)
+        self._meaning = Meaning(index, embedders, clock, alone=alone)
         self._roots: dict[str, Path] = {}
         """The workspaces that are searched, by name."""
         self._watch = asyncio.Queue[Path]()
@@ -96,7 +83,7 @@ class Memory:
         async def found() -> Found:
             await self._if_writable(self._sweeper.fresh(workspace))
             scope = await self._index.read(partial(notes.scope, workspace=name_of(workspace), actor_key=actor_key))
-            near = await self._near("note", query, scope)
+            near = await self._meaning.near("note", query, scope)
             budget = self._config.memory.budget
 
             def hits(connection: sqlite3.Connection) -> Found:
@@ -133,7 +120,7 @@ class Memory:
         async def found() -> Heard:
             await self._if_writable(listener.catch_up())
             scope = await self._index.read(partial(talk.scope, wanted=wanted))
-            near = None if wanted.phrase else await self._near("talk", wanted.query, scope)
+            near = None if wanted.phrase else await self._meaning.near("talk", wanted.query, scope)
             budget = self._config.memory.budget
 
             def quotes(connection: sqlite3.Connection) -> Heard:
@@ -199,7 +186,7 @@ class Memory:
     async def run(self) -> None:
         """What goes on in the background, until cancelled."""
         if self._alone:
-            await self.embedding.run()
+            await self._meaning.hold()
             return
         await self._clock.sleep(START_AFTER)
         await self._begin()
@@ -225,8 +212,8 @@ class Memory:
     def _work(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What is started again when it fails, by name."""
         work: dict[str, Callable[[], Awaitable[None]]] = {
-            "memory embedder": self.embedding.run,
-            "memory vectors": partial(self._mended, self._filling.run),
+            "memory embedder": self._meaning.hold,
+            "memory vectors": partial(self._mended, self._meaning.fill),
             "memory index": self._remake_when_asked,
         }
         return {**work, "memory of conversations": self._listener.run} if self._listener else work
@@ -279,58 +266,18 @@ class Memory:
             while not await listener.catch_up():
                 await self._clock.sleep(0)
 
-    @asynccontextmanager
-    async def _beside(self, model: Model) -> AsyncIterator[None]:
-        """Have the embedder of vectors that serve, for queries, while those of another one are made."""
-
-        async def spec() -> str:
-            return model.spec
-
-        self._former = Embedding(spec, self._embedders.open, self._clock)
-        try:
-            async with background(self._former.run(), "embedder of the vectors that serve"):
-                yield
-        finally:
-            self._former = None
-
-    async def _near(self, shelf: Shelf, query: str, scope: Scope) -> Near | None:
-        """What is similar to a query; None: words have to do."""
-        model = self._similar.model
-        if self._alone and not model:
-            serving = await self._index.read(units.serving)
-            model = serving.name if serving else ""
-        near = await self._near_by(model, shelf, query, scope)
-        if near is None and self._similar.model not in ("", model):
-            # Another model's vectors have taken over meanwhile.
-            return await self._near_by(self._similar.model, shelf, query, scope)
-        return near
-
-    async def _near_by(self, model: str, shelf: Shelf, query: str, scope: Scope) -> Near | None:
-        embedding = self._former if self._former and self.embedding.name != model else self.embedding
-        if not model or (vector := await embedding.query(query)) is None or embedding.name != model:
-            return None
-        if self._alone:
-            await self._similar.serve(model)
-        await self._similar.follow()
-        return await self._similar.nearest(model, shelf, vector, scope, WINDOW_DEPTH)
-
     async def _status(self) -> MemoryStatus:
         files, conversations, passages = await self._index.read(units.sizes)
-        serving = await self._index.read(units.serving)
-        name = self.embedding.name
-        served = serving.name if serving and self._alone else self._similar.model
-        count = self._filling.count
-        if not name and served:
-            count = await self._filling.counted(served)
+        meaning = await self._meaning.standing()
         return MemoryStatus(
             files=files,
             conversations=conversations,
             passages=passages,
-            embedder=served,
-            trouble=self.embedding.trouble,
-            embedded=count.embedded,
-            to_embed=count.units,
-            coming=name if served and name not in ("", served) else "",
+            embedder=meaning.model,
+            trouble=meaning.trouble,
+            embedded=meaning.count.embedded,
+            to_embed=meaning.count.units,
+            coming=meaning.coming,
             details=tuple(self._details()),
         )
 
