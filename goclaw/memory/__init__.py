@@ -1,5 +1,8 @@
-"""The search over what the agent wrote down for later. `base` has the port, `service` the one implementation.
-`ranking` says which passages of conversations answer a query; it is pure and knows no index.
+"""Notes and conversations, found again. `base` has the port, `service` the one implementation, `desk` what terminals ask.
 
-The files in the workspace are the truth. The index is a copy that may be deleted at any time: it is made anew.
+What is found comes from an index file (`shelves`), a copy that may be deleted at any time: `sweeping` and `watching`
+bring notes onto it, `listening` what was said. `searching` asks it by words, `meaning` by vectors, `ranking` puts what
+both found in order (pure: it knows no index), `excerpts` makes of it what is shown.
+
+The files in the workspace and the transcripts are the truth.
 """
