@@ -247,11 +247,15 @@ class Memory:
             await self._remake.wait()
             self._remake.clear()
             began = self._clock.monotonic()
-            async with background(self._mended(self._make_anew), "making the memory index anew") as self._remaking:
-                await asyncio.wait({self._remaking})
-            if not self._remaking.cancelled():
-                log.info("the memory index was made anew in %.1f s", self._clock.monotonic() - began)
-            self._remaking = None
+            try:
+                async with background(self._mended(self._make_anew), "making the memory index anew") as self._remaking:
+                    await asyncio.wait({self._remaking})
+                if not self._remaking.cancelled():
+                    log.info("the memory index was made anew in %.1f s", self._clock.monotonic() - began)
+            except StateError as error:
+                log.warning("the memory index could not be made anew, the old one serves: %s", error)
+            finally:
+                self._remaking = None
 
     async def _make_anew(self) -> None:
         await remaking.make_anew(self._index, self._path, self._fill_anew)

@@ -269,6 +269,19 @@ async def test_a_search_goes_on_while_the_index_is_made_anew(tmp_path: Path) -> 
         assert set(texts) <= {"fence"}  # what was asked; the vectors of the texts were taken over
 
 
+async def test_an_index_that_cannot_be_made_anew_serves_as_it_is(home: Home, caplog: pytest.LogCaptureFixture) -> None:
+    home.write("memory/a.md", "the green fence")
+    assert await home.found("fence") == ["memory/a.md"]
+    home.clock.advance(START_AFTER)
+    home.workspace.root.rename(home.workspace.root.with_name("moved"))  # what is to be taken in is not there
+    await home.memory.reindex()
+    assert (await home.memory.status()).details
+    await until(lambda: "could not be made anew" in caplog.text)
+    assert (await home.memory.status()).details == ()
+    assert (await home.memory.status()).files == 1
+    assert not home.index.with_name(home.index.name + BESIDE).exists()
+
+
 async def test_a_damaged_index_is_made_anew_in_the_middle_of_a_search(tmp_path: Path) -> None:
     async with at_home(tmp_path, Rack(small=WordsEmbedder("small"))) as home:
         home.said.say("a message about the fence")
