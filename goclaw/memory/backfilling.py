@@ -38,7 +38,7 @@ LEFT_OUT_AT_MOST = 0.01
 """The part of all texts that may have no vector when a model takes another's place: some no model can read."""
 PORTION = 500
 """Rows that one transaction drops."""
-COUNTED_AT_ONCE = 20_000
+COUNTED_AT_ONCE = 4_000
 """Units that are counted in one step: 20 ms."""
 
 

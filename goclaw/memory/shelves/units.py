@@ -14,7 +14,7 @@ from goclaw.memory.shelves.scope import merged
 SHELVES: Sequence[Shelf] = ("note", "talk")
 
 LOOKED_AT = 2_000
-"""Units that are looked at in one step: 2 ms."""
+"""Units that are looked at in one step: 10 ms."""
 
 _NEWEST = "SELECT coalesce(max(id), 0) FROM {shelf}_units"
 _MISSING = """
