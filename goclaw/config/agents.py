@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from goclaw import catalog
-from goclaw.config.exports import Exports, exported_sets, twice
+from goclaw.config.exports import Exports, exported_sets
 from goclaw.config.section import Section
 from goclaw.config.values import Duration, ModelName, Names, OneOrMore, Selection
 
@@ -151,11 +151,11 @@ class AgentSettings(Section):
 class RouteSettings(Section):
     """Which agent answers. What is set has to fit; the first route that fits counts."""
 
-    agent: str = Field(description="`main`, or a name of `agents.kinds`.", min_length=1)
+    agent: str = Field(description="`main`, or a name of `agents.kinds`.", examples=["main"], min_length=1)
     user: Names = Field((), description="Keys of people in users.json; `*` stands for anything: `telegram:*`.")
     chat: Names = Field((), description="Sessions or chats, `telegram:-1001234567890`; `*` stands for anything.")
     command: str | None = Field(
-        None, description="A slash command of yours, without the `/`: `/review …` is then answered by this agent."
+        None, description="A slash command of yours, without the `/`: what begins with it is answered by this agent."
     )
 
     @field_validator("command")
@@ -194,12 +194,6 @@ class AgentsSettings(Section):
         description="Which agent answers: a `command` goes before what `/agent` chose, `user` and `chat` behind that; "
         "where nothing fits, `main`.",
     )
-
-    @model_validator(mode="after")
-    def _each_tool_once(self) -> "AgentsSettings":
-        if tool := twice(self.exports):
-            raise ValueError(f"the tool `{tool}` is exported twice; give one of the two another name")
-        return self
 
     @property
     def everyone(self) -> dict[str, AgentSettings]:

@@ -78,7 +78,7 @@ Fields = Annotated[dict[str, Any], AfterValidator(_schema)]
 class PassthroughSettings(Section):
     """Another tool that is called as it is; no model takes part."""
 
-    tool: str = Field(description="The tool's name.", min_length=1, max_length=64)
+    tool: str = Field(description="The tool's name.", examples=["memory_write"], min_length=1, max_length=64)
     input: dict[str, Any] | None = Field(
         None,
         description="Its arguments: texts are templates over what was given (`{{ message }}`), all else stays as it "
@@ -90,14 +90,21 @@ class ConfirmSettings(Section):
     """A person agrees to every call first."""
 
     title: str = Field("", description="The question in a few words.")
-    prompt: str = Field(description="The question: a template over the arguments.", min_length=1)
+    prompt: str = Field(
+        description="The question: a template over the arguments.", examples=["Make a plan now?"], min_length=1
+    )
     denied: str | None = Field(None, description="What the model reads of a call that was denied: a template.")
 
 
 class ExportedToolSettings(Section):
     """A tool that an agent offers."""
 
-    description: str = Field(description="What it does, for the model that calls it.", min_length=1, max_length=4_000)
+    description: str = Field(
+        description="What it does, for the model that calls it. No other tool may be called as this one is.",
+        examples=["Make a plan."],
+        min_length=1,
+        max_length=4_000,
+    )
     title: str = Field("", description="Its name for people.")
     arguments: Fields = Field(
         default_factory=lambda: _schema({}),
@@ -170,17 +177,6 @@ def exported_sets(exports: Mapping[str, Mapping[str, ExportSettings]]) -> dict[s
         found[f"{agent}/{name}"] = export.members()
         found[name] = (*found.get(name, ()), *export.members())
     return found
-
-
-def twice(exports: Mapping[str, Mapping[str, ExportSettings]]) -> str:
-    """The first tool that is exported twice; empty: none is."""
-    seen: set[str] = set()
-    for _, _, export in _all(exports):
-        for tool in export.tools:
-            if tool in seen:
-                return tool
-            seen.add(tool)
-    return ""
 
 
 def _all(exports: Mapping[str, Mapping[str, ExportSettings]]) -> Iterator[tuple[str, str, ExportSettings]]:

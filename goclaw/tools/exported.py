@@ -218,9 +218,11 @@ def _object(text: str) -> Any:
 async def _open(ports: SourcePorts) -> AsyncIterator[ToolSource]:
     found = list(offers(ports.config.agents.exports))
     forwarded = {offer.name for offer in found if offer.settings.passthrough}
-    tools = []
+    tools, places = [], dict[str, str]()
     for offer in found:
         try:
+            if (first := places.setdefault(offer.name, offer.place)) != offer.place:
+                raise ValueError(f"there is a tool of that name already: {first}; give one of the two another name")
             through = offer.settings.passthrough
             if through and through.tool in forwarded:
                 raise ValueError(f"{offer.place}.passthrough: {through.tool} is handed on itself; name the last tool")

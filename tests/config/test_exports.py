@@ -70,7 +70,6 @@ def test_a_slip_in_a_tool_is_named(tool: dict[str, Any], fault: str) -> None:
         ({"main": exporting(read=PLAN)}, "built-in tool"),
         ({"main": exporting("shell", plan=PLAN)}, "built-in set"),
         ({"main": exporting("a b", plan=PLAN)}, "should be a name of letters"),
-        ({"main": exporting(plan=PLAN), "kinds": {"a": exporting(plan=PLAN)}}, "the tool `plan` is exported twice"),
         ({"main": {"fallbacks": ["ollama:a"]}}, "`fallbacks` needs `model`"),
         ({"routes": [{"agent": "a", "command": "status"}]}, "is a command already"),
         ({"routes": [{"agent": "a", "command": "/plan"}]}, "should be a name of small letters"),

@@ -59,3 +59,12 @@ async def test_where_there_is_no_conversation_it_says_so(tmp_path: Path, through
     (offer,) = offers(config.agents.exports)
     async with open_bench(tmp_path / "bench", exported_tool(offer)) as bench:
         assert "there is no conversation" in (await bench.call("create_plan", {"goal": "x"})).content
+
+
+async def test_of_two_tools_of_one_name_the_first_stays_and_the_other_is_named(tmp_path: Path) -> None:
+    exports = {"exports": {"planning": {"tools": {"create_plan": PLAN}}}}
+    config = Config.model_validate({"state_dir": tmp_path, "agents": {"main": exports, "kinds": {"a": exports}}})
+    async with open_sources(config, SteppedClock()) as sources:
+        ((place, why),) = sources.faults.items()
+    assert place == "agents.kinds.a.exports.planning.tools.create_plan"
+    assert "there is a tool of that name already: agents.main.exports.planning.tools.create_plan" in why
