@@ -16,6 +16,7 @@ from goclaw.llm.base import Provider
 from goclaw.llm.open import find_provider
 from goclaw.plugins import load
 from goclaw.sandbox.base import Tier
+from goclaw.servers.mcp.ports import McpPart
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn
 from goclaw.toolkit.sources import SourcePart
@@ -26,6 +27,7 @@ KINDS: dict[str, type[Any]] = {
     "ACCOUNTS": AccountPart,
     "PROVIDERS": Provider,
     "TOOLS": Tool,
+    "SERVERS": McpPart,
     "TOOL_SOURCES": SourcePart,
     "COMMANDS": Command,
     "WEB_SEARCHES": SearchPart,

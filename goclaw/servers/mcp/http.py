@@ -184,4 +184,4 @@ def _listen(settings: McpServerSettings) -> socket.socket:
         ) from error
 
 
-SERVER = McpPart(open_mcp_http)
+SERVER = McpPart("mcp", open_mcp_http)

@@ -154,7 +154,7 @@ class Offer:
         caller = self._who(ctx)
         if wanted := self._ports.config.mcp.server.protocol_version:
             _hold_to(wanted, ctx)
-        if ctx.request_id is not None:
+        if ctx.method != "initialize":  # over HTTP the connection has no name before that is answered
             self.hub.met(caller.connection, caller.actor, ctx)
         return await call_next(ctx)
 

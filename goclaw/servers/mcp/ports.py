@@ -111,4 +111,5 @@ class Listening:
 class McpPart:
     """A line of `catalog.SERVERS`: serves clients while the block runs. Raises StateError where it cannot listen."""
 
+    name: str
     open: Callable[[McpPorts, Tokens], AbstractAsyncContextManager[Listening]]

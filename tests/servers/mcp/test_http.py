@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from mcp_types import ResourceUpdatedNotification
+from mcp_types import ResourceUpdatedNotification, ToolListChangedNotification
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from goclaw.config.mcp import VERSIONS
@@ -73,6 +73,19 @@ async def test_a_connection_that_stays_open_is_told_of_changes(tmp_path: Path) -
                 assert getattr(await anext(aiter(stream)), "uri", "") == TALK
             await until(heard.uris)
         assert all(isinstance(each, ResourceUpdatedNotification) for each in heard.all if hasattr(each.params, "uri"))
+
+
+async def test_a_change_is_told_once_to_each_connection(tmp_path: Path) -> None:
+    heard = Heard()
+    async with house(tmp_path) as home, home.listener() as listener:
+        token = await listener.token("ann", ANN)
+        async with listener.client(token, "legacy", message_handler=heard.take) as client:
+            await client.list_tools()
+            home.tools.listed = (add,)
+            await until(lambda: heard.all, home)
+            home.tools.listed = ()
+            await until(lambda: len(heard.all) >= 2, home)
+    assert [type(each) for each in heard.all] == [ToolListChangedNotification] * 2
 
 
 async def test_the_monitor_streams_what_the_user_may_read(tmp_path: Path) -> None:
