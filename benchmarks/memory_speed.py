@@ -35,7 +35,7 @@ from goclaw.memory.shelves.database import IndexFile, open_index
 from goclaw.memory.shelves.schema import place_of
 from goclaw.memory.shelves.scope import Scope
 from goclaw.memory.shelves.talk import Said
-from goclaw.memory.shelves.vectors import Embedded
+from goclaw.memory.shelves.vectors import LOADED_AT_ONCE, Embedded
 from goclaw.memory.similar import Held
 
 SEARCHES = 200
@@ -46,7 +46,6 @@ EMBEDDING = 0.008
 DIMENSIONS = 384
 PER_SESSION = 2_000
 ROWS_AT_ONCE = 200
-VECTORS_AT_ONCE = 2_000
 QUOTES, BUDGET = 10, 1_000
 KIBIBYTE, MEGABYTE = 1_024, 1_000_000
 
@@ -202,8 +201,8 @@ def _matrix(passages: int) -> Held:
     """Vectors, one for each passage. The module is imported here, as in the product: when there are vectors."""
     matrix: Held = import_module("goclaw.memory.matrix").Matrix()
     chance = random.Random(4)
-    for begin in range(0, passages, VECTORS_AT_ONCE):
-        places = [_place(row) for row in range(begin, begin + VECTORS_AT_ONCE)]
+    for begin in range(0, passages, LOADED_AT_ONCE):
+        places = [_place(row) for row in range(begin, begin + LOADED_AT_ONCE)]
         matrix.grow([Embedded(place, place, place, chance.randbytes(DIMENSIONS)) for place in places])
     return matrix
 
