@@ -57,8 +57,8 @@ def approve(
 
 async def _look(config: Config, names: Sequence[str]) -> _Looked:
     wanted = {name: settings for name, settings in config.mcp.servers.items() if not names or name in names}
-    if not wanted:
-        raise ConfigError(f"no MCP server is called {', '.join(names)}" if names else "no MCP server is configured")
+    if names and not wanted:
+        raise ConfigError(f"no MCP server is called {', '.join(names)}; see `mcp.servers` in the configuration")
     ports = LinkPorts(RealClock(), Path(config.state_dir), config.workspace_path)
     looked = _Looked(McpServers(wanted, ports, lambda what, fault: None))
     async with open_servers(looked.servers, looked.listed):
@@ -81,6 +81,8 @@ def _show(name: str, looked: _Looked) -> None:
 
 
 async def _list(config: Config) -> None:
+    if not config.mcp.servers:
+        say("no MCP server is configured (`mcp.servers`)")
     await _look(config, ())
 
 

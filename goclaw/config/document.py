@@ -118,7 +118,7 @@ def example(chosen: Mapping[tuple[str, ...], Any] = _NOTHING) -> str:
             line = f"{key.path[-1]}: {_literal(chosen[key.path])}"
         else:
             # Below a name behind a `#` everything is.
-            line = f"{'#' * bool(free)}{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_default(key)}"
+            line = f"{'#' * bool(free)}{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_typical(key)}"
         lines.append(indent + line.rstrip())
     return "\n".join(lines) + "\n"
 
@@ -163,6 +163,12 @@ def _default(key: Key) -> str:
         return _literal((key.field.examples or [""])[0])
     default = key.field.get_default(call_default_factory=True)
     return _literal(default) if default is not None else ""
+
+
+def _typical(key: Key) -> str:
+    """Its example, where one of several keys has to be set; else its default."""
+    default = _default(key)
+    return _literal(key.field.examples[0]) if key.field.examples and not default else default
 
 
 def _table(title: str, inside: list[Key], description: str = "") -> list[str]:

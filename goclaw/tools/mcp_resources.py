@@ -33,7 +33,10 @@ class Resources(BoundedResult):
 
 def resource_tools(servers: McpServers) -> tuple[Tool, ...]:
     """The two tools, for these servers."""
+    return (_listing(servers), _reading(servers))
 
+
+def _listing(servers: McpServers) -> Tool:
     @tool(
         side_effect=SideEffect.NETWORK,
         risk=Risk.LOW,
@@ -73,6 +76,10 @@ def resource_tools(servers: McpServers) -> tuple[Tool, ...]:
             refinement="ask for those of one server" if left_out else "",
         )
 
+    return list_mcp_resources
+
+
+def _reading(servers: McpServers) -> Tool:
     @tool(
         side_effect=SideEffect.NETWORK,
         risk=Risk.LOW,
@@ -95,7 +102,7 @@ def resource_tools(servers: McpServers) -> tuple[Tool, ...]:
             outcome = await each.connected().read(uri, caller)
         return await answer_of(outcome, ctx)
 
-    return (list_mcp_resources, read_mcp_resource)
+    return read_mcp_resource
 
 
 def _seen(servers: McpServers, ctx: ToolContext) -> list[Server]:
