@@ -17,6 +17,8 @@ from goclaw.selection import NOT, SET, TAG, Toolsets
 from goclaw.specs import MCP
 from goclaw.users import User
 
+GENERAL = "general"
+"""The agent that is there for tasks where none is configured."""
 Faults = Callable[[str, Mapping[str, Any]], Sequence[str]]
 """What is wrong with some arguments of a tool."""
 
@@ -27,11 +29,14 @@ def warnings(
     tools: Mapping[str, frozenset[str]],
     commands: Collection[str],
     faults: Faults = lambda name, given: (),
+    agents: Collection[str] = (),
 ) -> Iterator[str]:
     """A line for each name that nothing answers to, and for each fixed argument that its tool refuses.
 
-    `tools`: each that there is, with its tags.
+    `tools`: each that there is, with its tags; `agents`: those that packages add.
     """
+    tools = {**tools, **_exported(config)}
+    commands = {*commands, *(route.command for route in config.agents.routes if route.command)}
     path, roles = shown_path(config.users_path), {ADMIN, USER, *config.roles}
     known = _Known(tools, Toolsets(config.toolsets).names)
     for user in users:
@@ -48,6 +53,10 @@ def warnings(
             yield from (f"roles.{role}.inputs.{name}: {line}; every such call fails" for line in lines)
         for name in sorted(set(settings.commands or ()) - set(commands)):
             yield f"roles.{role}.commands: unknown command `{name}`{_hint(name, commands)}"
+    answering = {*config.agents.everyone, GENERAL, *agents}
+    for place, name in _agents(config):
+        if name not in answering:
+            yield f"{place}: unknown agent `{name}`{_hint(name, answering)}"
 
 
 class _Known:
@@ -89,10 +98,33 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
     yield "policy.deny_ends_turn", policy.deny_ends_turn
     yield "pairing.allowed_tools", config.pairing.allowed_tools or ()
     for name, agent in {"main": config.agents.main, **config.agents.kinds}.items():
-        place = "agents.main.tools" if name == "main" else f"agents.kinds.{name}.tools"
-        yield place, agent.tools or ()
+        place = "agents.main" if name == "main" else f"agents.kinds.{name}"
+        yield f"{place}.tools", agent.tools or ()
+        for toolset, export in agent.exports.items():
+            yield f"{place}.exports.{toolset}.include", export.include or ()
+            for tool, offered in export.tools.items():
+                if offered.passthrough:
+                    yield f"{place}.exports.{toolset}.tools.{tool}.passthrough.tool", (offered.passthrough.tool,)
     for index, hook in enumerate(config.hooks):
         yield f"hooks[{index}].match", hook.match
+
+
+def _exported(config: Config) -> dict[str, frozenset[str]]:
+    """The tools that agents offer, with their tags."""
+    return {
+        name: frozenset({"agents", *export.tags, *tool.tags})
+        for exports in config.agents.exports.values()
+        for export in exports.values()
+        for name, tool in export.tools.items()
+    }
+
+
+def _agents(config: Config) -> Iterator[tuple[str, str]]:
+    """Everywhere in the configuration where an agent is named."""
+    for index, route in enumerate(config.agents.routes):
+        yield f"agents.routes[{index}].agent", route.agent
+    for role, settings in config.roles.items():
+        yield from ((f"roles.{role}.agents", name) for name in settings.agents or ())
 
 
 def _contradictions(config: Config, user: User) -> Iterator[str]:

@@ -89,3 +89,27 @@ def test_roles_of_one_person_that_fix_an_argument_differently_are_told() -> None
     (line,) = told(config, User("telegram:5", roles=frozenset({"slow", "fast"})))
     assert line.endswith("users.telegram:5.roles: fast and slow fix read.limit differently; the tool is refused")
     assert told(config, User("telegram:5", roles=frozenset({"slow"}))) == []
+
+
+def test_unknown_agents_and_tools_of_exports_are_told_and_what_is_exported_is_known() -> None:
+    planning = {"tags": ["plans"], "include": ["raed"], "tools": {"plan": {"description": "Plan."}}}
+    through = {"description": "Log.", "passthrough": {"tool": "wirte"}}
+    kinds = {"planner": {"exports": {"planning": planning, "logs": {"tools": {"log": through}}}}}
+    routes = [{"agent": "planer", "command": "plan"}, {"agent": "planner"}, {"agent": "librarian"}]
+    config = Config.model_validate(
+        {
+            "agents": {
+                "main": {"tools": ["plan", "tag:plans", "set:planner/planning"]},
+                "kinds": kinds,
+                "routes": routes,
+            },
+            "roles": {"guest": {"agents": ["main", "ghost"], "commands": ["plan"]}},
+        }
+    )
+    lines = list(warnings(config, [], TOOLS, ["help"], agents=["librarian"]))
+    assert lines[:3] == [
+        "agents.kinds.planner.exports.planning.include: unknown tool `raed`; did you mean `read`?",
+        "agents.kinds.planner.exports.logs.tools.log.passthrough.tool: unknown tool `wirte`; did you mean `write`?",
+        "agents.routes[0].agent: unknown agent `planer`; did you mean `planner`?",
+    ]
+    assert lines[3].startswith("roles.guest.agents: unknown agent `ghost`; known are: ") and len(lines) == 4

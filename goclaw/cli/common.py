@@ -55,7 +55,7 @@ def spelling(config: Config, users: Sequence[User]) -> Iterator[str]:
         tool = built_in.get(name)
         return arguments.faults(tool.arguments, given) if tool else ()
 
-    return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")}, faults)
+    return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")}, faults, third_party("agents"))
 
 
 def _finish_restore(config: Config) -> None:
