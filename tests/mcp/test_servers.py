@@ -1,0 +1,160 @@
+"""One task per server: it connects in the background, again after growing pauses, and ends with the others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goclaw.clock import SteppedClock
+from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.errors import ToolError
+from goclaw.mcp import servers as room
+from goclaw.mcp.base import Definition, Link, LinkPorts, Listing, McpClient, Outcome, ResourceLine
+from goclaw.mcp.servers import LIST_PAUSE, LONGEST_PAUSE, McpServers, Server, open_servers
+
+SETTINGS = McpClientSettings(command="x")
+
+
+class FakeLink:
+    """Implements `Link`."""
+
+    def __init__(self) -> None:
+        self.about = "fake 1"
+        self.broken = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.last_words: Callable[[], str] = lambda: ""
+        self.looked = 0
+
+    async def listing(self) -> Listing:
+        self.looked += 1
+        return Listing((Definition(f"t{self.looked}", "", {}),))
+
+    async def call(self, *_: Any) -> Outcome:
+        return Outcome()
+
+    async def resources(self) -> list[ResourceLine]:
+        return []
+
+    read = prompt = call
+
+
+class World:
+    """Servers that connect, refuse or break as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        self.clock = SteppedClock()
+        self.links: dict[str, FakeLink] = {}
+        self.fault: Exception | None = None
+        self.tries = 0
+        self.ended: list[str] = []
+        self.faults: dict[str, str] = {}
+        self.listed: list[tuple[str, str]] = []
+        ports = LinkPorts(self.clock, Path("/nowhere"), Path("/nowhere"))
+        self.servers = McpServers(dict.fromkeys(names, SETTINGS), ports, self.faults.__setitem__)
+        monkeypatch.setattr(room, "load_large", lambda path, kind: McpClient(self.connect))
+
+    @asynccontextmanager
+    async def connect(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[Link]:
+        self.tries += 1
+        if self.fault:
+            raise self.fault
+        link = self.links[name] = FakeLink()
+        try:
+            yield link
+        finally:
+            self.ended.append(name)
+
+    async def take(self, server: Server, listing: Listing) -> None:
+        self.listed.append((server.name, listing.tools[0].name))
+
+    async def until(self, fact: Any) -> None:
+        async with asyncio.timeout(5):
+            while not fact():  # noqa: ASYNC110  # the servers' tasks bring it about
+                await asyncio.sleep(0)
+
+    async def passes(self, seconds: float) -> None:
+        await self.until(lambda: self.clock.sleepers)
+        self.clock.advance(seconds)
+
+
+def states(world: World) -> Mapping[str, str]:
+    return {name: server.state for name, server in world.servers.servers.items()}
+
+
+async def test_pauses_grow_while_a_server_is_away_and_begin_anew_when_it_was_steady(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, "one")
+    world.fault = ToolError("it is away")
+    async with open_servers(world.servers, world.take):
+        for number, pause in enumerate((1.0, 2.0, 4.0), start=1):
+            await world.until(lambda number=number: world.tries == number and world.clock.sleepers)
+            assert states(world)["one"] == f"it is away; the next try in {pause:g} s"
+            world.clock.advance(pause - 0.01)
+            await asyncio.sleep(0)
+            assert world.tries == number
+            world.clock.advance(0.01)
+        await world.until(lambda: world.tries == 4 and world.clock.sleepers)
+        assert world.faults["mcp.servers.one"] == "it is away"
+        with pytest.raises(ToolError, match="the MCP server one is not connected"):
+            world.servers.named("one").connected()
+        world.fault = None
+        await world.passes(LONGEST_PAUSE)
+        await world.until(lambda: world.servers.named("one").link)
+        assert world.faults["mcp.servers.one"] == "" and states(world)["one"] == "connected: fake 1"
+        world.clock.advance(120)
+        world.links["one"].broken.set()
+        await world.until(lambda: "the next try in 1 s" in states(world)["one"])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        OSError("no such host"),
+        ExceptionGroup("several", [ConnectionError("gone"), OSError()]),
+        BaseExceptionGroup("odd", [KeyError("x")]),
+        RuntimeError("cancel scope"),
+        TimeoutError(),
+    ],
+    ids=lambda fault: type(fault).__name__,
+)
+async def test_whatever_a_connection_ends_with_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    world = World(monkeypatch, "one", "two")
+    world.fault = fault
+    async with open_servers(world.servers, world.take):
+        await world.until(lambda: world.tries == 1)
+        world.fault = None
+        await world.passes(room.START_PAUSE)
+        await world.until(lambda: world.servers.named("two").link)
+        assert world.servers.named("one").link is None and world.faults["mcp.servers.one"]
+    assert world.ended == ["two"]
+
+
+async def test_lists_are_looked_at_again_at_once_but_not_more_often_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "one")
+    async with open_servers(world.servers, world.take):
+        await world.until(lambda: world.listed == [("one", "t1")])
+        world.clock.advance(5)
+        world.links["one"].changed.set()
+        await world.until(lambda: world.listed[-1] == ("one", "t2"))
+        for _ in range(5):
+            world.links["one"].changed.set()
+            await asyncio.sleep(0)
+        assert world.links["one"].looked == 2
+        await world.passes(LIST_PAUSE)
+        await world.until(lambda: world.listed[-1] == ("one", "t3"))
+
+
+async def test_whoever_looks_once_waits_until_every_server_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "one")
+    async with open_servers(world.servers, world.take):
+        async with asyncio.timeout(5):
+            await world.servers.settled(60)
+        assert world.servers.named("one").link
+        with pytest.raises(ToolError, match="there is no MCP server two; there are: one"):
+            world.servers.named("two")

@@ -1,0 +1,41 @@
+"""Who sees an MCP server: the roles that the configuration names, and admins; no word means everybody."""
+
+import pytest
+
+from goclaw.access import Access
+from goclaw.config.schema import Config
+from goclaw.events import Actor
+from goclaw.users import User, Users
+
+ADMIN, HELPER, GUEST = (Actor(f"telegram:{number}", "telegram") for number in (1, 2, 3))
+
+
+@pytest.fixture
+def access() -> Access:
+    servers = {"my-files": {"command": "x", "roles": ["helper"]}, "open": {"command": "x"}}
+    config = Config.model_validate({"mcp": {"servers": servers}, "roles": {"helper": {}}})
+    roles = {ADMIN.key: {"admin"}, HELPER.key: {"helper"}, GUEST.key: set[str]()}
+    return Access(Users([User(key, roles=frozenset(names)) for key, names in roles.items()]), config)
+
+
+@pytest.mark.parametrize(
+    ("action", "hidden", "open_"),
+    [
+        ("tool.use", "mcp__my-files__read", "mcp__open__read"),
+        ("command.run", "mcp__my_files__review", "mcp__open__review"),
+        ("mcp.use", "my-files", "open"),
+    ],
+)
+def test_tools_prompts_and_resources_are_for_the_same_people(
+    access: Access, action: str, hidden: str, open_: str
+) -> None:
+    may = {actor: access.authorize(actor, action, hidden).allowed for actor in (ADMIN, HELPER, GUEST)}
+    assert may == {ADMIN: True, HELPER: True, GUEST: False}
+    assert all(access.authorize(actor, action, open_).allowed for actor in (ADMIN, HELPER, GUEST))
+    assert access.authorize(GUEST, action, hidden).rule.endswith("config mcp.servers.my-files.roles")
+
+
+def test_whoever_acts_for_somebody_else_needs_the_role_of_both(access: Access) -> None:
+    both = Actor(HELPER.key, "telegram", behalf=(GUEST,))
+    assert not access.authorize(both, "tool.use", "mcp__my-files__read").allowed
+    assert not access.authorize(Actor("telegram:9", "telegram"), "mcp.use", "open").allowed
