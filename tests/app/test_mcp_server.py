@@ -35,11 +35,12 @@ def settings(folder: Path, port: int, **more: Any) -> Config:
     )
 
 
-async def until(look: Callable[[], bool], clock: SteppedClock, step: float = 0.1) -> None:
-    """Let time pass until `look` finds something."""
+async def until(look: Callable[[], bool], clock: SteppedClock, step: float = 0.0) -> None:
+    """Let everything go on, and time pass by steps, until `look` finds something."""
     while not look():
-        clock.advance(step)
-        await asyncio.sleep(0.005)
+        if step:
+            clock.advance(step)
+        await asyncio.sleep(0)
 
 
 @pytest.mark.promise("P-tools-per-user")

@@ -26,7 +26,7 @@ async def main(target: str, rest: list[str]) -> dict[str, Any]:
                 stdio_client(StdioServerParameters(command=rest[0], args=rest[1:]))
             )
         else:
-            from mcp.client.streamable_http import streamablehttp_client  # type: ignore[attr-defined, unused-ignore]
+            from mcp.client.streamable_http import streamablehttp_client  # type: ignore[attr-defined, unused-ignore]  # of 1
 
             headers = {"Authorization": f"Bearer {rest[0]}"}
             streams = await stack.enter_async_context(streamablehttp_client(target, headers=headers))

@@ -101,11 +101,10 @@ class Approval:
 
     def _can_ask(self, actor: Actor) -> bool:
         known = self._ctx.session.client_capabilities
-        able = known is not None and known.elicitation is not None
+        able = known.elicitation if known else None
         # A client that names neither form nor address means forms (specification, Elicitation, Capabilities).
-        by_address = able and known.elicitation.url is not None and known.elicitation.form is None  # type: ignore[union-attr]
-        wanted = self._ports.config.mcp.server.elicitation
-        return wanted and able and not by_address and self._approvals.may_decide(actor)
+        has_forms = able is not None and (able.form is not None or able.url is None)
+        return self._ports.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(actor)
 
     async def _asked(self, wanted: Wanted) -> str:
         try:

@@ -14,7 +14,7 @@ from goclaw.errors import ToolError
 from goclaw.events import Actor
 from goclaw.mcp.declared import Declared, Notification, Resource
 from goclaw.users import User
-from tests.harness import Answer
+from tests.harness import PATIENCE, Answer
 from tests.servers.mcp.house import ANN, BOB, House, house
 from tests.servers.mcp.test_tools import add
 
@@ -40,13 +40,11 @@ class Heard:
 
 async def until(look: Callable[[], object], home: House | None = None) -> None:
     """Let everything go on, and time pass in the house, until `look` finds something."""
-    for _ in range(2_000):
-        if look():
-            return
-        if home:
-            home.world.clock.advance(0.1)
-        await asyncio.sleep(0.001)
-    raise AssertionError("it does not come")
+    async with asyncio.timeout(PATIENCE):
+        while not look():
+            if home:
+                home.world.clock.advance(0.1)
+            await asyncio.sleep(0)
 
 
 async def test_who_subscribed_hears_of_a_conversation_and_nobody_else(tmp_path: Path) -> None:
