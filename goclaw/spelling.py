@@ -35,7 +35,7 @@ def warnings(
 
     `tools`: each that there is, with its tags; `agents`: those that packages add.
     """
-    tools = {**tools, **_exported(config)}
+    tools = {**tools, **_exported(config), **_of_servers(config)}
     commands = {*commands, *(route.command for route in config.agents.routes if route.command)}
     path, roles = shown_path(config.users_path), {ADMIN, USER, *config.roles}
     known = _Known(tools, Toolsets(config.toolsets).names)
@@ -51,12 +51,33 @@ def warnings(
         for name, given in settings.inputs.items():
             lines = faults(ALIASES.get(name, name), given)
             yield from (f"roles.{role}.inputs.{name}: {line}; every such call fails" for line in lines)
-        for name in sorted(set(settings.commands or ()) - set(commands)):
+        for name in _unknown_commands(settings.commands or (), commands):
             yield f"roles.{role}.commands: unknown command `{name}`{_hint(name, commands)}"
+    yield from _unknown_roles(config, roles)
     answering = {*config.agents.everyone, GENERAL, *agents}
     for place, name in _agents(config):
         if name not in answering:
             yield f"{place}: unknown agent `{name}`{_hint(name, answering)}"
+
+
+def _unknown_commands(named: Collection[str], known: Collection[str]) -> list[str]:
+    """Prompts of MCP servers come later, and say what they are."""
+    return sorted(name for name in set(named) - set(known) if not name.startswith(MCP))
+
+
+def _unknown_roles(config: Config, roles: Collection[str]) -> Iterator[str]:
+    """A line for each role that sees an MCP server and does not exist."""
+    for server, settings in config.mcp.servers.items():
+        for name in sorted(set(settings.roles) - set(roles)):
+            yield f"mcp.servers.{server}.roles: unknown role `{name}`{_hint(name, roles)}; nobody has it"
+
+
+def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
+    """What there is as soon as MCP servers are configured, whatever they have."""
+    if not config.mcp.servers:
+        return {}
+    tags = frozenset({"mcp", *(f"mcp-{name}" for name in config.mcp.servers)})
+    return dict.fromkeys(("list_mcp_resources", "read_mcp_resource"), tags)
 
 
 class _Known:

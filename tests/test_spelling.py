@@ -113,3 +113,14 @@ def test_unknown_agents_and_tools_of_exports_are_told_and_what_is_exported_is_kn
         "agents.routes[0].agent: unknown agent `planer`; did you mean `planner`?",
     ]
     assert lines[3].startswith("roles.guest.agents: unknown agent `ghost`; known are: ") and len(lines) == 4
+
+
+def test_what_mcp_servers_bring_is_known_before_they_are_there() -> None:
+    tools = ("mcp__files__read", "tag:mcp-files", "tag:mcp-fils", "read_mcp_resource")
+    role = RoleSettings(tools=tools, commands=("mcp__files__review",))
+    servers = {"servers": {"files": {"command": "x", "roles": ["gest"]}}}
+    config = Config.model_validate({"roles": {"guest": role}, "mcp": servers})
+    assert told(config) == [
+        "roles.guest.tools: unknown tag `mcp-fils`; did you mean `mcp-files`?",
+        "mcp.servers.files.roles: unknown role `gest`; did you mean `guest`?; nobody has it",
+    ]

@@ -148,7 +148,7 @@ async def _speak(process: Process, outgoing: "MemoryObjectReceiveStream[SessionM
             text = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
             given.write(text.encode() + b"\n")
             await given.drain()
-    except (OSError, anyio.ClosedResourceError):
+    except (OSError, RuntimeError, anyio.ClosedResourceError):  # uvloop: RuntimeError of a pipe that is closed
         program.ended.set()
 
 
