@@ -7,12 +7,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from goclaw import __version__, catalog
 from goclaw.access import own_session
 from goclaw.app.parts import App
 from goclaw.bus import Bus
+from goclaw.clock import Clock
 from goclaw.errors import ConfigError, StateError
 from goclaw.events import (
     AGENT_MARK,
@@ -33,10 +35,13 @@ from goclaw.servers.mcp.declarations import declarations
 from goclaw.servers.mcp.ports import Changed, McpPart, McpPorts
 from goclaw.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.store.transcripts import Transcripts
+from goclaw.supervise import background
 from goclaw.tokens import open_tokens
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 5.0
+"""Between two looks at what nobody tells."""
 AGAIN_SECONDS = 30.0
 """After which a port that was taken is tried again."""
 
@@ -79,20 +84,41 @@ async def _ports(app: App, gateway: Gateway) -> McpPorts:
         blobs=ground.environment.blobs,
         workspace=ground.environment.workspace,
         audit=ground.environment.audit,
-        conversations=OfTheDaemon(ground.bus, gateway, Transcripts(ground.database)),
+        conversations=OfTheDaemon(
+            ground.bus, gateway, Transcripts(ground.database), ground.clock, partial(_standing, app)
+        ),
         people=ground.users.all,
         version=__version__,
         declared=together(await asyncio.to_thread(declarations)),
     )
 
 
+def _standing(app: App) -> object:
+    """What of the status changes without a turn: faults, channels, what waits."""
+    ground = app.ground
+    return (
+        dict(ground.alerts.open()),
+        ground.users.problem,
+        app.stuck.now(),
+        app.sessions.strays.names(),
+        {name: channel.health() for name, channel in app.channels.items()},
+        app.outbox.waiting(),
+        ground.environment.tasks.count(),
+    )
+
+
 class OfTheDaemon:
     """Implements `Conversations` on the running daemon."""
 
-    def __init__(self, bus: Bus, gateway: Gateway, transcripts: Transcripts) -> None:
+    def __init__(
+        self, bus: Bus, gateway: Gateway, transcripts: Transcripts, clock: Clock, standing: Callable[[], object]
+    ) -> None:
+        """`standing`: what of the status nobody tells when it changes; to be compared with what it was."""
         self._bus = bus
         self._gateway = gateway
         self._transcripts = transcripts
+        self._clock = clock
+        self._standing = standing
 
     async def sessions(self) -> Sequence[SessionInfo]:
         return [info for info in await self._transcripts.sessions() if AGENT_MARK not in info.key]
@@ -110,21 +136,41 @@ class OfTheDaemon:
     @asynccontextmanager
     async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
         known = {info.key for info in await self._transcripts.sessions()}
+        seen: asyncio.Queue[Changed | None] = asyncio.Queue()
         async with self._bus.subscribe(None) as events:
-            yield _changes(events, known)
+            async with (
+                background(_follow(events, known, seen), "conversations for MCP clients"),
+                background(self._look(seen), "status for MCP clients"),
+            ):
+                yield _until_the_end(seen)
+
+    async def _look(self, seen: "asyncio.Queue[Changed | None]") -> None:
+        before = self._standing()
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            now = self._standing()
+            if now != before:
+                seen.put_nowait(Changed(STATUS, "updated"))
+            before = now
 
 
-async def _changes(events: AsyncIterator[TurnEvent], known: set[str]) -> AsyncIterator[Changed]:
-    """What events of turns change of what can be read."""
+async def _until_the_end(seen: "asyncio.Queue[Changed | None]") -> AsyncIterator[Changed]:
+    while (change := await seen.get()) is not None:
+        yield change
+
+
+async def _follow(events: AsyncIterator[TurnEvent], known: set[str], seen: "asyncio.Queue[Changed | None]") -> None:
+    """What events of turns change of what can be read, until the bus cuts us off."""
     async for event in events:
         match event:
             case MessageStored(session=session):
-                yield Changed(transcript_uri(session), "updated" if session in known else "created")
+                seen.put_nowait(Changed(transcript_uri(session), "updated" if session in known else "created"))
                 known.add(session)
             case SessionForgotten(session=session):
                 known.discard(session)
-                yield Changed(transcript_uri(session), "deleted")
+                seen.put_nowait(Changed(transcript_uri(session), "deleted"))
             case TurnStarted() | TurnFinished():
-                yield Changed(STATUS, "updated")
+                seen.put_nowait(Changed(STATUS, "updated"))
             case _:
                 pass
+    seen.put_nowait(None)

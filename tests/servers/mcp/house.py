@@ -53,6 +53,8 @@ class House:
     ports: McpPorts
     tools: "Shelf"
     audited: list[Entry] = field(default_factory=list)
+    standing: list[str] = field(default_factory=list)
+    """Faults that the daemon knows of."""
 
     @property
     def files(self) -> Path:
@@ -142,6 +144,7 @@ async def house(
         own = Shelf(tuple(tools))
         registry = Registry([BuiltIn(), own], access)
         audited: list[Entry] = []
+        standing: list[str] = []
         environment.audit = audited.append
         ports = McpPorts(
             config=world.config,
@@ -151,9 +154,9 @@ async def house(
             blobs=environment.blobs,
             workspace=environment.workspace,
             audit=audited.append,
-            conversations=OfTheDaemon(core.bus, core.gateway, core.transcripts),
+            conversations=OfTheDaemon(core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)),
             people=world.users.all,
             version="0.0",
             declared=declared or Declared(),
         )
-        yield House(core, world, environment, access, ports, own, audited)
+        yield House(core, world, environment, access, ports, own, audited, standing)

@@ -88,6 +88,18 @@ async def test_a_stream_tells_of_what_the_actor_may_read_as_of_then(tmp_path: Pa
                 assert heard.honored.resource_subscriptions == ["status://goclaw"]
 
 
+async def test_a_fault_of_the_daemon_is_a_change_of_its_status(tmp_path: Path) -> None:
+    heard = Heard()
+    async with house(tmp_path) as home, home.client(mode="legacy", message_handler=heard.take) as client:
+        await client.subscribe_resource("status://goclaw")
+        home.world.clock.advance(20)
+        await client.list_tools()
+        assert heard.uris() == []
+        home.standing.append("the disk is full")
+        await until(heard.uris, home)
+        assert heard.uris() == ["status://goclaw"]
+
+
 @pytest.mark.promise("P-tools-per-user")
 async def test_other_tools_and_other_rights_are_told(tmp_path: Path) -> None:
     heard = Heard()
