@@ -12,6 +12,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import anyio
@@ -25,6 +26,7 @@ from goclaw.errors import ToolError
 from goclaw.mcp.base import LinkPorts
 from goclaw.mcp.bounds import ANSWER, LONGEST_MESSAGE, UNASKED, Throttle
 from goclaw.mcp.words import shown
+from goclaw.state import make_private
 from goclaw.supervise import background, see_through
 
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -88,10 +90,8 @@ async def _started(settings: McpClientSettings, ports: LinkPorts) -> Process:
     path = await asyncio.to_thread(shutil.which, command, path=variables.get("PATH"))
     if path is None:
         raise ToolError(f"there is no program {shown(command)} that could be started (on the PATH of the daemon)")
-    folder = settings.cwd or ports.state / "mcp"
     try:
-        if settings.cwd is None:
-            await asyncio.to_thread(folder.mkdir, mode=0o700, exist_ok=True)
+        folder = settings.cwd or await asyncio.to_thread(_folder, ports.state)
         return await asyncio.create_subprocess_exec(
             path,
             *settings.args,
@@ -105,6 +105,12 @@ async def _started(settings: McpClientSettings, ports: LinkPorts) -> Process:
         )
     except OSError as error:
         raise ToolError(f"it cannot be started: {error.strerror or error}") from None
+
+
+def _folder(state: Path) -> Path:
+    """Where a program is started that has no folder of its own."""
+    make_private(state, "mcp")
+    return state / "mcp"
 
 
 async def _listen(

@@ -145,6 +145,8 @@ class _Changed:
         definition = self._offered.definition
         self._shown.add((ctx.turn, ctx.step))
         lines = self._known.changes(self._server.name, definition)
+        if not lines:
+            self._look_anew()  # somebody has agreed meanwhile
         return Grounds(facts={"definition": definition.fingerprint}, lines=tuple(f"- {line}" for line in lines))
 
     async def settle(self, ctx: ToolContext) -> None:
@@ -162,8 +164,12 @@ class _Changed:
         self._shown.discard((ctx.turn, ctx.step))
         if ctx.authorize("command.admin", "mcp").allowed:
             await self._known.agree(name, [definition])
-            if self._server.link:
-                self._server.link.changed.set()  # it is looked at anew, and is a tool like any other then
+            self._look_anew()
+
+    def _look_anew(self) -> None:
+        """Have the server's list looked at: then it is a tool like any other."""
+        if self._server.link:
+            self._server.link.changed.set()
 
 
 WORKSHOP = WorkshopPart(_Workshop())

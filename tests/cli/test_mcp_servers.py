@@ -1,0 +1,41 @@
+"""`goclaw mcp list|approve`: what servers offer, what changed, and that somebody has looked at it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from goclaw.cli.frame import run
+
+MISBEHAVING = Path(__file__).parents[1] / "mcp" / "misbehaving.py"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder with one server that offers two tools, and one that is none."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    odd = {"command": sys.executable, "args": ["-S", str(MISBEHAVING)], "allow": ["echo", "destroy"]}
+    config = {"mcp": {"servers": {"odd": odd, "none": {"command": "true"}}}}
+    (folder / "config.yaml").write_text(json.dumps(config))
+    monkeypatch.setenv("GOCLAW_STATE_DIR", str(folder))
+    return folder
+
+
+def test_a_change_is_shown_until_somebody_agrees_to_it(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mcp", "approve", "odd", "--yes"]) == 0
+    output = capsys.readouterr()
+    assert "odd  connected: misbehaving 1, protocol " in output.out and "nothing of odd has changed" in output.err
+    file = state / "mcp-tools.json"
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    kept["odd"] = {"echo": {"name": "echo", "description": "Says nothing.", "input_schema": {}}}
+    file.write_text(json.dumps(kept))
+    assert run(["mcp", "approve", "odd", "--yes"]) == 0
+    output = capsys.readouterr()
+    assert "mcp__odd__echo  (low risk)  CHANGED" in output.out and "mcp__odd__destroy  (critical risk)\n" in output.out
+    assert "description: was “Says nothing.”, is “Say it again.”" in output.out
+    assert run(["mcp", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert "CHANGED" not in listed and "\nnone  " in listed
+    assert run(["mcp", "approve", "nowhere"]) == 78
