@@ -12,7 +12,7 @@ from datetime import date
 from benchmarks.recall.dataset import Question
 from benchmarks.recall.index import Index
 from benchmarks.recall.scores import BUDGETS
-from goclaw.config.schema import MemorySettings
+from goclaw.memory.base import QUOTES
 from goclaw.memory.excerpts import quotes
 from goclaw.memory.ranking import WINDOW_DEPTH
 from goclaw.memory.searching import ranked_places
@@ -20,8 +20,6 @@ from goclaw.memory.words import match_expressions
 
 DEPTH = 100
 """Rows that a recipe gives at most: more than any figure looks at."""
-QUOTES = MemorySettings().max_results
-"""Of GoClaw at most, as `transcript_search` gives them."""
 MESSAGE_DEPTH = 200
 """How many hits vectors alone give."""
 

@@ -18,7 +18,10 @@ from goclaw.users import login_name
 from goclaw.wire import AskMemory, MemoryFrame
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Search what is remembered, and make its index anew."
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Search what is remembered, and make its index anew.",
 )
 
 User = Annotated[str, typer.Option(help="As whom, as in users.json; not given: the owner of the state folder.")]
@@ -33,7 +36,10 @@ def search(
     everybody: Annotated[
         bool, typer.Option("--all", help="Every conversation that may be read, not only own ones.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, max=50, help="Passages at most; 0: `memory.max_results`.")] = 0,
+    limit: Annotated[
+        int,
+        typer.Option(min=0, max=50, help="Passages of each kind at most; 0: `memory.max_results` notes, ten quotes."),
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Search notes and conversations."""

@@ -11,6 +11,9 @@ from typing import Literal, Protocol
 
 from goclaw.workspace import USERS, Workspace
 
+QUOTES = 10
+"""Quotes of a search of conversations where nobody says how many: messages are short, and the budget holds them."""
+
 Mode = Literal["hybrid", "keyword"]
 """How passages were found: by words and by meaning, or by words alone."""
 

@@ -9,7 +9,7 @@ from goclaw.config.schema import MemorySettings
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.events import Actor
 from goclaw.memory import telling
-from goclaw.memory.base import MemoryPort, Talk, Wanted
+from goclaw.memory.base import QUOTES, MemoryPort, Talk, Wanted
 from goclaw.workspace import Workspace
 
 Order = Literal["search", "list", "status", "reindex"]
@@ -78,7 +78,7 @@ class MemoryDesk:
             return answer
         try:
             sessions = list(self._sessions(actor, await self.memory.talks(), everybody=question.everybody))
-            heard = await self.memory.heard(Wanted(question.query, sessions), limit)
+            heard = await self.memory.heard(Wanted(question.query, sessions), question.limit or QUOTES)
         except ToolError as error:
             return {**answer, "left_out": str(error)}
         quotes = [asdict(replace(quote, lines=tuple(quote.lines))) for quote in heard.quotes]

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from goclaw.access import is_group
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import root_session
-from goclaw.memory.base import Line, Quote, Talk, Wanted
+from goclaw.memory.base import QUOTES, Line, Quote, Talk, Wanted
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
@@ -126,7 +126,7 @@ async def transcript_search(
         until=date.fromisoformat(until) if until else None,
         but_turn=ctx.turn,
     )
-    heard = await ctx.memory.heard(wanted, limit or ctx.config.memory.max_results)
+    heard = await ctx.memory.heard(wanted, limit or QUOTES)
     return Quotes(query=query, mode=heard.mode, quotes=tuple(heard.quotes), more=heard.more)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor
-from goclaw.memory.base import Heard, Line, Quote, Score, Talk
+from goclaw.memory.base import QUOTES, Heard, Line, Quote, Score, Talk
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.tools.transcript_search import MOST_QUOTES, transcript_search
@@ -102,7 +102,7 @@ async def test_everything_that_is_asked_for_is_looked_for(around: Surroundings) 
     assert wanted.but_turn == "telegram:77", "the turn that asks finds itself otherwise"
     assert spoken(around).limits == [3]
     await search(around)
-    assert spoken(around).limits[-1] == around.config.memory.max_results
+    assert spoken(around).limits[-1] == QUOTES
 
 
 async def test_the_persons_own_conversations_are_searched_with_those_of_their_agents(around: Surroundings) -> None:
