@@ -224,11 +224,12 @@ class Sessions:
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
         """A session's state; `details` is what others know, `actor` who asks."""
         session = await self.contexts.session(key)
-        line, rules = await self._answering(key, actor)
+        kind, line = await self._answering(key, actor)
         models = self._ports.models
         try:
             async with asyncio.timeout(0.5):
-                agent = await models.agent(key)
+                own = () if kind.name == MAIN or await models.chosen(key) else kind.settings.chain
+                agent = await models.answering(key, own)
             context_window, model = agent.context_window, agent.spec
         except (ConfigError, TimeoutError):
             context_window, model = 0, models.sentence
@@ -248,7 +249,7 @@ class Sessions:
             mode=await self.modes.chosen(key),
             details=details,
             answering=line,
-            policy=[*rules.lines(), *await self._how_far(session)],
+            policy=[*kind.rules.lines(), *await self._how_far(session)],
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self._ports.bus.now(key).turn)),
         )
@@ -290,18 +291,19 @@ class Sessions:
         except (AccessDenied, ConfigError) as error:
             return Kind(MAIN, self._ports.config.agents.main, self.turn_rules), error
 
-    async def _answering(self, key: str, actor: Actor | None) -> tuple[str, TurnRules]:
-        """Which agent answers somebody in a session, for people, and what holds for its turns."""
+    async def _answering(self, key: str, actor: Actor | None) -> tuple[Kind, str]:
+        """Which agent answers somebody in a session, and the line about it for people."""
+        main = Kind(MAIN, self._ports.config.agents.main, self.turn_rules)
         if actor is None:
-            return "", self.turn_rules
+            return main, ""
         try:
             found = await self.answerers.of(actor, key)
         except (AccessDenied, ConfigError) as error:
-            return f"none. {error}", self.turn_rules
+            return main, f"none. {error}"
         chosen, line = await self.answerers.chosen(key), f"{found.kind.name} ({found.why})" if found.why else ""
         if chosen and chosen != found.kind.name:
             line = f"{found.kind.name}; {chosen}, which /agent chose, is not there or not for you"
-        return line, found.kind.rules
+        return found.kind, line
 
     def rules_in(self, session: str) -> TurnRules:
         """What holds for the turn that runs in a session."""

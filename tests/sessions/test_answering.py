@@ -152,6 +152,17 @@ async def test_a_choice_that_became_impossible_is_said_and_routes_hold_again(tmp
     assert who(world) == "the clerk."
 
 
+async def test_a_choice_lapses_with_the_right_to_the_agent(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    anna = Actor(ANNA, "memory")
+    async with world.running() as core:
+        await core.command("/agent cook", actor=anna, session=ANNA)
+        await said(core, ANNA)
+        world.users._users[ANNA] = User(ANNA, roles=frozenset({"guest"}))
+        await said(core, ANNA)
+    assert [who(world, at) for at in (0, 1)] == ["the cook.", "the clerk."]
+
+
 async def test_a_route_to_an_agent_that_is_not_there_lets_nobody_less_bound_answer(tmp_path: Path) -> None:
     world = world_of(tmp_path, agents={**AGENTS, "routes": [{"agent": "ghost"}]})
     async with world.running() as core:
@@ -189,7 +200,11 @@ async def test_its_own_models_answer_unless_the_person_chose_one(tmp_path: Path)
         await said(core, BOB)
         chosen[0] = "scripted:chosen"
         await said(core, BOB, "/cook soup")
-    assert list(dict.fromkeys(asked)) == [("scripted:one", "scripted:two"), ()] and asked[-1] == ()
+        chosen[0] = ""
+        await core.command("/agent cook", actor=Actor(BOB, "memory"), session=BOB)
+        await core.command("/status", actor=Actor(BOB, "memory"), session=BOB)
+    assert list(dict.fromkeys(asked)) == [("scripted:one", "scripted:two"), ()]
+    assert asked[-2:] == [(), ("scripted:one", "scripted:two")], "the status tells of the model that would answer"
 
 
 async def test_a_message_for_another_agent_does_not_join_the_turn_that_runs(tmp_path: Path) -> None:
