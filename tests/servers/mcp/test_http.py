@@ -16,6 +16,7 @@ from goclaw.servers.mcp.http import open_mcp_http
 from goclaw.tokens import Tokens
 from goclaw.users import User
 from tests.harness import Answer
+from tests.parts import Trail, acting
 from tests.servers.mcp.house import ANN, BOB, house
 from tests.servers.mcp.test_tools import add, said
 from tests.servers.mcp.test_watching import BOSS, PEOPLE, TALK, Heard, until
@@ -73,6 +74,19 @@ async def test_a_connection_that_stays_open_is_told_of_changes(tmp_path: Path) -
                 assert getattr(await anext(aiter(stream)), "uri", "") == TALK
             await until(heard.uris)
         assert all(isinstance(each, ResourceUpdatedNotification) for each in heard.all if hasattr(each.params, "uri"))
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_call_that_is_cancelled_ends_its_tool(tmp_path: Path, mode: str) -> None:
+    trail = Trail()
+    async with house(tmp_path, tools=[acting("slow", trail.leave_slowly)]) as home, home.listener() as listener:
+        async with listener.client(await listener.token("ann", ANN), mode) as client:
+            calling = asyncio.create_task(client.call_tool("slow", {}))
+            await trail.begun.wait()
+            calling.cancel()
+            await until(lambda: trail.cancelled)
+            await asyncio.wait({calling})
+            assert said(await client.call_tool("nothing", {})) == "unknown tool: nothing"
 
 
 async def test_a_change_is_told_once_to_each_connection(tmp_path: Path) -> None:

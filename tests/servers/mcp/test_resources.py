@@ -80,20 +80,23 @@ async def test_who_may_not_use_read_sees_no_files(tmp_path: Path) -> None:
         assert [(each.object, each.allowed) for each in home.audited[-1:]] == [("workspace:///a.txt", False)]
 
 
+@pytest.mark.promise("P-roles")
 async def test_another_users_notes_cannot_be_read(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         async with home.client(BOB) as client:
             kept = await client.call_tool("memory_write", {"key": "plan", "value": "bobs plan"})
             assert not kept.is_error
-            bobs = [each.uri for each in (await client.list_resources()).resources if "memory" in each.uri]
-        mine = [path.relative_to(home.files).as_posix() for path in home.files.rglob("*") if path.is_file()]
-        notes = [path for path in mine if path.startswith("memory/users/")]
+            note = f"memory/users/{BOB}/MEMORY.md"
+            assert not (await client.call_tool("write", {"path": note, "content": "bobs plan"})).is_error
+            uri = f"workspace:///{note}"
+            assert uri.replace(":7", "%3A7") in [each.uri for each in (await client.list_resources()).resources]
+        assert await text_of(home, uri, BOB) == "bobs plan"
         async with home.client(ANN) as client:
-            listed = [each.uri for each in (await client.list_resources()).resources]
-        assert not [uri for uri in listed if "memory/users" in uri]
-        for path in notes or ["memory/users/telegram:7/a.md"]:
-            assert "bobs plan" not in await refusal(home, f"workspace:///{path}", ANN)
-        assert bobs is not None
+            assert not [each.uri for each in (await client.list_resources()).resources if "users/" in each.uri]
+            read = await client.call_tool("memory_read", {"key": "plan"})
+            assert "bobs plan" not in str(read)
+        for name in (uri, "workspace:///memory/users/../users/telegram%3A7/MEMORY.md"):
+            assert "bobs plan" not in await refusal(home, name, ANN)
 
 
 async def test_a_hook_that_guards_read_guards_files(tmp_path: Path) -> None:

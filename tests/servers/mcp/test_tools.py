@@ -122,6 +122,19 @@ async def test_a_call_that_is_cancelled_ends_its_tool(tmp_path: Path, era: str) 
         assert [each.result for each in home.audited if each.object == "slow"] == ["failed"]
 
 
+async def test_a_call_has_its_time_and_no_more(tmp_path: Path) -> None:
+    trail = Trail()
+
+    @tool(side_effect=SideEffect.NONE, timeout=0.05)
+    async def dawdle(ctx: ToolContext) -> str:
+        """Take its time."""
+        return await trail.leave_slowly()
+
+    async with house(tmp_path, tools=[dawdle]) as home, home.client() as client:
+        late = await client.call_tool("dawdle", {})
+        assert (late.is_error, said(late)) == (True, "dawdle timed out after 0.05 s") and trail.cancelled == 1
+
+
 async def test_a_long_call_tells_that_it_still_runs(tmp_path: Path) -> None:
     trail, told = Trail(), list[tuple[float, str | None]]()
     two = asyncio.Event()
