@@ -21,6 +21,7 @@ from goclaw.memory.chunks import chunk_markdown, lines_of
 from goclaw.memory.shelves import notes
 from goclaw.memory.shelves.database import IndexFile
 from goclaw.memory.shelves.notes import Document, Version
+from goclaw.supervise import background
 from goclaw.workspace import USERS, Entry, Opened, Workspace
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,15 @@ class _Due:
     gone: Sequence[str]
 
 
+@dataclass(slots=True)
+class _Ready:
+    """What was read of a portion, for the index."""
+
+    documents: list[Document] = field(default_factory=list)
+    touched: dict[str, Version] = field(default_factory=dict)
+    """New versions of files whose content is the same."""
+
+
 class Sweeper:
     """Sweeps workspaces into an index file.
 
@@ -148,15 +158,19 @@ class Sweeper:
             )
         known = await self._index.read(lambda connection: notes.versions(connection, name))
         due = await asyncio.to_thread(_due, entries[:MOST_FILES], known, swept)
-        gone, is_whole = [*due.gone], True
+        gone, is_whole, ready = [*due.gone], True, _Ready()
         for owner, portion in due.portions:
-            documents, touched = list[Document](), dict[str, Version]()
-            for entry, read in await self._read(workspace.seen_by(owner), portion, known):
+            # Reading is ours, writing is SQLite's: they need not wait for each other.
+            async with background(self._write(name, ready), "memory files") as writing:
+                found = await self._read(workspace.seen_by(owner), portion, known)
+                await writing
+            ready = _Ready()
+            for entry, read in found:
                 match read:
                     case Document():
-                        documents.append(read)
+                        ready.documents.append(read)
                     case Version():
-                        touched[entry.path] = read
+                        ready.touched[entry.path] = read
                     case _Replaced():
                         is_whole = False
                     case ToolError(__cause__=FileNotFoundError()):
@@ -164,7 +178,7 @@ class Sweeper:
                     case _:
                         _leave_out(swept, entry, read)
                         gone += {entry.path} & known.keys()
-            await self._write(name, documents, touched)
+        await self._write(name, ready)
         await self._remove(name, gone)
         return is_whole
 
@@ -186,9 +200,10 @@ class Sweeper:
         }
         return list(zip(entries, await workspace.use_each(readers), strict=True))
 
-    async def _write(self, name: str, documents: Sequence[Document], touched: Mapping[str, Version]) -> None:
-        if touched:
-            await self._index.write(lambda connection: notes.touch(connection, name, touched))
+    async def _write(self, name: str, ready: _Ready) -> None:
+        if ready.touched:
+            await self._index.write(lambda connection: notes.touch(connection, name, ready.touched))
+        documents: Sequence[Document] = ready.documents
         while documents:
             documents = await self._index.write(partial(notes.put, workspace=name, documents=documents))
 
