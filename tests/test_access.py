@@ -238,6 +238,7 @@ OBJECTS: dict[Action, tuple[str, ...]] = {
     "message.other": ("telegram:5",),
     "question.answer": ("telegram:7", "telegram:1"),
     "agent.use": ("main", "clerk"),
+    "mcp.use": ("files",),
 }
 SEVEN = "telegram:7"
 OWN = {("session.read", SEVEN), ("session.write", SEVEN), ("session.own", SEVEN)}
@@ -252,16 +253,20 @@ PLAIN = {
     ("question.answer", SEVEN),
     ("agent.use", "main"),
     ("agent.use", "clerk"),
+    ("mcp.use", "files"),
 }
 EVERY_CELL: set[tuple[str, str]] = {(action, target) for action, targets in OBJECTS.items() for target in targets}
 CLERK = ("agent.use", "clerk")
+FILES = ("mcp.use", "files")
+"""A server without `roles` is everybody's; others in test_access_mcp.py."""
+HELP = ("command.run", "help")
 READS = {("session.read", target) for target in OBJECTS["session.read"]}
 DECLARED: dict[tuple[str, ...], set[tuple[str, str]]] = {
     (): PLAIN,
     ("user",): PLAIN,
     ("admin",): EVERY_CELL,
-    ("guest",): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help"), CLERK},
-    ("reader",): {*OWN, *GROUP, *READS, ("question.answer", SEVEN), ("question.answer", "telegram:1")},
+    ("guest",): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), HELP, CLERK, FILES},
+    ("reader",): {*OWN, *GROUP, *READS, FILES, ("question.answer", SEVEN), ("question.answer", "telegram:1")},
     ("steerer",): {*PLAIN, *READS, *(("session.write", target) for target in OBJECTS["session.write"])},
     ("guest", "reader"): {
         *OWN,
@@ -269,13 +274,14 @@ DECLARED: dict[tuple[str, ...], set[tuple[str, str]]] = {
         *READS,
         ("tool.use", "read"),
         ("tool.use", "exec"),
-        ("command.run", "help"),
+        HELP,
         CLERK,
+        FILES,
         ("question.answer", SEVEN),
         ("question.answer", "telegram:1"),
     },
     ("misspelt",): set(),
-    ("misspelt", "guest"): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), ("command.run", "help"), CLERK},
+    ("misspelt", "guest"): {*OWN, *GROUP, ("tool.use", "read"), ("tool.use", "exec"), HELP, CLERK, FILES},
 }
 """What each set of roles allows to `telegram:7`, cell by cell; everything else is refused."""
 LISTS = (None, frozenset[str](), frozenset({"read"}), frozenset({"write"}), frozenset({"read", "exec", "write"}))

@@ -96,7 +96,7 @@ class LibraryLink:
                 prompts, more = await self._pages(self._list_prompts) if can.prompts else ([], "")
         return Listing(tuple(map(_definition, tools)), tuple(map(_prompt, prompts)), cut or more)
 
-    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Outcome:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Outcome:
         async def told(progress: float, total: float | None, message: str | None) -> None:
             part = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             caller.progress(f"{part}: {message}" if message else part)

@@ -109,7 +109,7 @@ def _run(
         if changed:
             await changed.settle(ctx)
         async with calling(ctx, server, tool) as caller:
-            outcome = await link.call(tool, arguments.root, caller)
+            outcome = await link.call_tool(tool, arguments.root, caller)
         answer = await answer_of(outcome, ctx)
         if checked is not None:
             _check(answer.structured, checked, f"{tool} of the MCP server {server.name}")

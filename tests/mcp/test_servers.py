@@ -32,13 +32,13 @@ class FakeLink:
         self.looked += 1
         return Listing((Definition(f"t{self.looked}", "", {}),))
 
-    async def call(self, *_: Any) -> Outcome:
+    async def call_tool(self, *_: Any) -> Outcome:
         return Outcome()
 
     async def resources(self) -> list[ResourceLine]:
         return []
 
-    read = prompt = call
+    read = prompt = call_tool
 
 
 class World:
