@@ -38,6 +38,8 @@ async def details(app: App, session: str) -> Details:
         lines["HTTP"] = f"{ground.config.http.host} port {ground.config.http.port}"
     if app.mcp_server.line:
         lines["MCP"] = app.mcp_server.line
+    if faults := app.sources.faults:
+        lines["Tools"] = f"{len(faults)} of them or of their servers do not work; /tools says which"
     if readiness.problems:
         lines["Not ready"] = "; ".join(readiness.problems)
     if alerts:

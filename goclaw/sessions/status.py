@@ -13,7 +13,7 @@ SMALL = 0.01
 """US dollars below which cents say nothing."""
 
 
-FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts"})
+FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools"})
 """Of `Details`: what names other people and their conversations."""
 
 

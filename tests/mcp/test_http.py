@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
 from goclaw.supervise import background
 from goclaw.testing import Bench
@@ -30,6 +31,7 @@ class Remote:
         self.made.tool(name="slow")(self.wait)
         self.made.tool(name="grow")(self.grow)
         self.made.tool(name="huge")(self.huge)
+        self.made.tool(name="ask", structured_output=False)(self.ask)
         self.socket = socket.create_server(("127.0.0.1", 0))
 
     async def echo(self, text: str) -> str:
@@ -48,6 +50,14 @@ class Remote:
         self.made.add_tool(self.echo, name="grown")
         await ctx.notify_tools_changed()
         return "grown"
+
+    async def ask(self, ctx: Context[Any, Any]) -> str | InputRequiredResult:
+        """As the protocol of 2026 asks: the call ends with a question, and is made again with its answer."""
+        if not ctx.input_responses:
+            schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+            asked = ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=schema))
+            return InputRequiredResult(input_requests={"who": asked}, request_state="1")
+        return str(ctx.input_responses["who"])
 
     async def huge(self) -> str:
         return "x" * (5 << 20)
@@ -125,6 +135,16 @@ async def test_an_answer_without_an_end_fails_its_call(tmp_path: Path, options: 
         assert result.is_error and len(result.content) < 1_000
         await until(lambda: source_of(bench).servers.named("remote").link is not None)
         assert await said(bench, "echo", text="hi") == "hi"
+
+
+async def test_each_call_asks_its_own_person_also_when_several_run(tmp_path: Path) -> None:
+    remote = Remote()
+    async with remote.listening(), connected(tmp_path, remote, timeout=5) as bench:
+        bench.answers = ["Ann", "Bob"]
+        answers = await asyncio.gather(said(bench, "ask"), said(bench, "ask"))
+        assert sorted("Ann" in answer for answer in answers) == [False, True]
+        assert sorted("Bob" in answer for answer in answers) == [False, True]
+        assert all("asks, in its own words: “Who?”" in question.text for question in bench.asked)
 
 
 async def test_a_server_that_is_not_there_yet_is_found_later(tmp_path: Path) -> None:
