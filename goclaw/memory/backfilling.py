@@ -30,6 +30,8 @@ LONGEST_PAUSE = 2.0
 """The pause after a batch, as a part of the time that it took, and its bound: others want the machine, too."""
 REPORT_SECONDS = 60.0
 """Between two lines in the log about how far it is."""
+WORTH_TELLING = 100
+"""Texts without a vector that the log tells of at once: a conversation that goes on has a few every minute."""
 TRIES = 3
 """How often a text is tried alone before the others get their turn."""
 TIDY_SECONDS = 3_600.0
@@ -143,13 +145,17 @@ class Backfilling:
         return True
 
     async def _embed_all(self, model: str) -> bool:
-        began = reported = self._clock.monotonic()
+        began, told = self._clock.monotonic(), False
+        reported = began
         while batch := await self._next(model):
             asked = self._clock.monotonic()
             if not self.filling or asked - reported >= REPORT_SECONDS:
                 reported = asked
                 self._count = await self.counted(model)
-                log.info("%d of %d texts have vectors of %s", self._count.embedded, self._count.units, model)
+                is_long = self.filling or self._count.units - self._count.embedded >= WORTH_TELLING
+                told = told or is_long
+                level = logging.INFO if is_long else logging.DEBUG
+                log.log(level, "%d of %d texts have vectors of %s", self._count.embedded, self._count.units, model)
             self.filling = True
             if not await self._embed(model, batch):
                 return False
@@ -159,7 +165,8 @@ class Backfilling:
         if self.filling:
             self.filling = False
             took = self._clock.monotonic() - began
-            log.info("%d of %d texts have vectors of %s, after %.0f s", *_numbers(self._count), model, took)
+            level = logging.INFO if told else logging.DEBUG
+            log.log(level, "%d of %d texts have vectors of %s, after %.0f s", *_numbers(self._count), model, took)
         return True
 
     async def _begin(self, model: str) -> Model:

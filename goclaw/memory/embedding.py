@@ -77,6 +77,11 @@ class Embedding:
         return self._embedder.name if self._embedder else ""
 
     @property
+    def is_looking(self) -> bool:
+        """Whether nobody knows yet if there is one."""
+        return self._wanted.is_set() and not self._looked.is_set()
+
+    @property
     def batch(self) -> int:
         """How many texts are best given at once."""
         return self._embedder.batch if self._embedder else 1

@@ -23,6 +23,9 @@ Near = Sequence[tuple[int, int, float]]
 """First place, last place and cosine of what is similar."""
 
 
+LOOKING = "is being looked for"
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """How far it is."""
@@ -76,7 +79,8 @@ class Meaning:
         if not name and served:
             count = await self._filling.counted(served)
         coming = name if served and name not in ("", served) else ""
-        return Standing(served, coming, self._embedding.trouble, count)
+        trouble = LOOKING if self._embedding.is_looking else self._embedding.trouble
+        return Standing(served, coming, trouble, count)
 
     async def _near_by(self, model: str, shelf: Shelf, query: str, scope: Scope) -> Near | None:
         embedding = self._former if self._former and self._embedding.name != model else self._embedding

@@ -201,13 +201,15 @@ async def test_a_long_fill_says_how_far_it_is(tmp_path: Path, caplog: pytest.Log
             clocks[0].advance(REPORT_SECONDS)
             return await super().embed(texts, query=query)
 
-    with caplog.at_level(logging.INFO, "goclaw.memory.backfilling"):
+    with caplog.at_level(logging.DEBUG, "goclaw.memory.backfilling"):
         async with house(tmp_path, Rack(small=Slow("small", batch=1))) as home:
             clocks.append(home.clock)
             await home.add("one", "two", "three")
             await until(lambda: len(caplog.messages) == 4, home.clock, SETTLE)
     assert caplog.messages[:3] == [f"{number} of 3 texts have vectors of small" for number in (0, 1, 2)]
     assert caplog.messages[3].startswith("3 of 3 texts have vectors of small, after")
+    levels = [record.levelno for record in caplog.records]
+    assert levels == [logging.DEBUG] + 3 * [logging.INFO], "three texts are worth no line before it takes a minute"
 
 
 async def test_an_embedder_that_is_away_is_asked_again_later_and_nothing_is_lost(tmp_path: Path) -> None:
