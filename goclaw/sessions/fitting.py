@@ -196,7 +196,7 @@ class Fitting:
     async def _forward(self, level: Level, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
         offering = self.kinds.of(wanted.agent)
         selection = offering.settings.tools if offering else ()
-        return await Forwarding(self.ports.dispatcher, level.turn, scope, selection).call(wanted, step, call_id)
+        return await Forwarding(self.ports.dispatcher, level.turn, scope, selection).hand_on(wanted, step, call_id)
 
     def _narrowed(self, level: Level) -> tuple[Sequence[str], ...]:
         """What those above an agent leave it of its tools; none by which one at work would be asked again."""

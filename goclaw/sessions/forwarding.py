@@ -30,7 +30,7 @@ class Forwarding:
     selection: Sequence[str] | None = None
     """The tools of the agent that offers the call."""
 
-    async def call(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+    async def hand_on(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
         """Make the call for the one with this step's name and this id, or read back what came of it."""
         call = ToolCall(call_id, wanted.tool, dict(wanted.input))
         name = f"{step}/{wanted.tool}"

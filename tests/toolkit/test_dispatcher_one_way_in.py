@@ -12,6 +12,7 @@ WAYS_IN = {
     "toolkit/dispatcher.py": {"tool.call", "watch.call"},
     "toolkit/bench.py": {"self.dispatcher.call"},
     "sessions/turn.py": {"self._ports.dispatcher.call"},
+    "sessions/forwarding.py": {"self.dispatcher.call"},
     "cli/tooling.py": {"self._dispatcher.call"},
     # The call that an approval and a watch are about: data.
     "toolkit/scope.py": {"self.call"},
