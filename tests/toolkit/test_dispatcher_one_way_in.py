@@ -13,9 +13,11 @@ WAYS_IN = {
     "toolkit/bench.py": {"self.dispatcher.call"},
     "sessions/turn.py": {"self._ports.dispatcher.call"},
     "sessions/forwarding.py": {"self.dispatcher.call"},
-    "cli/tooling.py": {"self._dispatcher.call"},
+    "cli/tooling.py": {"self.dispatcher.call"},
+    "servers/mcp/tools.py": {"self._ports.dispatcher.call"},
     # The call that an approval and a watch are about: data.
     "toolkit/scope.py": {"self.call"},
+    "servers/mcp/approving.py": {"wanted.call"},
     "sessions/approvals.py": {"wanted.call"},
     "sessions/wording.py": {"wanted.call"},
 }

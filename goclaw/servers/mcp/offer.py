@@ -107,7 +107,7 @@ class Offer:
         return await self._tools.listed(self._who(ctx).actor, params)
 
     async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        return await self._tools.call(self._who(ctx).actor, ctx, params)
+        return await self._tools.called(self._who(ctx).actor, ctx, params)
 
     async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         return await self._resources.listed(self._who(ctx).actor, params)

@@ -68,7 +68,7 @@ class ToolOffer:
         specs, cursor = page(registry.visible_to(actor, self._selection), lambda spec: spec.name, params)
         return ListToolsResult(tools=[_described(spec) for spec in specs], next_cursor=cursor)
 
-    async def call(
+    async def called(
         self, actor: Actor, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         """One call, under the same rules as any other. What went wrong is told in the result."""
