@@ -30,6 +30,7 @@ from mcp_types import (
     PromptReference,
     ReadResourceRequestParams,
     ReadResourceResult,
+    SetLevelRequestParams,
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
@@ -96,6 +97,9 @@ class Offer:
             on_completion=self.complete,
         )
         security = RequestStateSecurity(keys=[os.urandom(32)], bind_principal=lambda ctx: self._who(ctx).actor.key)
+        if self._ports.declared.notifications:
+            # Not in the constructor, which warns of what the newer revision has no more.
+            server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
         server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
         return server
 
@@ -127,6 +131,10 @@ class Offer:
 
     async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
         self.hub.unsubscribe(self._who(ctx).connection, params.uri)
+        return EmptyResult()
+
+    async def set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
+        self.hub.hear(self._who(ctx).connection, params.level)
         return EmptyResult()
 
     async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:

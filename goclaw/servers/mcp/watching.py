@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
@@ -53,6 +53,8 @@ MOST_LISTENING = 64
 """Streams and monitors at once."""
 MOST_WAITING = 1_000
 """Changes that wait for one of them; who lags further behind is cut off and reads anew."""
+LEVEL: Final = "notice"
+"""Of the log messages as which older clients get what code declares."""
 SEND_SECONDS = 5.0
 """What a connection gets to take one notification."""
 _EVENTS: dict[str, Callable[[], ServerEvent]] = {
@@ -71,6 +73,8 @@ class _Peer:
     actor: Actor
     session: ServerSession
     uris: set[str] = field(default_factory=set)
+    hears: bool = True
+    """Whether it wants to be told notifications that code declares."""
 
 
 class Hub:
@@ -158,6 +162,10 @@ class Hub:
         """It does not any more."""
         self._peers[key].uris.discard(uri)
 
+    def hear(self, key: str, level: str) -> None:
+        """A client says from which level on it wants log messages, as which it gets what code declares."""
+        self._peers[key].hears = level in ("debug", "info", LEVEL)
+
     def watched(self) -> bool:
         """Whether anybody wants to know of a resource."""
         return bool(self._listeners) or any(peer.uris for peer in self._peers.values())
@@ -187,14 +195,17 @@ class Hub:
                     case ListChanged():
                         await peer.session.send_resource_list_changed()
                     case Told(name=name, payload=payload):
-                        params = LoggingMessageNotificationParams(level="notice", logger=name, data=dict(payload))
+                        params = LoggingMessageNotificationParams(level=LEVEL, logger=name, data=dict(payload))
                         await peer.session.send_notification(LoggingMessageNotification(params=params))
         except TimeoutError:
             self._peers.pop(key, None)
 
     def _wanted(self, peer: _Peer, change: Change) -> bool:
-        subscribed = not isinstance(change, Changed) or change.resource in peer.uris
-        return subscribed and self._concerns(peer.actor, change)
+        if isinstance(change, Changed) and change.resource not in peer.uris:
+            return False
+        if isinstance(change, Told) and not peer.hears:
+            return False
+        return self._concerns(peer.actor, change)
 
     def _concerns(self, actor: Actor, change: Change) -> bool:
         match change:

@@ -162,6 +162,12 @@ async def test_what_code_declares_is_told_too(tmp_path: Path) -> None:
             await until(lambda: heard.uris() and logged)
             assert (heard.uris(), subscribed) == (["load://now"], [ANN])
             assert (logged[0].logger, logged[0].data) == ("progress", {"percent": 40})
+            assert client.server_capabilities.logging is not None
+            await client.set_logging_level("error")
+            await send({"percent": 50})
+            await changes.queue.put(None)
+            await until(lambda: len(heard.uris()) == 2)
+            assert len(logged) == 1
         async with home.client(BOB, mode="legacy") as client:
             with pytest.raises(MCPError, match="not for bob"):
                 await client.subscribe_resource("load://now")
