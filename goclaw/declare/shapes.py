@@ -1,4 +1,4 @@
-"""The shapes of arguments, results and artifacts: a pydantic model of yours, a plain type, or fields one by one."""
+"""The shapes of arguments, results and artifacts: a model of yours, a plain type, a JSON Schema, or fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from goclaw.config.exports import ARGUMENT
 from goclaw.declare.options import ToolOption
 from goclaw.toolkit.declaring import STRICT, Injected, without_titles
+from goclaw.toolkit.modelling import model_of, result_of
 from goclaw.toolkit.results import BoundedResult, Result
 
 NUMBER = "x-field-number"
@@ -37,7 +38,7 @@ class Required:
     names: tuple[str, ...]
 
 
-Part = Attribute | Required | type
+Part = Attribute | Required | type | Mapping[str, Any]
 
 
 def attribute(
@@ -76,7 +77,7 @@ def required(*names: str) -> Required:
 
 
 def args(*parts: Part) -> ToolOption:
-    """What a tool takes: fields, or a pydantic model, or one plain type."""
+    """What a tool takes: fields, or a pydantic model, or one plain type, or a JSON Schema as it is."""
     return ToolOption("args", parts)
 
 
@@ -91,6 +92,8 @@ def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = 
     Raises:
         ValueError: it does not hold together; the message names the shape.
     """
+    if (schema := written(parts)) is not None:
+        return result_of(schema, name, name, bounded=base is BoundedResult) if base else model_of(schema, name, name)
     if len(parts) == 1 and isinstance(parts[0], type):
         if issubclass(parts[0], BaseModel):
             return parts[0]
@@ -107,6 +110,11 @@ def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = 
     if unknown := sorted(needed - set(names)):
         raise ValueError(f"{name}: required names {', '.join(unknown)}, which is no field")
     return _made(name, {each.name: _field(each, each.name in needed, name) for each in fields}, base)
+
+
+def written(parts: Sequence[Part]) -> Mapping[str, Any] | None:
+    """The shape's JSON Schema where it was given as one."""
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else None
 
 
 def result_from(parts: Sequence[Part], name: str, *, bounded: bool) -> Any:

@@ -15,7 +15,7 @@ from goclaw.config.exports import ConfirmSettings, ExportedToolSettings, Passthr
 from goclaw.config.mcp_servers import PinnedTool
 from goclaw.declare.options import ToolOption, ToolsetOption, collected
 from goclaw.declare.registries import FromRegistry
-from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected
+from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
 from goclaw.mcp.vetting import full_name
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext
@@ -104,11 +104,14 @@ class ToolDeclaration:
         )
 
     def pinned(self) -> PinnedTool:
-        """The same as an MCP server has to describe it."""
-        said = self.said
-        takes = schema_from(model_from(said.get("args", ()), self.name))
-        gives = schema_from(model_from(said["returns"], self.name)) if "returns" in said else None
-        return PinnedTool(input_schema=takes, output_schema=gives)
+        """The same as an MCP server has to describe it, to the letter; what is not said may be anything."""
+        return PinnedTool(input_schema=self._schema("args"), output_schema=self._schema("returns"))
+
+    def _schema(self, word: str) -> dict[str, Any] | None:
+        if word not in self.said:
+            return None
+        schema = written(self.said[word])
+        return dict(schema) if schema is not None else schema_from(model_from(self.said[word], self.name))
 
     def _confirm(self) -> ConfirmSettings | None:
         found = self.said.get("confirmation")
@@ -193,7 +196,10 @@ def from_mcp(server: str) -> ToolsetOption:
 
 
 def mcp_toolset(server: str, name: str, *tools: ToolDeclaration) -> ToolsetPart:
-    """A toolset of an MCP server; with tools, exactly these, as they are declared here."""
+    """A toolset of an MCP server; with tools, exactly these, and each as it is declared here.
+
+    A server's schema is rarely what Python would write: give `args` and `returns` its own, or leave them out.
+    """
     return toolset(name, from_mcp(server), *tools)
 
 

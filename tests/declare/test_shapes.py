@@ -62,6 +62,13 @@ def test_a_model_or_a_plain_type_stands_for_the_whole(words: Any) -> None:
     }
 
 
+def test_a_json_schema_is_a_shape_as_it_is() -> None:
+    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 2}}, "required": ["q"]}
+    assert schema_from(model_from(args(schema).value, "x")) == schema
+    with pytest.raises(ValueError, match="oneOf cannot be checked"):
+        model_from(args({"properties": {"q": {"oneOf": []}}}).value, "x")
+
+
 def test_models_within_are_one_piece_in_the_schema() -> None:
     found = schema_from(shape(attribute("at", list[Point]), required("at")))
     assert "$defs" not in found

@@ -214,6 +214,14 @@ def test_a_toolset_of_an_mcp_server_is_all_that_it_offers_or_what_is_declared_an
     }
 
 
+def test_a_pin_is_the_servers_own_schema_to_the_letter_or_none() -> None:
+    theirs = {"type": "object", "title": "Find", "properties": {"q": {"title": "Q", "type": "string"}}}
+    remote = mcp_toolset("remote", "search", tool("find", "Find.", args(theirs)), tool("look", "Look."))
+    pins = remote.pins["remote"]
+    assert pins["find"].input_schema == theirs and pins["find"].output_schema is None
+    assert pins["look"].input_schema is None, "only that it is there is wanted"
+
+
 def make(*options: Any) -> ToolDeclaration:
     return tool("it", "Does it.", *options)
 
