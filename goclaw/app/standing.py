@@ -38,8 +38,7 @@ async def details(app: App, session: str) -> Details:
         lines["HTTP"] = f"{ground.config.http.host} port {ground.config.http.port}"
     if app.mcp_server.line:
         lines["MCP"] = app.mcp_server.line
-    if faults := app.sources.faults:
-        lines["Tools"] = f"{len(faults)} of them or of their servers do not work; /tools says which"
+    lines |= _of_the_tools(app)
     if readiness.problems:
         lines["Not ready"] = "; ".join(readiness.problems)
     if alerts:
@@ -69,6 +68,12 @@ async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, 
     except StateError as error:
         return [("Mode", f"out of order: {error}")], {"trouble": str(error)}
     return list(telling.lines(status)), asdict(status)
+
+
+def _of_the_tools(app: App) -> dict[str, str]:
+    if not (faults := app.sources.faults):
+        return {}
+    return {"Tools": f"{len(faults)} of them or of their servers do not work; /tools says which"}
 
 
 def _of_the_database(app: App) -> dict[str, str]:
