@@ -58,7 +58,9 @@ class PromptSettings(Section):
 class McpServerSettings(Section):
     """GoClaw as an MCP server: over HTTP in the daemon, and on standard input and output (`goclaw mcp serve`)."""
 
-    enabled: bool = Field(False, description="Whether the daemon listens for clients, at `/mcp`; each needs a token.")
+    enabled: bool = Field(
+        False, description="Whether the daemon listens for clients, at `http://HOST:PORT/mcp`; each needs a token."
+    )
     host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8138, ge=0, le=65535, description="Port; 0 picks a free one.")
     hosts: Hosts = Field((), description="Names by which it may be called, beside localhost.")
