@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sentencepiece  # type: ignore[import-not-found]  # only in the environment that this file runs in
 import tiktoken
-import tokenizers  # type: ignore[import-not-found]  # as above
+import tokenizers
 
 PACKAGES = Path(sysconfig.get_path("purelib"))
 
