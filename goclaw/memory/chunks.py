@@ -9,13 +9,17 @@ from dataclasses import dataclass
 
 CHUNK_TOKENS = 200
 OVERLAP_TOKENS = 40
+LONGEST_HEADING = 200
+"""Characters. Every passage below a heading repeats it: what is longer is text that begins with its sign."""
 BYTES_PER_TOKEN = 4
 """The usual estimate; in UTF-8 bytes, so that scripts with more tokens per character count for more."""
 
 _MOST_BYTES = 4
 """Of a character in UTF-8."""
 _PIECE_LENGTH = OVERLAP_TOKENS * BYTES_PER_TOKEN
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+# The rest of the line in one piece, closing marks and all (`_title`): to try where they begin takes the square of a
+# line's length, and a regular expression keeps every other thread waiting.
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?")
 # What follows backticks on their line has none itself: ```this``` is code within a line.
 _FENCE = re.compile(r" {0,3}(?:(?P<mark>`{3,})[^`]*|(?P<tildes>~{3,}).*)")
 # A line longer than the overlap is cut between words, or anywhere where there are none.
@@ -157,7 +161,16 @@ def _lines(text: str) -> Iterator[_Line]:
         if mark and (not fence or (mark.startswith(fence) and line.strip() == mark)):
             fence = "" if fence else mark
         heading = None if fence or mark else _HEADING.fullmatch(line)
-        yield _Line(number, (heading[2] or "").strip(), len(heading[1])) if heading else _Line(number, line)
+        title = _title(heading[2] or "") if heading else ""
+        is_heading = heading is not None and len(title) <= LONGEST_HEADING
+        yield _Line(number, title, len(heading[1])) if heading and is_heading else _Line(number, line)
+
+
+def _title(rest: str) -> str:
+    """What a heading says: what stands behind its marks, without those that close it."""
+    title = rest.strip()
+    bare = title.rstrip("#")
+    return bare.rstrip() if not bare or bare[-1].isspace() else title
 
 
 def _section(path: Sequence[tuple[int, str]], lines: Sequence[_Line], *, alone: bool) -> Iterator[Chunk]:

@@ -1,12 +1,21 @@
 """Markdown becomes passages with headings and lines."""
 
+import time
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.memory.chunks import BYTES_PER_TOKEN, CHUNK_TOKENS, OVERLAP_TOKENS, Chunk, chunk_markdown, chunk_messages
+from goclaw.memory.chunks import (
+    BYTES_PER_TOKEN,
+    CHUNK_TOKENS,
+    LONGEST_HEADING,
+    OVERLAP_TOKENS,
+    Chunk,
+    chunk_markdown,
+    chunk_messages,
+)
 
 
 def test_a_passage_knows_its_lines_and_the_headings_above_it() -> None:
@@ -108,3 +117,25 @@ def test_a_long_message_has_several_windows_of_its_own() -> None:
 
 def test_no_messages_have_no_windows() -> None:
     assert chunk_messages([]) == [] and chunk_messages([(1, " ")]) == []
+
+
+@pytest.mark.parametrize("title", ["a" + " " * 20_000 + "b", "a" + " #" * 20_000 + "b", " " * 20_000, "#" * 20_000])
+def test_a_line_that_is_hard_to_read_takes_no_longer_than_others(title: str) -> None:
+    """A regular expression that takes the square of its length holds up everything else in the process."""
+    began = time.process_time()
+    chunk_markdown(f"# {title}\ntext")
+    assert time.process_time() - began < 0.5
+
+
+def test_what_is_too_long_for_a_heading_is_text_and_is_not_repeated_below_it() -> None:
+    chunks = chunk_markdown(f"# {'x ' * LONGEST_HEADING}\n" + "some line of a note\n" * 1_000)
+    assert {chunk.heading for chunk in chunks} == {""} and "x x x" in chunks[0].text
+    assert [chunk.heading for chunk in chunk_markdown(f"# {'x' * LONGEST_HEADING}\ntext")] == ["x" * LONGEST_HEADING]
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [("# a # b ##  ", "a # b"), ("# a#", "a#"), ("#\ta\t#", "a"), ("# C# ", "C#"), ("   ### a", "a"), ("# ##", "")],
+)
+def test_marks_that_close_a_heading_are_told_from_its_words(line: str, title: str) -> None:
+    assert [chunk.heading for chunk in chunk_markdown(f"{line}\ntext")] == [title]
