@@ -7,7 +7,7 @@ were measured together with the rest of the recipe (`benchmarks/recall`, `rankin
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 DAY_WORTH, MONTH_WORTH, YEAR_WORTH = 1.0, 0.6, 0.2
 """What a day within a named day, month or year is worth: the narrower, the more it says."""
@@ -31,6 +31,14 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _AMBIGUOUS = frozenset(("may", "march", "mar", "jan"))
 """Months that are other words or names as well: they count beside a number or a word of time only."""
 _RELATIVE = re.compile(r"\b(today|yesterday|(?:this|last)\s+(?:week|month|year))\b")
+
+_FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+"""A year from where dates end, so that there are days before and behind each."""
+
+
+def moment(at: float) -> datetime:
+    """Epoch seconds in UTC. Anybody may give a file any time: what no date can say becomes the nearest that can."""
+    return datetime.fromtimestamp(min(max(at, _FIRST.timestamp()), _LAST.timestamp()), UTC)
 
 
 @dataclass(frozen=True, slots=True)

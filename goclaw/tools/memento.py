@@ -1,11 +1,11 @@
 """The `memento` tool."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import BaseModel, Field
 
 from goclaw.errors import InvalidInput
+from goclaw.memory.dates import moment
 from goclaw.memory.mementos import LARGEST, LONGEST_NAME, Memento, Mementos, checked_name, mementos_of
 from goclaw.memory.places import place_of
 from goclaw.specs import Annotations, Example, Risk, SideEffect
@@ -28,7 +28,7 @@ class Line(BaseModel):
     shared: bool
 
     def __str__(self) -> str:
-        at = datetime.fromtimestamp(self.modified, UTC).isoformat(timespec="seconds")
+        at = moment(self.modified).isoformat(timespec="seconds")
         whose = "  shared" if self.shared else ""
         return f"{self.name}{whose}  {self.size} bytes  {at}" + (f"\n  {self.summary}" if self.summary else "")
 

@@ -14,6 +14,7 @@ from goclaw.memory.dates import (
     NamedTime,
     Span,
     fit,
+    moment,
     named_times,
 )
 
@@ -91,3 +92,11 @@ def test_a_span_fades_behind_its_end() -> None:
 @given(st.text(max_size=200), st.dates(), st.dates())
 def test_any_text_is_read_and_fits_any_day_between_nothing_and_one(text: str, today: date, told: date) -> None:
     assert 0.0 <= fit(named_times(text, today), told) <= 1.0
+
+
+@pytest.mark.parametrize("at", [-1e300, -1e18, -1e12, 0.0, 1e12, 1e18, 1e300])
+def test_any_number_of_seconds_is_a_day_that_can_be_asked_for(at: float) -> None:
+    """A file system keeps whatever time a program gives to a file, and one such file must not end every search."""
+    told = moment(at).date()
+    for query in ("in December", "in January", "in May 2026", "2026-11-20", "last week", "2026"):
+        assert 0 <= fit(named_times(query, date(2026, 11, 20)), told) <= 1

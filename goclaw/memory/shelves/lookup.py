@@ -8,9 +8,9 @@ import sqlite3
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
+from goclaw.memory.dates import moment
 from goclaw.memory.phrases import candidate_expression, longest_piece, plain, stands_in
 from goclaw.memory.ranking import Passage
 from goclaw.memory.shelves.schema import Shelf
@@ -69,8 +69,7 @@ def passages(connection: sqlite3.Connection, shelf: Shelf, places: Iterable[int]
     """What ranking needs to know of those places that there are."""
     rows = connection.execute(_PASSAGES.format(shelf=shelf), (json.dumps(list(places)),))
     return {
-        place: Passage(words, datetime.fromtimestamp(told, UTC).date(), speaker, bool(asks))
-        for place, words, told, speaker, asks in rows
+        place: Passage(words, moment(told).date(), speaker, bool(asks)) for place, words, told, speaker, asks in rows
     }
 
 
