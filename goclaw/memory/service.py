@@ -10,7 +10,7 @@ import logging
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +20,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import StateError, ToolError
 from goclaw.memory import excerpts, remaking
 from goclaw.memory.base import Found, Heard, MemoryFile, MemoryPort, MemoryStatus, Talk, Wanted
+from goclaw.memory.dates import moment
 from goclaw.memory.embedding import Embedders, configured
 from goclaw.memory.listening import Feed, Listener
 from goclaw.memory.meaning import Meaning
@@ -30,13 +31,15 @@ from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.sweeping import Sweeper, name_of
 from goclaw.memory.watching import watched
 from goclaw.state import private_paths
-from goclaw.supervise import background, keep_running
+from goclaw.supervise import background, ends_within, keep_running
 from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+FRESH_SECONDS = 2.0
+"""What a search waits at most for notes that just came: what is not ready then is taken in beside it."""
 START_AFTER = 2.0
 """Seconds: whoever starts a daemon waits for its channels, not for its memory."""
 NO_TRANSCRIPTS = "conversations are not searched here: memory.transcripts is false, or no transcripts are at hand"
@@ -81,7 +84,7 @@ class Memory:
         self.use(workspace)
 
         async def found() -> Found:
-            await self._if_writable(self._sweeper.fresh(workspace))
+            await self._if_writable(self._fresh(workspace))
             scope = await self._index.read(partial(notes.scope, workspace=name_of(workspace), actor_key=actor_key))
             near = await self._meaning.near("note", query, scope)
             budget = self._config.memory.budget
@@ -104,7 +107,7 @@ class Memory:
         self.use(workspace)
 
         async def listed() -> list[MemoryFile]:
-            await self._if_writable(self._sweeper.fresh(workspace))
+            await self._if_writable(self._fresh(workspace))
             return await self._index.read(partial(notes.files, workspace=name_of(workspace), actor_key=actor_key))
 
         return await self._mended(listed)
@@ -226,12 +229,21 @@ class Memory:
         ):
             await asyncio.Event().wait()
 
+    async def _fresh(self, workspace: Workspace) -> None:
+        """Have what was just written found, unless that takes long: whoever follows the workspace sees to the rest."""
+        async with background(self._sweeper.fresh(workspace), "memory files") as sweeping:
+            if self._alone:
+                await asyncio.wait({sweeping})
+            else:
+                await ends_within(sweeping, self._clock, FRESH_SECONDS)
+
     async def _sweep(self, workspace: Workspace) -> None:
         await self._mended(partial(self._sweeper.sweep, workspace))
 
     async def _drop_talk(self) -> bool:
         """Conversations are not to be searched (any more): nothing of them stays. False: the file still has words."""
         if not await self._index.read(talk.seen):
+            await self._index.drop_broken()
             return True
         for session in await self._index.read(talk.extents):
             while await self._index.write(partial(talk.forget, session=session)):
@@ -297,7 +309,7 @@ class Memory:
         return self._listener
 
     def _today(self) -> date:
-        return datetime.fromtimestamp(self._clock.now(), UTC).date()
+        return moment(self._clock.now()).date()
 
     async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something with the index; one that turns out to be damaged is made anew, once."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
@@ -14,9 +15,10 @@ from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 from goclaw.memory.backfilling import SETTLE
 from goclaw.memory.base import Hit, MemoryPort, MemoryStatus, Wanted
+from goclaw.memory.chunks import Chunk, chunk_markdown
 from goclaw.memory.embedding import DEADLINE, SLOW, Embedders
 from goclaw.memory.remaking import BESIDE
-from goclaw.memory.service import START_AFTER, open_memory
+from goclaw.memory.service import FRESH_SECONDS, START_AFTER, open_memory
 from goclaw.memory.shelves import database
 from goclaw.store.feed import FeedRow
 from goclaw.testing import WordsEmbedder
@@ -432,3 +434,35 @@ async def test_scores_fall_from_one_and_stay_above_nought(home: Home) -> None:
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == 1.0
     assert 0 < scores[-1] < scores[1]
+
+
+async def test_a_note_that_takes_long_is_waited_for_no_longer_than_told(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.write("memory/a.md", "the green fence")
+    assert await home.found("fence") == ["memory/a.md"]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(text: str) -> list[Chunk]:
+        begun.set()
+        assert go_on.wait(20)
+        return chunk_markdown(text)
+
+    monkeypatch.setattr("goclaw.memory.sweeping.chunk_markdown", slow)
+    home.write("memory/b.md", "another fence")
+    try:
+        asking = asyncio.create_task(home.found("fence"))
+        assert await asyncio.to_thread(begun.wait, 20)
+        home.clock.advance(FRESH_SECONDS)
+        assert await asking == ["memory/a.md"]
+    finally:
+        go_on.set()
+    assert sorted(await home.found("fence")) == ["memory/a.md", "memory/b.md"], "what was cut is done again"
+
+
+async def test_words_of_a_damaged_index_go_with_the_conversations(tmp_path: Path) -> None:
+    async with at_home(tmp_path, transcripts=False) as home:
+        broken = home.index.with_name("memory.db.broken")
+        broken.write_text("my secret hideout")
+        assert await home.memory.forget()
+        assert not broken.exists()

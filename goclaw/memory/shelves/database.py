@@ -91,10 +91,19 @@ class IndexFile:
         def written_anew() -> bool:
             with _in_words():
                 done = _rewrite(self._opened_writer())
-                self._path.with_name(self._path.name + SET_ASIDE).unlink(missing_ok=True)
+                _drop_broken(self._path)
                 return done
 
         return await asyncio.get_running_loop().run_in_executor(self._writing, written_anew)
+
+    async def drop_broken(self) -> None:
+        """Remove the damaged file that was set aside: it has words, too."""
+
+        def dropped() -> None:
+            with _in_words():
+                _drop_broken(self._path)
+
+        await asyncio.get_running_loop().run_in_executor(self._writing, dropped)
 
     async def rebuild(self, why: str) -> None:
         """Set the file aside and go on with an empty one."""
@@ -252,6 +261,10 @@ def _set_aside(path: Path) -> None:
     """Rename a broken index file, so that somebody may look at it, and drop its companions."""
     path.replace(path.with_name(path.name + SET_ASIDE))
     _discard_companions(path)
+
+
+def _drop_broken(path: Path) -> None:
+    path.with_name(path.name + SET_ASIDE).unlink(missing_ok=True)
 
 
 def _discard(path: Path) -> None:
