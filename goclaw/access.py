@@ -26,6 +26,7 @@ Action = Literal[
     "session.read",
     "session.write",
     "session.own",
+    "session.alone",
     "command.run",
     "command.admin",
     "message.other",
@@ -35,7 +36,8 @@ Action = Literal[
 ]
 """With the object of each: a tool's name; a session's key (three times); a command's name (twice); `channel:chat`; the
 key of whoever the question is put to; an agent's name; an MCP server's. `session.own`: do with a session what is for
-its own user alone, such as having it forgotten; in a group that is nobody but an admin."""
+its own user alone, such as having it forgotten; in a group that is nobody but an admin. `session.alone`: bring into it
+what is the actor's own and no matter of anybody else's: nobody else has the session for theirs, and it is no group."""
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
 _STRICTNESS: tuple[Answer, ...] = ("run", "ask", "refuse")
@@ -152,6 +154,7 @@ class Access:
         decision = self._by_configuration(action, object)
         if action.startswith("session."):
             object = root_session(object)  # an agent's conversation belongs to whom it works for
+            decision = decision or self._by_others(actor, action, object)
         if decision is None:
             for each in _chain(actor):
                 decision = self._by_person(each, action, object)
@@ -270,6 +273,17 @@ class Access:
         if action == "session.write" and AGENT_MARK in object_:
             return Decision(False, "the conversation of an agent that was started for a task is only read")
         return None
+
+    def _by_others(self, actor: Actor, action: str, object_: str) -> Decision | None:
+        """The refusal where a session is to be only the actor's, and others take part in it, or may at any time."""
+        if action != "session.alone":
+            return None
+        if is_group(object_):
+            return Decision(False, f"{object_} is a group")
+        here = {each.key for each in _chain(actor)}
+        others = (user for user in self._users.all() if user.key not in here)
+        other = next((user.key for user in others if object_ in (user.session, own_session(user.key))), "")
+        return Decision(False, f"{object_} is a session of {other}") if other else None
 
     def _by_person(self, actor: Actor, action: str, object_: str) -> Decision:
         user = self._user(actor)
@@ -397,6 +411,7 @@ _RULES: Mapping[str, Callable[[Person, Actor, str], Decision]] = {
     "session.read": _reading,
     "session.write": _writing,
     "session.own": _own,
+    "session.alone": _reading,
     "command.run": _command,
     "command.admin": _admin,
     "message.other": _other_chats,

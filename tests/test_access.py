@@ -233,6 +233,7 @@ OBJECTS: dict[Action, tuple[str, ...]] = {
     "session.read": ("telegram:7", "telegram:1", "telegram:-100", "tui:me"),
     "session.write": ("telegram:7", "telegram:1", "telegram:-100", "tui:me"),
     "session.own": ("telegram:7", "telegram:1", "telegram:-100"),
+    "session.alone": ("telegram:7", "telegram:5"),
     "command.run": ("help", "stop"),
     "command.admin": ("model",),
     "message.other": ("telegram:5",),
@@ -241,7 +242,7 @@ OBJECTS: dict[Action, tuple[str, ...]] = {
     "mcp.use": ("files",),
 }
 SEVEN = "telegram:7"
-OWN = {("session.read", SEVEN), ("session.write", SEVEN), ("session.own", SEVEN)}
+OWN = {(action, SEVEN) for action in ("session.read", "session.write", "session.own", "session.alone")}
 GROUP = {("session.read", "telegram:-100"), ("session.write", "telegram:-100")}
 PLAIN = {
     *OWN,
@@ -260,7 +261,7 @@ CLERK = ("agent.use", "clerk")
 FILES = ("mcp.use", "files")
 """A server without `roles` is everybody's; others in test_access_mcp.py."""
 HELP = ("command.run", "help")
-READS = {("session.read", target) for target in OBJECTS["session.read"]}
+READS = {(action, target) for action in ("session.read", "session.alone") for target in OBJECTS[action]}
 DECLARED: dict[tuple[str, ...], set[tuple[str, str]]] = {
     (): PLAIN,
     ("user",): PLAIN,
@@ -320,6 +321,33 @@ def test_every_cell_of_the_matrix_is_as_declared(roles: tuple[str, ...], entry: 
             assert gate.authorize(child, action, target).allowed is expected, cell
             for nobody in (actor("telegram:99", entry=entry), actor("", entry=entry)):
                 assert not gate.authorize(nobody, action, target).allowed, cell
+
+
+@pytest.mark.promise("P-sessions-are-private")
+@pytest.mark.parametrize(
+    ("who", "session", "alone"),
+    [
+        ("telegram:5", "telegram:5", True),
+        ("telegram:5", "telegram:5/agent:0a1b2c3d4e5f", True),
+        ("telegram:5", "family", False),
+        ("telegram:6", "family", False),
+        ("telegram:8", "garden", True),
+        ("telegram:8", "telegram:6", False),  # an admin with somebody else
+        ("telegram:8", "telegram:-100", False),
+        ("tui:me", "tui:me", True),
+        ("tui:me", "family", False),
+        ("telegram:99", "telegram:99", False),
+    ],
+)
+def test_a_session_is_only_ones_own_where_nobody_else_has_it_for_theirs(who: str, session: str, alone: bool) -> None:
+    """Whether or not they have said anything in it yet."""
+    users = [
+        User("telegram:5", session="family"),
+        User("telegram:6", session="family"),
+        User("telegram:8", session="garden", roles=frozenset({"admin"})),
+    ]
+    asking = actor(who, owner=who == "tui:me")
+    assert Access(Users(users), Config()).authorize(asking, "session.alone", session).allowed is alone
 
 
 def test_the_matrix_has_every_action() -> None:

@@ -1,7 +1,6 @@
 """`goclaw memory search|list|status|reindex`: through the daemon that runs, else on the state folder itself."""
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
@@ -12,6 +11,8 @@ from goclaw.cli.frame import say, show
 from goclaw.cli.process import listens
 from goclaw.cli.transcripts.jsonl import masked
 from goclaw.config.schema import Config
+from goclaw.memory.dates import moment
+from goclaw.memory.telling import quoted
 from goclaw.redact import mask
 from goclaw.tui.client import attach
 from goclaw.users import login_name
@@ -49,12 +50,12 @@ def search(
         return
     show(f"mode: {found['mode']}")
     for hit in found["notes"]:
-        show(f"\n{hit['path']}:{hit['start']}-{hit['end']}  score {hit['score']['score']:.2f}{_weak(hit)}")
-        show("\n".join(line for line in (hit["heading"], mask(hit["text"])) if line))
+        show(f"\n{mask(hit['path'])}:{hit['start']}-{hit['end']}  score {hit['score']['score']:.2f}{_weak(hit)}")
+        show("\n".join(line for line in (mask(hit["heading"]), quoted(mask(hit["text"]))) if line))
     for quote in found["conversations"]:
-        show(f"\n{quote['session']}  score {quote['score']['score']:.2f}{_weak(quote)}")
+        show(f"\n{mask(quote['session'])}  score {quote['score']['score']:.2f}{_weak(quote)}")
         for line in quote["lines"]:
-            show(f"#{line['row']} {_when(line['at'])} {line['speaker']}: {mask(line['text'])}")
+            show(f"#{line['row']} {_when(line['at'])} {mask(line['speaker'])}: {quoted(mask(line['text']))}")
     if "left_out" in found:
         say(found["left_out"])
     if not found["notes"] and not found["conversations"]:
@@ -108,7 +109,7 @@ def _weak(found: dict[str, Any]) -> str:
 
 
 def _when(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{moment(at):%Y-%m-%d %H:%M} UTC"
 
 
 def _print_json(value: Any) -> None:

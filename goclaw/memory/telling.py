@@ -1,9 +1,16 @@
-"""How memory stands, in lines for people: for `/status`, `/memory` and `goclaw memory status`."""
+"""How memory stands, in lines for people: for `/status`, `/memory` and `goclaw memory status`; and how texts of others
+are shown below lines of ours.
+"""
 
 from collections.abc import Iterator
 
 from goclaw.memory.base import MemoryStatus
 from goclaw.memory.off import WHY
+
+
+def quoted(text: str) -> str:
+    """A text of others behind a line of ours: its further lines are indented, so that none passes for one of ours."""
+    return "\n    ".join(text.splitlines())
 
 
 def lines(status: MemoryStatus) -> Iterator[tuple[str, str]]:

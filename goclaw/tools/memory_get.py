@@ -1,5 +1,6 @@
 """The `memory_get` tool."""
 
+from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from goclaw.memory.sweeping import LARGEST_FILE
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.tools.memory_search import memory_access
+from goclaw.tools.memory_search import memory_access, whose
 from goclaw.workspace import Opened
 
 MOST_LINES = 2_000
@@ -63,17 +64,18 @@ async def memory_get(
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    listed = {file.path for file in await ctx.memory.files(ctx.home, ctx.actor.key)}
+    listed = {file.path for file in await ctx.memory.files(ctx.home, whose(ctx))}
     name = path.removeprefix("./")
     if name not in listed:
         raise ToolError(f"no memory file: {path[:200]} (memory_list lists them)")
     # With the eyes of whom the file is listed for: a link that took its place leads to nobody else's notes.
-    data = await ctx.home.seen_by(owner_of(name)).use(name, _content)
-    return _passage(name, data.decode("utf-8-sig", errors="replace"), first, lines)
+    read = partial(_read, path=name, first=first, lines=lines)
+    return await ctx.home.seen_by(owner_of(name)).use(name, read)
 
 
-def _content(opened: Opened) -> bytes:
-    return opened.file.read(LARGEST_FILE)
+def _read(opened: Opened, path: str, first: int, lines: int) -> Passage:
+    # In the thread that reads: cutting megabytes into lines would hold up everybody.
+    return _passage(path, opened.file.read(LARGEST_FILE).decode("utf-8-sig", errors="replace"), first, lines)
 
 
 def _passage(path: str, text: str, first: int, lines: int) -> Passage:

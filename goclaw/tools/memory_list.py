@@ -1,18 +1,18 @@
 """The `memory_list` tool."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryFile
+from goclaw.memory.dates import moment
 from goclaw.memory.places import place_of
 from goclaw.memory.values import Values
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.tools.memory_search import memory_access
+from goclaw.tools.memory_search import memory_access, whose
 
 
 class KeptKey(BaseModel):
@@ -54,12 +54,13 @@ class Files(Result):
 )
 async def memory_list(ctx: ToolContext) -> Files:
     """List what is remembered: the memory files that `memory_search` looks into, with size, lines and time of the last
-    change, then the keys of the values that `memory_read` reads.
+    change, then the keys of the values that `memory_read` reads. In a group only what is for everybody.
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    files = tuple(await ctx.memory.files(ctx.home, ctx.actor.key))
-    return Files(files=files, kept=(*await _keys(ctx, shared=False), *await _keys(ctx, shared=True)))
+    files = tuple(await ctx.memory.files(ctx.home, whose(ctx)))
+    own = await _keys(ctx, shared=False) if whose(ctx) else []
+    return Files(files=files, kept=(*own, *await _keys(ctx, shared=True)))
 
 
 async def _keys(ctx: ToolContext, *, shared: bool) -> list[KeptKey]:
@@ -76,6 +77,6 @@ def _key_line(kept: KeptKey) -> str:
 
 
 def _line(file: MemoryFile) -> str:
-    modified = datetime.fromtimestamp(file.modified, UTC).isoformat(timespec="seconds")
+    modified = moment(file.modified).isoformat(timespec="seconds")
     lines = "1 line" if file.lines == 1 else f"{file.lines} lines"
     return f"{file.path}  {file.size} bytes  {lines}  {modified}"

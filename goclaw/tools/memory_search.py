@@ -1,12 +1,14 @@
 """The `memory_search` tool."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from goclaw.access import is_group
 from goclaw.errors import ToolError
 from goclaw.memory.base import Hit
+from goclaw.memory.dates import moment
+from goclaw.memory.telling import quoted
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
@@ -34,6 +36,11 @@ class Found(Result):
         elif self.more:
             parts.append("more passages match: ask for something narrower, or read a file with memory_get")
         return "\n\n".join(parts)
+
+
+def whose(ctx: ToolContext) -> str:
+    """The key of the person whose own notes may be seen; empty: nobody's, for in a group all read what comes of it."""
+    return "" if is_group(ctx.session) else ctx.actor.key
 
 
 def memory_access(arguments: Any, ctx: ToolContext) -> Access:
@@ -65,20 +72,20 @@ async def memory_search(
 ) -> Found:
     """Search the memory files for what was noted earlier: facts, decisions, preferences, addresses.
 
-    Returns the best passages with their file, lines and score, and when the file was changed. When they do not answer,
-    try other words before giving up.
+    Returns the best passages with their file, lines and score, and when the file was changed. In a group only notes for
+    everybody are searched. When the passages do not answer, try other words before giving up.
     """
     if not ctx.config.memory.enabled:
         raise ToolError("memory search is disabled: set memory.enabled")
-    found = await ctx.memory.search(ctx.home, ctx.actor.key, query, ctx.config.memory.max_results)
+    found = await ctx.memory.search(ctx.home, whose(ctx), query, ctx.config.memory.max_results)
     return Found(query=query, mode=found.mode, hits=tuple(found.hits), more=found.more)
 
 
 def _passage(hit: Hit) -> str:
-    changed = datetime.fromtimestamp(hit.modified, UTC)
+    changed = moment(hit.modified)
     weak = "  weak match" if hit.score.weak else ""
     place = f"{hit.path}:{hit.start}-{hit.end}  score {hit.score.score:.2f}  {changed:%Y-%m-%d %H:%M} UTC{weak}"
-    return "\n".join(line for line in (place, hit.heading, hit.text) if line)
+    return "\n".join(line for line in (place, hit.heading, quoted(hit.text)) if line)
 
 
 def _shortened(query: str) -> str:

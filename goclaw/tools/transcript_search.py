@@ -4,15 +4,16 @@ Whose conversations are searched is decided here, before anything is looked at; 
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from goclaw.access import is_group
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import root_session
 from goclaw.memory.base import QUOTES, Line, Quote, Talk, Wanted
+from goclaw.memory.dates import moment
+from goclaw.memory.telling import quoted
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
@@ -137,8 +138,9 @@ def _chosen(ctx: ToolContext, sessions: str, talks: Sequence[Talk]) -> Sequence[
         ToolError: there is none of that name that may be.
     """
     here, mine = root_session(ctx.session), frozenset({ctx.actor.key})
-    # Whoever else takes part in this conversation reads what is brought into it.
-    shared = is_group(here) or any(talk.senders - mine for talk in talks if root_session(talk.session) == here)
+    # Whoever else takes part in this conversation, or may any time, reads what is brought into it.
+    alone = ctx.authorize("session.alone", here).allowed
+    shared = not alone or any(talk.senders - mine for talk in talks if root_session(talk.session) == here)
     if shared:
         talks = [talk for talk in talks if root_session(talk.session) == here]
     readable = list(_readable(ctx, talks))
@@ -169,18 +171,13 @@ def _readable(ctx: ToolContext, talks: Sequence[Talk]) -> Iterator[Talk]:
 def _quote(quote: Quote) -> str:
     best = next(line for line in quote.lines if line.row == quote.row)
     weak = "  weak: it is only near what you look for, if at all" if quote.score.weak else ""
-    head = f"{quote.session}  {_at(best.at):%Y-%m-%d %H:%M} UTC  score {quote.score.score:.2f}{weak}"
+    head = f"{quote.session}  {moment(best.at):%Y-%m-%d %H:%M} UTC  score {quote.score.score:.2f}{weak}"
     return "\n".join((head, *(_line(line, quote.row) for line in quote.lines)))
 
 
 def _line(line: Line, row: int) -> str:
-    """A message. Its further lines are indented: none of them passes for what somebody else said."""
-    text = "\n    ".join(line.text.splitlines())
-    return f"{'>' if line.row == row else ' '} #{line.row} {_at(line.at):%H:%M} {line.speaker}: {text}"
-
-
-def _at(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
+    mark = ">" if line.row == row else " "
+    return f"{mark} #{line.row} {moment(line.at):%H:%M} {line.speaker}: {quoted(line.text)}"
 
 
 def _shortened(text: str) -> str:

@@ -27,7 +27,10 @@ TALKS = (
     Talk(f"{BERT}/agent:y", frozenset({BERT})),
     Talk(GROUP, frozenset({ANNA, BERT})),
     Talk("telegram:-200", frozenset({ANNA})),
+    Talk("family", frozenset({ANNA})),
 )
+OTHERS_TOO = (GROUP, "telegram:-200", "family")
+"""Sessions in which others take part, whether or not they have said anything yet."""
 Allow = Callable[[str, str], bool]
 
 
@@ -35,6 +38,7 @@ Allow = Callable[[str, str], bool]
 async def around(tmp_path: Path) -> AsyncIterator[Surroundings]:
     async with surroundings(tmp_path) as made:
         made.memory = Spoken(TALKS)
+        made.allow = lambda action, target: action != "session.alone" or target not in OTHERS_TOO
         yield made
 
 
@@ -106,7 +110,7 @@ async def test_everything_that_is_asked_for_is_looked_for(around: Surroundings) 
 
 
 async def test_the_persons_own_conversations_are_searched_with_those_of_their_agents(around: Surroundings) -> None:
-    own = [ANNA, f"{ANNA}/agent:x", "garden", "telegram:-200"]
+    own = [ANNA, f"{ANNA}/agent:x", "garden", "telegram:-200", "family"]
     assert await searched(around) == own
     assert await searched(around, session=f"{ANNA}/agent:x") == own
     assert around.asked.count(("session.read", ANNA)) == 2, "an agent's is asked for as its root, once"
@@ -114,11 +118,11 @@ async def test_the_persons_own_conversations_are_searched_with_those_of_their_ag
 
 async def test_what_may_not_be_read_any_more_is_not_searched_either(around: Surroundings) -> None:
     around.allow = lambda action, target: target != "garden"
-    assert await searched(around) == [ANNA, f"{ANNA}/agent:x", "telegram:-200"]
+    assert await searched(around) == [ANNA, f"{ANNA}/agent:x", "telegram:-200", "family"]
 
 
 @pytest.mark.promise("P-memory-own-notes")
-@pytest.mark.parametrize("session", [GROUP, f"{GROUP}/agent:z", "telegram:-200", "kitchen"])
+@pytest.mark.parametrize("session", [GROUP, f"{GROUP}/agent:z", "telegram:-200", "kitchen", "family"])
 async def test_what_was_said_alone_is_not_brought_to_others(around: Surroundings, session: str) -> None:
     root = session.partition("/")[0]
     assert await searched(around, session=session) == [root]
@@ -130,7 +134,7 @@ async def test_what_was_said_alone_is_not_brought_to_others(around: Surroundings
 
 
 async def test_all_are_those_that_may_be_read(around: Surroundings) -> None:
-    around.allow = lambda action, target: action == "session.read" and target != BERT
+    around.allow = lambda action, target: target != BERT
     assert await searched(around, sessions="all") == [talk.session for talk in TALKS if BERT not in talk.session]
 
 
