@@ -32,6 +32,9 @@ MOST_FILES = 10_000
 """Files that are searched per workspace: a first sweep takes ten seconds, later ones a sixth of one."""
 LARGEST_FILE = 5 << 20
 """Bytes; a larger file is no note."""
+MOST_LINES = 100_000
+"""Of a file; of more lines there is more to keep in order (each is an object) than the event loop can wait for. A file
+of the largest size has as many if they have 50 characters."""
 SWEPT_AT_ONCE = 500
 """With no more files than these a search sweeps first: 15 ms."""
 
@@ -270,6 +273,8 @@ def _read(opened: Opened, entry: Entry, known: str, now: float) -> _Read:
     is_young = abs(now - found.modified) < _TICK
     version = Version(found.modified, _TOO_YOUNG if is_young else _inode(entry), found.size)
     data = opened.file.read(LARGEST_FILE)
+    if (lines := max(data.count(b"\n"), data.count(b"\r"))) > MOST_LINES:
+        return _Unusable(f"it has {lines} lines, the limit is {MOST_LINES}")
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256 == known:
         return version

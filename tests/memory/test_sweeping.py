@@ -17,7 +17,7 @@ from goclaw.config.schema import MemorySettings
 from goclaw.memory import sweeping
 from goclaw.memory.shelves import notes
 from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
-from goclaw.memory.sweeping import LARGEST_FILE, Sweeper, name_of
+from goclaw.memory.sweeping import LARGEST_FILE, MOST_LINES, Sweeper, name_of
 from goclaw.workspace import Entry, Workspace
 
 
@@ -181,6 +181,7 @@ async def test_links_pipes_binaries_and_huge_files_are_left_out_and_told_once(
     os.mkfifo(folder / "pipe.md")
     swept.write("memory/latin.md", "der grüne fence".encode("latin-1"))
     swept.write("memory/zeros.md", b"fence \0\0\0")
+    swept.write("memory/lines.md", "\n" * (MOST_LINES + 1))
     with (folder / "huge.md").open("wb") as huge:
         huge.truncate(LARGEST_FILE + 1)
     with caplog.at_level(logging.WARNING):
@@ -190,6 +191,7 @@ async def test_links_pipes_binaries_and_huge_files_are_left_out_and_told_once(
         "memory/huge.md": "it has 5242881 bytes, the limit is 5242880",
         "memory/latin.md": "it is not UTF-8: invalid start byte at byte 6",
         "memory/zeros.md": "it is binary: it has zero bytes",
+        "memory/lines.md": "it has 100001 lines, the limit is 100000",
     }
     caplog.clear()
     read.clear()
