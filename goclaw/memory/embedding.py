@@ -16,6 +16,7 @@ from goclaw.config.schema import Config
 from goclaw.embedders.base import Embedder
 from goclaw.embedders.open import choose_embedder, open_embedder
 from goclaw.errors import ConfigError, EmbeddingError
+from goclaw.redact import mask
 from goclaw.supervise import ends_within, unless_unforeseen
 
 log = logging.getLogger(__name__)
@@ -166,7 +167,8 @@ class Embedding:
         if self._embedder is None:
             raise EmbeddingError("the embedder was closed")
         try:
-            vectors = await self._embedder.embed(texts, query=query)
+            # It may be somebody else's server, and finds nothing by a secret.
+            vectors = await self._embedder.embed([mask(text) for text in texts], query=query)
         except EmbeddingError as error:
             self._failed(str(error))
             raise

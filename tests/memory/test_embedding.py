@@ -35,6 +35,14 @@ async def test_a_query_gets_its_vector_from_the_embedder_that_was_found() -> Non
         assert (embedding.name, embedding.spec, embedding.trouble) == ("small", "fake:small", "")
 
 
+async def test_nothing_that_looks_like_a_secret_is_given_to_an_embedder() -> None:
+    embedder, key = WordsEmbedder(), "sk-" + "a1B2c3D4" * 4
+    async with asyncio.timeout(5), embedding_of(Rack(theirs=embedder), SteppedClock()) as embedding:
+        await embedding.query(f"what is {key} for")
+        await embedding.embed([f"tea with {key}"])
+    assert embedder.asked == [("what is [secret] for",), ("tea with [secret]",)]
+
+
 async def test_that_there_is_no_embedder_is_no_trouble_and_it_is_looked_for_again() -> None:
     rack, clock = Rack(), SteppedClock()
     async with asyncio.timeout(5), embedding_of(rack, clock) as embedding:
