@@ -74,6 +74,8 @@ class Memory:
         self._mending = asyncio.Lock()
         self._remake = asyncio.Event()
         self._remaking: asyncio.Task[None] | None = None
+        self._clearing = asyncio.Lock()
+        self._cleared = False
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
         """See `MemoryPort.search`.
@@ -153,6 +155,7 @@ class Memory:
 
     async def forget(self) -> bool:
         """See `MemoryPort.forget`."""
+        await self._clear()
         if self._listener is None:
             return await self._mended(self._drop_talk)
         # What is being made anew has been read before: it would bring the words back.
@@ -201,9 +204,16 @@ class Memory:
                 name = f"memory files of {root}"
                 group.create_task(keep_running(name, partial(self._follow, root), self._clock), name=name)
 
+    async def _clear(self) -> None:
+        """Remove what is left of an index that a process was making anew when it was killed: it has words, too."""
+        async with self._clearing:
+            if not self._cleared:
+                await asyncio.to_thread(remaking.discard, self._path)
+                self._cleared = True
+
     async def _begin(self) -> None:
         """What is left of the last run goes; what the configuration names is searched."""
-        await asyncio.to_thread(remaking.discard, self._path)
+        await self._clear()
         await self._if_writable(self._mended(partial(self._index.write, units.follow_nothing)))
         if not self._config.memory.transcripts:
             await self._if_writable(self._mended(self._drop_talk))

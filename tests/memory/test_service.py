@@ -460,9 +460,14 @@ async def test_a_note_that_takes_long_is_waited_for_no_longer_than_told(
     assert sorted(await home.found("fence")) == ["memory/a.md", "memory/b.md"], "what was cut is done again"
 
 
-async def test_words_of_a_damaged_index_go_with_the_conversations(tmp_path: Path) -> None:
-    async with at_home(tmp_path, transcripts=False) as home:
-        broken = home.index.with_name("memory.db.broken")
-        broken.write_text("my secret hideout")
+@pytest.mark.parametrize("transcripts", [True, False])
+async def test_words_in_what_is_left_of_other_indexes_go_with_the_conversations(
+    tmp_path: Path, *, transcripts: bool
+) -> None:
+    """A damaged one that was set aside, and one that was not ready when its process was killed."""
+    async with at_home(tmp_path, transcripts=transcripts) as home:
+        left = [home.index.with_name(f"memory.db{end}") for end in (".broken", ".new", ".new-wal")]
+        for file in left:
+            file.write_text("my secret hideout")
         assert await home.memory.forget()
-        assert not broken.exists()
+        assert not [file for file in left if file.exists()]
