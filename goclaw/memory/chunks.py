@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 CHUNK_TOKENS = 200
 OVERLAP_TOKENS = 40
+MESSAGES = 3
+"""Of a window over a conversation at most: one vector of many short messages is near to none of them."""
 LONGEST_HEADING = 200
 """Characters. Every passage below a heading repeats it: what is longer is text that begins with its sign."""
 BYTES_PER_TOKEN = 4
@@ -115,12 +117,12 @@ def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) 
         seam: what the last call has given.
     """
     full: list[Chunk] = []
-    packing = _Packing("", repeated=seam.repeated if seam else 0)
+    packing = _Packing("", seam.repeated if seam else 0, MESSAGES)
     last: int | None = None
     for place, text in messages:
         if last is not None and place != last + 1:
             full += packing.rest()
-            packing = _Packing("")
+            packing = _Packing("", most=MESSAGES)
         last = place
         begun = seam.piece if seam and seam.line == place else 0
         for piece in _pieces([_Line(place, text)]):
@@ -185,8 +187,10 @@ def _section(path: Sequence[tuple[int, str]], lines: Sequence[_Line], *, alone: 
 class _Packing:
     """Puts pieces together to passages, one after the other."""
 
-    def __init__(self, heading: str, repeated: int = 0) -> None:
+    def __init__(self, heading: str, repeated: int = 0, most: int = 0) -> None:
         self._heading = heading
+        self._most = most
+        """Lines that a passage has at most; 0: as many as its tokens allow."""
         self._held: list[_Piece] = []
         self._repeated = repeated
         """How many of the first held ones are in the passage before, too."""
@@ -197,11 +201,19 @@ class _Packing:
 
     def add(self, piece: _Piece) -> Iterator[Chunk]:
         """Take one; the passage that is full with it comes out."""
-        if self._has_more and sum(each.tokens for each in self._held) + piece.tokens > CHUNK_TOKENS:
+        if self._has_more and self._is_full(piece):
             yield from _joined(self._heading, self._held)
             self._held = _tail(self._held)
+            if self._most:
+                # One message of overlap: more of them would leave no room for new ones.
+                self._held = [each for each in self._held if each.line == self._held[-1].line]
             self._repeated = len(self._held)
         self._held.append(piece)
+
+    def _is_full(self, piece: _Piece) -> bool:
+        lines = {each.line for each in (*self._held, piece)}
+        tokens = sum(each.tokens for each in self._held) + piece.tokens
+        return tokens > CHUNK_TOKENS or (bool(self._most) and len(lines) > self._most)
 
     def rest(self) -> Iterator[Chunk]:
         """What is not full yet."""

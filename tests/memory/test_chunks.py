@@ -110,6 +110,11 @@ def test_windows_over_messages_overlap_and_never_reach_over_a_missing_place() ->
     assert not any(first <= 21 < last for first, last in windows)
 
 
+def test_a_window_over_short_messages_has_three_of_them_and_one_of_the_window_before() -> None:
+    windows = chunk_messages((place, f"Ann: message {place}") for place in range(7))
+    assert [(window.start, window.end) for window in windows] == [(0, 2), (2, 4), (4, 6)]
+
+
 def test_a_long_message_has_several_windows_of_its_own() -> None:
     windows = chunk_messages([(7, "word " * 1_000)])
     assert len(windows) > 5 and {(window.start, window.end) for window in windows} == {(7, 7)}
