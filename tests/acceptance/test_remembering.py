@@ -1,6 +1,7 @@
 """What was said is found again: 300 turns over ten conversations, compacted in between, then twenty questions."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from random import Random
 
@@ -14,6 +15,8 @@ from tests.fake_telegram.server import FakeTelegram
 pytestmark = [pytest.mark.slow]
 
 ANN = 5
+ENDS = re.compile(r"</material \w+> \(end\)$")
+"""Of an answer that repeats what was found."""
 TURNS = 30
 """Of each of the ten conversations."""
 PLANTED = {
@@ -78,6 +81,16 @@ async def in_telegram(telegram: FakeTelegram, *texts: str) -> list[str]:
     return [sent.text for sent in (await telegram.wait_sent(ANN, before + len(texts)))[before:]]
 
 
+async def recalled(telegram: FakeTelegram, question: str) -> str:
+    """The whole answer to one question: ten quotes are longer than a message of Telegram may be."""
+    before = len(telegram.sent(ANN))
+    await telegram.world.say(question)
+    sent = (await telegram.wait_sent(ANN, before + 1))[before:]
+    while not ENDS.search(sent[-1].text):
+        sent = (await telegram.wait_sent(ANN, before + len(sent) + 1))[before:]
+    return "\n".join(part.text for part in sent)
+
+
 def pairs(facts: dict[str, tuple[str, str]], number: int) -> list[str]:
     """Which facts are planted in a conversation: two in each of five."""
     return list(facts)[2 * number : 2 * number + 2]
@@ -110,7 +123,7 @@ async def test_twenty_things_that_were_told_in_300_turns_are_found_again(
         assert (await home.run("send", "--session", session, "/compact")).code == 0
     assert home.read("SELECT count(*) FROM messages WHERE role = 'user'") == [(300,)]
     asked = [f"m9{number} recall {question}" for number, (question, _) in enumerate(PLANTED.values())]
-    answers = await in_telegram(telegram, *asked)
+    answers = [await recalled(telegram, question) for question in asked]
     asked = [f"m8{number} anywhere {question}" for number, (question, _) in enumerate(ELSEWHERE.values())]
     answers += await in_terminal(home, "tui:morning", *asked)
     expected = [word for _, word in (*PLANTED.values(), *ELSEWHERE.values())]
