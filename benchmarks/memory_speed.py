@@ -1,7 +1,7 @@
 """How long a search of conversations takes and what it keeps in memory: 100,000 passages, a million.
 
 `python -m benchmarks.memory_speed FOLDER PASSAGES SEARCHES` is the searching process, of which nothing else is part.
-Passages are sentences of LoCoMo, mixed anew, where `GOCLAW_LOCOMO` names it, with made-up words among them as frequent
+Passages are sentences of LoCoMo, mixed anew, where `LOCOMO_FOLDER` names it, with made-up words among them as frequent
 as words are (Zipf); else such words alone. Each passage has a vector, five times as many as the product makes.
 """
 

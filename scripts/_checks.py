@@ -160,7 +160,7 @@ def embedding_python(making: subprocess.Popen[str]) -> list[str]:
     said = making.communicate()[0].strip()
     if making.returncode:
         return remember(f"the tests with a real embedding model are skipped: {said}")
-    os.environ.setdefault("GOCLAW_EMBEDDING_PYTHON", said)
+    os.environ.setdefault("EMBEDDING_PYTHON", said)
     return []
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-FOLDER_VARIABLE = "GOCLAW_LOCOMO"
+FOLDER_VARIABLE = "LOCOMO_FOLDER"
 """Names the folder with `<conversation>.turns.jsonl` and `<conversation>.queries.jsonl`."""
 
 

@@ -1,6 +1,6 @@
 """Vectors from sentence-transformers, which lives in another interpreter: texts go there, vectors come back.
 
-Nothing of that package is a dependency of GoClaw; `GOCLAW_EMBEDDING_PYTHON` names a Python that has it.
+Nothing of that package is a dependency of GoClaw; `EMBEDDING_PYTHON` names a Python that has it.
 """
 
 import json
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-PYTHON_VARIABLE = "GOCLAW_EMBEDDING_PYTHON"
+PYTHON_VARIABLE = "EMBEDDING_PYTHON"
 _WORKER = Path(__file__).with_name("worker.py")
 
 Vectors = dict[str, bytes]

@@ -1,4 +1,4 @@
-"""The real MiniLM in its process, where `GOCLAW_EMBEDDING_PYTHON` names a Python with it and the extra `embeddings`."""
+"""The real MiniLM in its process, where `EMBEDDING_PYTHON` names a Python with it and the extra `embeddings`."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from goclaw.embedders.local import LIBRARY, TO_EXPORT, open_local
 from goclaw.embedders.local_models import PACKAGED, module_of
 from goclaw.embedders.open import open_embedder
 
-PYTHON = "GOCLAW_EMBEDDING_PYTHON"
+PYTHON = "EMBEDDING_PYTHON"
 SPEC = f"sentence-transformers:{PACKAGED}"
 ABOUT = {
     "When did they go hiking?": "Anna: We walked up the mountain last Saturday, what a trail!",

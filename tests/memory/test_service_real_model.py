@@ -1,4 +1,4 @@
-"""Memory with the real MiniLM in a process of its own, where `GOCLAW_EMBEDDING_PYTHON` names a Python that has it.
+"""Memory with the real MiniLM in a process of its own, where `EMBEDDING_PYTHON` names a Python that has it.
 
 A small form of the benchmark of recall: what was told and what is asked have next to no word in common.
 """
@@ -17,9 +17,10 @@ from goclaw.embedders.local_models import PACKAGED
 from goclaw.memory.base import MemoryPort, Wanted
 from goclaw.memory.service import open_memory
 from goclaw.workspace import Workspace
+from tests.acceptance.waiting import clock
 from tests.memory.test_service import Transcripts
 
-PYTHON = "GOCLAW_EMBEDDING_PYTHON"
+PYTHON = "EMBEDDING_PYTHON"
 ANNA = "tui:anna"
 BUDGET = 100
 """Tokens that are shown: a fifth of all that was told."""
@@ -64,7 +65,7 @@ async def remembering(tmp_path: Path, embedder: str) -> AsyncIterator[MemoryPort
             status = await opened.status()
             if status.to_embed and status.embedded == status.to_embed:
                 break
-            await asyncio.sleep(0.2)
+            await clock.sleep(0.2)
         yield opened
 
 

@@ -157,8 +157,8 @@ BUGS: list[Bug] = [
         "a forwarded message runs commands",
         "class injection: another's words as orders",
         "goclaw/gateway.py",
-        "if not inbound.forwarded and (match := ",
-        "if (match := ",
+        "match = None if inbound.forwarded else COMMAND.fullmatch",
+        "match = COMMAND.fullmatch",
         "tests/test_gateway.py::test_what_was_forwarded_is_no_command_however_it_begins",
     ),
     bug(
