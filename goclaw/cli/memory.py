@@ -39,7 +39,7 @@ def search(
     ] = False,
     limit: Annotated[
         int,
-        typer.Option(min=0, max=50, help="Passages of each kind at most; 0: `memory.max_results` notes, ten quotes."),
+        typer.Option(min=0, max=50, help="Passages of each kind at most; 0: `memory.max_results` notes, 20 quotes."),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:

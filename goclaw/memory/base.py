@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from goclaw.workspace import USERS, Workspace
 
-QUOTES = 10
+QUOTES = 20
 """Quotes of a search of conversations where nobody says how many: messages are short, and the budget holds them."""
 
 Mode = Literal["hybrid", "keyword"]
