@@ -5,9 +5,8 @@ stands where it stood keeps its row and its unit. One that moves gets a new unit
 """
 
 import hashlib
-import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -46,11 +45,6 @@ SELECT min(id), max(id), sum(passages), sum(words) FROM (
     FROM note_documents WHERE workspace = ? AND owner IN ('', ?)
 ) GROUP BY island ORDER BY 1
 """
-_LOCATED = """
-SELECT passages.place, documents.path, passages.first, passages.last, passages.heading, documents.modified
-FROM note_passages AS passages JOIN note_documents AS documents ON documents.id = passages.place >> 24
-WHERE passages.place IN (SELECT value FROM json_each(?))
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +70,6 @@ class Document:
     passages: Sequence[Chunk]
     begun: int = 0
     """How many of them, from the first on, an earlier call of `put` has seen to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Where a passage stands."""
-
-    path: str
-    first: int
-    last: int
-    """Lines, counted from 1."""
-    heading: str
-    modified: float
-    """Of the file: epoch seconds."""
 
 
 def versions(connection: sqlite3.Connection, workspace: str) -> dict[str, tuple[Version, str]]:
@@ -161,12 +142,6 @@ def scope(connection: sqlite3.Connection, workspace: str, actor_key: str) -> Sco
     rows = connection.execute(_SCOPE, (workspace, actor_key)).fetchall()
     ranges = [(places_of(first)[0], places_of(last)[1]) for first, last, _, _ in rows]
     return Scope(ranges, sum(row[2] for row in rows), sum(row[3] for row in rows))
-
-
-def located(connection: sqlite3.Connection, places: Iterable[int]) -> dict[int, Located]:
-    """Where passages stand, by place; those that are gone are left out."""
-    rows = connection.execute(_LOCATED, (json.dumps(list(places)),))
-    return {place: Located(*row) for place, *row in rows}
 
 
 def _put(connection: sqlite3.Connection, workspace: str, document: Document, room: int) -> bool:

@@ -8,8 +8,9 @@ import pytest
 
 from goclaw.memory.base import MemoryFile
 from goclaw.memory.chunks import Chunk, chunk_markdown
-from goclaw.memory.shelves import notes
-from goclaw.memory.shelves.notes import Document, Located, Version
+from goclaw.memory.shelves import lookup, notes
+from goclaw.memory.shelves.lookup import Text
+from goclaw.memory.shelves.notes import Document, Version
 from goclaw.memory.shelves.schema import SCHEMA, place_of
 from goclaw.memory.shelves.scope import Scope
 
@@ -62,6 +63,11 @@ def totals(shelf: sqlite3.Connection) -> tuple[int, int]:
     return row[0], row[1]
 
 
+def times(shelf: sqlite3.Connection) -> list[float]:
+    """Which times of change the passages tell."""
+    return [told for (told,) in shelf.execute("SELECT DISTINCT told FROM note_passages")]
+
+
 def check(shelf: sqlite3.Connection) -> None:
     """Whether the full-text tables hold exactly what the passages say; passages without parts are in the one only."""
     shelf.execute("INSERT INTO note_words (note_words, rank) VALUES ('integrity-check', 1)")
@@ -88,9 +94,10 @@ def test_what_stands_where_it_stood_keeps_its_unit(shelf: sqlite3.Connection) ->
     kept = [place for place in before if before[place] == after[place]]
     assert kept == [place_of(1, 0), place_of(1, 2)]
     assert (found(shelf, "attic"), found(shelf, "garden")) == ([], [place_of(1, 1)])
-    where = notes.located(shelf, [place_of(1, 2), place_of(9, 9)])
-    assert where == {place_of(1, 2): Located("memory/house.md", 8, 9, "Cellar", 2.5)}
-    assert shelf.execute("SELECT DISTINCT told FROM note_passages").fetchall() == [(2.5,)]
+    shown = lookup.texts(shelf, "note", [place_of(1, 2), place_of(9, 9)])
+    cellar = Text(place_of(1, 2), 0, 8, 9, 2.5, "", "Cellar", "The cellar is green.")
+    assert shown == {cellar.place: cellar}
+    assert times(shelf) == [2.5]
     check(shelf)
 
 
@@ -144,7 +151,7 @@ def test_a_removed_file_is_forgotten_and_its_number_not_used_again(shelf: sqlite
     put(shelf, house("Hall"))
     assert notes.remove(shelf, "/w", ["memory/house.md", "memory/never.md"]) == ()
     assert notes.files(shelf, "/w", "") == []
-    assert notes.located(shelf, [place_of(1, 0)]) == {}
+    assert lookup.texts(shelf, "note", [place_of(1, 0)]) == {}
     put(shelf, house("Hall"))
     assert found(shelf, "green") == [place_of(2, 0)]
 
@@ -154,7 +161,7 @@ def test_a_touched_file_keeps_its_passages_and_tells_its_new_time(shelf: sqlite3
     notes.touch(shelf, "/w", {"memory/house.md": Version(3.5, 8, 9), "memory/never.md": VERSION})
     assert notes.versions(shelf, "/w") == {"memory/house.md": (Version(3.5, 8, 9), "sha of ('Hall',)")}
     assert notes.files(shelf, "/w", "") == [MemoryFile("memory/house.md", 9, 2, 3.5)]
-    assert notes.located(shelf, [place_of(1, 0)])[place_of(1, 0)].modified == 3.5
+    assert times(shelf) == [3.5]
 
 
 def test_workspaces_do_not_mix(shelf: sqlite3.Connection) -> None:
