@@ -136,14 +136,11 @@ CREATE TABLE {shelf}_units (
 );
 CREATE INDEX {shelf}_units_by_place ON {shelf}_units (first);
 CREATE INDEX {shelf}_units_by_text ON {shelf}_units (sha256);
--- Places of units that came with their vectors, moved or went: what the vectors in memory follow.
+-- Places of units that came with their vectors, or went: what the vectors in memory follow.
 CREATE TABLE {shelf}_touched (id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, last INTEGER NOT NULL);
 CREATE TRIGGER {shelf}_unit_added AFTER INSERT ON {shelf}_units
 WHEN EXISTS (SELECT 1 FROM vectors WHERE vectors.sha256 = new.sha256) BEGIN
     INSERT INTO {shelf}_touched (first, last) VALUES (new.first, new.last);
-END;
-CREATE TRIGGER {shelf}_unit_moved AFTER UPDATE ON {shelf}_units BEGIN
-    INSERT INTO {shelf}_touched (first, last) VALUES (old.first, old.last), (new.first, new.last);
 END;
 CREATE TRIGGER {shelf}_unit_removed AFTER DELETE ON {shelf}_units BEGIN
     INSERT INTO {shelf}_touched (first, last) VALUES (old.first, old.last);

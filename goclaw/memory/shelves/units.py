@@ -189,7 +189,7 @@ def take(connection: sqlite3.Connection, model: str, after: bytes, limit: int) -
 
 
 def touched(connection: sqlite3.Connection, shelf: Shelf, after: int) -> tuple[list[tuple[int, int]], int]:
-    """Places (first, last) where units came with their vectors, moved or went since the step `after`; the last step."""
+    """Places (first, last) where units came with their vectors or went since the step `after`; the last step."""
     rows = connection.execute(_TOUCHED.format(shelf=shelf), (after,)).fetchall()
     return merged((first, last) for _, first, last in rows), rows[-1][0] if rows else after
 
