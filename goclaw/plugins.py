@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
 from typing import TypeVar
 
-from goclaw.errors import ConfigError
+from goclaw.errors import ConfigError, GoclawError
 
 PartT = TypeVar("PartT")
 
@@ -76,6 +76,11 @@ def plugins(section: str) -> Sequence[Plugin]:
 def third_party(section: str) -> Mapping[str, str]:
     """Names and paths that installed packages add to a section of the catalogue (`tools`, `commands` …)."""
     return {plugin.name: plugin.path for plugin in plugins(section)}
+
+
+def fault_of(error: BaseException) -> str:
+    """What to say of a part that could not be loaded. It is foreign code, and may fail of anything at all."""
+    return str(error) if isinstance(error, GoclawError | ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _package(point: EntryPoint) -> str:

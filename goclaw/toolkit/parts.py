@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from goclaw.config.agents import AgentSettings, AgentsSettings
 from goclaw.config.mcp_servers import PinnedTool
 from goclaw.config.schema import Config
-from goclaw.errors import GoclawError
-from goclaw.plugins import Plugin, load, plugins
+from goclaw.plugins import Plugin, fault_of, load, plugins
 from goclaw.toolkit.base import Tool
 
 PartT = TypeVar("PartT", "AgentPart", "ToolsetPart")
@@ -135,8 +134,7 @@ async def _loaded(section: str, kind: type[PartT], faults: dict[str, str]) -> di
         try:
             found[plugin.title] = await asyncio.to_thread(_load, plugin, kind)
         except (Exception, SystemExit) as error:
-            known = isinstance(error, GoclawError | ValueError)
-            faults[plugin.title] = str(error) if known else f"{type(error).__name__}: {error}"
+            faults[plugin.title] = fault_of(error)
     return found
 
 

@@ -150,6 +150,29 @@ SERVER = mcp_server("calc", "1.0", static_prompt("greeting", "Greet.", ("user", 
 
 
 @pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        (
+            'from goclaw.declare import static_prompt\nSERVER = static_prompt("x", "", ("god", "Hello."))',
+            "not by 'god'",
+        ),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit('no')", "SystemExit: no"),
+        ("SERVER = None", "is a NoneType, not a Declared"),
+    ],
+)
+def test_a_broken_package_is_named_and_the_server_has_the_others(
+    packages: Path, caplog: pytest.LogCaptureFixture, source: str, fault: str
+) -> None:
+    good = 'from goclaw.declare import mcp_server\nSERVER = mcp_server("fine", "1")\n'
+    install(packages, "broken-tools", {"broken_tools": source}, {"mcp.broken": "broken_tools:SERVER"})
+    install(packages, "fine-tools", {"fine_tools": good}, {"mcp.fine": "fine_tools:SERVER.declared"})
+    assert len(declarations()) == 1
+    (line,) = [each.message for each in caplog.records]
+    assert line.startswith("plugin mcp.broken (broken-tools 1.0): ") and fault in line
+
+
+@pytest.mark.parametrize(
     ("build", "fault"),
     [
         (lambda: mcp_server("x", "1", protocol_version("1999-01-01")), "should be a version that can be spoken"),

@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Sequence
 
-from goclaw.errors import ConfigError
 from goclaw.mcp.declared import Declared
-from goclaw.plugins import load, plugins
+from goclaw.plugins import fault_of, load, plugins
 
 log = logging.getLogger(__name__)
 
@@ -13,11 +12,11 @@ SECTION = "mcp"
 
 
 def declarations() -> Sequence[Declared]:
-    """Those that can be loaded; what cannot is left out and named in the log. Blocks: it imports them."""
+    """Those that can be loaded; what cannot, whatever it fails of, is left out and named in the log. Blocks."""
     found = []
     for plugin in plugins(SECTION):
         try:
             found.append(load(plugin.path, Declared))
-        except ConfigError as error:
-            log.warning("%s: %s", plugin.title, error)
+        except (Exception, SystemExit) as error:
+            log.warning("%s: %s", plugin.title, fault_of(error))
     return found
