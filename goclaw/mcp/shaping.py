@@ -50,7 +50,9 @@ def shaped(schema: Mapping[str, Any]) -> dict[str, Any]:
     for name in _IN_LISTS:
         found.pop(name, None)  # providers refuse them at the top
     found |= {"type": "object", "properties": found.get("properties", {})}
-    found["required"] = [name for name in found.get("required", ()) if name in found["properties"]]
+    required = found.get("required")
+    # What is no list of names is told by whoever compiles the schema, of this tool alone.
+    found["required"] = [name for name in found["properties"] if isinstance(required, list) and name in required]
     used = {name: _node(definitions[name], definitions, DEEPEST) for name in sorted(_used(found, definitions))}
     return {**found, "$defs": used} if used else found
 

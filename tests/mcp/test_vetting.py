@@ -8,6 +8,7 @@ from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.mcp.base import Definition
 from goclaw.mcp.shaping import Refused, shaped
 from goclaw.mcp.vetting import vetted
+from goclaw.toolkit.schemas import Checked, UnusableSchema
 
 SETTINGS = McpClientSettings(command="x")
 OBJECT = {"type": "object"}
@@ -105,3 +106,15 @@ def nested(depth: int) -> dict[str, Any]:
 def test_schemas_that_hide_or_have_no_end_are_refused(schema: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused, match=words):
         shaped(schema)
+
+
+@pytest.mark.parametrize("required", [True, 5, [{}], {"a": 1}])
+def test_a_schema_that_is_none_costs_nobody_else_its_place(required: Any) -> None:
+    """The revision of 2026 leaves it to us to look: what compiles the schema says what is wrong with it."""
+    odd = Definition("odd", "", {"properties": {"a": {}}, "required": required})
+    assert [each.name for each in vetted("files", SETTINGS, [odd, Definition("read", "", OBJECT)]).offered] == [
+        "mcp__files__odd",
+        "mcp__files__read",
+    ]
+    with pytest.raises(UnusableSchema):
+        Checked(odd.input_schema)
