@@ -7,6 +7,7 @@ within the same origin alone (the library sees to that): headers with secrets go
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
+from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client._transport import TransportStreams
@@ -16,6 +17,7 @@ from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.mcp.base import LinkPorts
 from goclaw.mcp.bounds import LONGEST_MESSAGE, UNASKED, Throttle
+from goclaw.net import check_reachable
 
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 300.0
@@ -63,7 +65,12 @@ class _Transport(httpx2.AsyncHTTPTransport):
 
 @asynccontextmanager
 async def open_address(settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[TransportStreams]:
-    """Talk to the server at the address until the block ends."""
+    """Talk to the server at the address until the block ends.
+
+    Raises:
+        ConfigError: it may not be reached from here (`net.check_reachable`).
+    """
+    check_reachable(urlsplit(settings.url or "").hostname or "")
     headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
     silence = max(SILENCE_SECONDS, settings.timeout + CONNECT_SECONDS)
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=silence)

@@ -170,3 +170,8 @@ async def test_an_address_that_is_no_server_is_said_to_be_none(tmp_path: Path) -
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     async with listening(app, listener, lifespan="off"), bench_with(tmp_path, {"remote": {"url": url}}) as bench:
         assert "Unexpected content type: text/html" in bench.faults["mcp.servers.remote"]
+
+
+async def test_nothing_beyond_this_machine_is_reached_where_that_is_forbidden(tmp_path: Path) -> None:
+    async with bench_with(tmp_path, {"remote": {"url": "https://mcp.example.org/mcp"}}) as bench:
+        assert "mcp.example.org may not be reached" in bench.faults["mcp.servers.remote"]
