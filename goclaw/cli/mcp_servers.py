@@ -12,8 +12,9 @@ from goclaw.cli.common import load
 from goclaw.cli.frame import say, show
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
-from goclaw.errors import ConfigError
+from goclaw.errors import ConfigError, ToolError
 from goclaw.mcp.base import Definition, LinkPorts, Listing
+from goclaw.mcp.known import FILE
 from goclaw.mcp.servers import McpServers, Server, open_servers
 from goclaw.mcp.vetting import Vetted, vetted
 
@@ -88,6 +89,8 @@ async def _list(config: Config) -> None:
 
 async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bool) -> None:
     looked = await _look(config, (server,))
+    if server not in looked.seen:
+        raise ToolError(f"nothing was agreed to: {server} could not be asked for its tools (see above)")
     changed = [
         (definition, lines) for definition, lines in looked.changed(server) if not tools or definition.name in tools
     ]
@@ -100,5 +103,6 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
             show(f"  {line}")
     if not yes and not await asyncio.to_thread(typer.confirm, "Agree to this?"):
         raise typer.Exit(1)
-    await looked.servers.known.agree(server, [definition for definition, _ in changed])
+    if not await looked.servers.known.agree(server, [definition for definition, _ in changed]):
+        raise ConfigError(f"nothing was agreed to: {FILE} in the state folder cannot be read; mend it, or remove it")
     say(f"agreed to {len(changed)} definition(s) of {server}; a daemon that runs knows it at its next look at the list")

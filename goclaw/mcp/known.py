@@ -54,15 +54,22 @@ class KnownTools:
         if new and not self._is_unreadable:
             await self.agree(server, new)
 
-    async def agree(self, server: str, definitions: Sequence[Definition]) -> None:
-        """From now on these are the definitions that count; until the process ends, where they cannot be written."""
+    async def agree(self, server: str, definitions: Sequence[Definition]) -> bool:
+        """From now on these are the definitions that count; until the process ends, where they cannot be written.
+
+        Whether they do: nothing counts while the file cannot be read, which stays as it is. Written anew, it would
+        have what all the other tools are now be what was agreed to.
+        """
         self._look()
+        if self._is_unreadable:
+            return False
         plain = {each.name: _plain(each) for each in definitions}
         self._known.setdefault(server, {}).update(plain)
         try:
             await asyncio.to_thread(self._write, server, plain)
         except OSError as error:
             log.warning("%s cannot be written, so that its tools are new at the next start: %s", self._file, error)
+        return True
 
     def _write(self, server: str, plain: Mapping[str, Any]) -> None:
         with only_writer(self._file.parent):
@@ -87,7 +94,10 @@ class KnownTools:
             return {}
         except (OSError, ValueError, AttributeError, TypeError) as error:
             log.error(
-                "%s cannot be read, so that every call of an MCP server's tool is asked for: %s", self._file, error
+                "%s cannot be read, so that every call of an MCP server's tool is asked for until it is mended, or "
+                "removed to agree to all tools as they are: %s",
+                self._file,
+                error,
             )
             self._is_unreadable = True
             return {}

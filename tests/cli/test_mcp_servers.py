@@ -39,3 +39,12 @@ def test_a_change_is_shown_until_somebody_agrees_to_it(state: Path, capsys: pyte
     listed = capsys.readouterr().out
     assert "CHANGED" not in listed and "\nnone  " in listed
     assert run(["mcp", "approve", "nowhere"]) == 78
+
+
+def test_what_could_not_be_looked_at_is_not_called_unchanged(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mcp", "approve", "none", "--yes"]) != 0
+    assert "none could not be asked for its tools" in capsys.readouterr().err
+    (state / "mcp-tools.json").write_text("[1]")
+    assert run(["mcp", "approve", "odd", "--yes"]) == 78
+    assert "mcp-tools.json in the state folder cannot be read" in capsys.readouterr().err
+    assert (state / "mcp-tools.json").read_text() == "[1]"

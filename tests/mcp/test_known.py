@@ -38,7 +38,7 @@ async def test_what_was_agreed_to_outlives_the_process_and_is_learned_from_other
     await ours.meet("files", [READ])
     changed = replace(READ, description="Else.")
     assert theirs.changes("files", changed) and ours.changes("files", changed)
-    await theirs.agree("files", [changed])
+    assert await theirs.agree("files", [changed])
     assert not ours.changes("files", changed) and ours.changes("files", READ)
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
 
@@ -54,6 +54,7 @@ async def test_a_file_that_cannot_be_read_agrees_to_nothing(tmp_path: Path) -> N
     (tmp_path / FILE).write_text("[1]")
     tools = KnownTools(tmp_path)
     await tools.meet("files", [READ])
+    assert not await tools.agree("files", [READ])
     assert "cannot be read" in tools.changes("files", READ)[0]
     assert (tmp_path / FILE).read_text() == "[1]"
 
