@@ -117,8 +117,8 @@ class Similar:
         return loaded
 
     async def _renew(self, loaded: Loaded, matrix: Held, shelf: Shelf, ranges: list[tuple[int, int]]) -> None:
-        found = await self._index.read(partial(units.within, shelf=shelf, model=loaded.model, ranges=ranges))
-        await asyncio.to_thread(_replace, matrix, ranges, [Embedded(*unit) for unit in found])
+        found = await self._index.read(partial(vectors.units_within, shelf=shelf, model=loaded.model, ranges=ranges))
+        await asyncio.to_thread(_replace, matrix, ranges, found)
 
 
 def _empty() -> Mapping[Shelf, Held]:

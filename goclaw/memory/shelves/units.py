@@ -29,12 +29,6 @@ SELECT count(vectors.sha256), count(*) FROM {shelf}_units AS units LEFT JOIN vec
     ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
 WHERE units.id BETWEEN ? AND ?
 """
-
-_WITHIN = """
-SELECT units.id, units.first, units.last, vectors.vector FROM {shelf}_units AS units CROSS JOIN vectors
-    ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
-WHERE units.first BETWEEN ? AND ? AND units.last <= ?
-"""
 _TOUCHED = "SELECT id, first, last FROM {shelf}_touched WHERE id > ? ORDER BY id"
 _FORGET_TOUCHED = "DELETE FROM {shelf}_touched WHERE id <= ?"
 
@@ -200,14 +194,6 @@ def last_touch(connection: sqlite3.Connection, shelf: Shelf) -> int:
         "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (f"{shelf}_touched",)
     )
     return int(number)
-
-
-def within(
-    connection: sqlite3.Connection, shelf: Shelf, model: str, ranges: Sequence[tuple[int, int]]
-) -> list[tuple[int, int, int, bytes]]:
-    """The units whose places lie within one of the ranges as a whole: id, first and last place, vector of the model."""
-    statement = _WITHIN.format(shelf=shelf)
-    return [row for first, last in ranges for row in connection.execute(statement, (model, first, last, last))]
 
 
 def forget_touched(connection: sqlite3.Connection, shelf: Shelf, up_to: int) -> None:

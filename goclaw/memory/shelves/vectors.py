@@ -4,7 +4,7 @@ Each call reads a bounded portion, so that whoever loads a hundred thousand vect
 """
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from goclaw.memory.shelves.schema import Shelf
@@ -17,7 +17,9 @@ SELECT units.id, units.first, units.last, vectors.vector FROM {shelf}_units AS u
     ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
 """
 # CROSS keeps SQLite from going through the vectors, of which the units of this portion have a few.
-_AFTER = _FOUND.replace("JOIN", "CROSS JOIN") + "WHERE units.id > ? ORDER BY units.id LIMIT ?"
+_FROM_UNITS = _FOUND.replace("JOIN", "CROSS JOIN")
+_AFTER = _FROM_UNITS + "WHERE units.id > ? ORDER BY units.id LIMIT ?"
+_WITHIN = _FROM_UNITS + "WHERE units.first BETWEEN ? AND ? AND units.last <= ?"
 _OF_TEXTS = _FOUND + "WHERE units.sha256 = ?"
 
 
@@ -43,3 +45,12 @@ def units_of(connection: sqlite3.Connection, shelf: Shelf, model: str, texts: Co
     """The units with one of these texts (by SHA-256) and a vector of the model: what came with vectors just stored."""
     statement = _OF_TEXTS.format(shelf=shelf)
     return [Embedded(*row) for sha256 in texts for row in connection.execute(statement, (model, sha256))]
+
+
+def units_within(
+    connection: sqlite3.Connection, shelf: Shelf, model: str, ranges: Sequence[tuple[int, int]]
+) -> list[Embedded]:
+    """The units whose places lie within one of the ranges as a whole, and that have a vector of the model."""
+    statement = _WITHIN.format(shelf=shelf)
+    found = (connection.execute(statement, (model, first, last, last)) for first, last in ranges)
+    return [Embedded(*row) for rows in found for row in rows]

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from goclaw.memory.shelves import units
+from goclaw.memory.shelves import units, vectors
 from goclaw.memory.shelves.schema import SCHEMA, Shelf
 
 
@@ -150,6 +150,6 @@ def test_units_within_places_are_those_that_reach_out_of_them_nowhere(index: sql
         [(first, last, sha256(f"{first} {last}")) for first, last in spans],
     )
     embed(index, *(f"{first} {last}" for first, last in spans))
-    found = units.within(index, "talk", "small", [(1, 2), (3, 5)])
-    assert [(first, last) for _, first, last, _ in found] == [(3, 5), (5, 5)]
-    assert units.within(index, "talk", "large", [(1, 9)]) == []
+    found = vectors.units_within(index, "talk", "small", [(1, 2), (3, 5)])
+    assert [(unit.first, unit.last) for unit in found] == [(3, 5), (5, 5)]
+    assert vectors.units_within(index, "talk", "large", [(1, 9)]) == []
