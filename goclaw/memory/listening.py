@@ -109,12 +109,10 @@ class Listener:
     async def run(self) -> None:
         """Listen for ever; a damaged index is made anew."""
         while True:
-            generation = self._index.generation
             try:
                 await self._listen()
             except BrokenIndex as error:
-                if generation == self._index.generation:
-                    await self._index.rebuild(str(error))
+                await self._index.rebuild(error)
 
     async def _listen(self) -> None:
         while True:

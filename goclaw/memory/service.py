@@ -71,7 +71,6 @@ class Memory:
         self._roots: dict[str, Path] = {}
         """The workspaces that are searched, by name."""
         self._watch = asyncio.Queue[Path]()
-        self._mending = asyncio.Lock()
         self._remake = asyncio.Event()
         self._remaking: asyncio.Task[None] | None = None
         self._clearing = asyncio.Lock()
@@ -323,13 +322,10 @@ class Memory:
 
     async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something with the index; one that turns out to be damaged is made anew, once."""
-        generation = self._index.generation
         try:
             return await work()
         except BrokenIndex as error:
-            async with self._mending:
-                if generation == self._index.generation:
-                    await self._index.rebuild(str(error))
+            await self._index.rebuild(error)
             return await work()
 
     async def _if_writable(self, work: Awaitable[object]) -> None:

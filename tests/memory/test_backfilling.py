@@ -15,7 +15,7 @@ from goclaw.clock import SteppedClock
 from goclaw.memory.backfilling import REPORT_SECONDS, SETTLE, TIDY_SECONDS, TRIES, Backfilling
 from goclaw.memory.embedding import LONGEST_PAUSE, Embedding
 from goclaw.memory.shelves import units
-from goclaw.memory.shelves.database import IndexFile, open_index
+from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.shelves.schema import Shelf
 from goclaw.memory.shelves.scope import Scope
 from goclaw.memory.shelves.units import Count, Model
@@ -187,7 +187,7 @@ async def test_the_index_that_is_made_anew_is_filled_anew(tmp_path: Path) -> Non
     async with house(tmp_path, Rack(small=embedder)) as home:
         await home.add("red tea")
         await until(lambda: home.filling.count == Count(1, 1), home.clock, SETTLE)
-        await home.index.rebuild("a test")
+        await home.index.rebuild(BrokenIndex("a test", home.index.generation))
         assert home.similar.model == ""
         await home.add("green fence")
         await until(lambda: home.similar.model == "small" and home.filling.count.embedded == 1, home.clock, SETTLE)

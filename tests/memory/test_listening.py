@@ -14,7 +14,7 @@ from goclaw.clock import SteppedClock
 from goclaw.events import Actor, Address, Inbound
 from goclaw.memory.listening import AGENT, ECHOES, LOOK_SECONDS, Listener, said_of
 from goclaw.memory.shelves import talk
-from goclaw.memory.shelves.database import IndexFile, open_index
+from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
 from goclaw.messages import AssistantMessage, Foreign, ToolCall, ToolResult, UserMessage
 from goclaw.store.database import Bound, Database, open_database
 from goclaw.store.feed import FeedRow, TranscriptFeed
@@ -223,7 +223,7 @@ async def test_a_damaged_index_is_made_anew_and_has_everything_again(tmp_path: P
     (tmp_path / "memory.db").write_bytes(content[:4_096] + b"\xff" * (len(content) - 4_096))
     async with house(tmp_path) as home, background(home.listener.run(), "listening"):
         await home.until("apple")
-        await home.index.rebuild("somebody else found it damaged")
+        await home.index.rebuild(BrokenIndex("somebody else found it damaged", home.index.generation))
         await home.story.turn("a", "a:2", 200.0, UserMessage("berry"))
         await home.until("apple", "berry")
 

@@ -345,7 +345,7 @@ async def test_a_few_files_are_swept_before_each_search_many_only_when_something
     assert await fresh() == 2
     swept.sweeper.changed(swept.workspace)
     assert await fresh() == 3
-    await swept.index.rebuild("the test says so")
+    await swept.index.rebuild(BrokenIndex("the test says so", swept.index.generation))
     assert await fresh() == 3
 
 
@@ -362,5 +362,5 @@ async def test_a_damaged_index_is_told_and_filled_again_when_it_is_made_anew(swe
     swept.write("memory/000.md", "changed")
     with pytest.raises(BrokenIndex):
         await swept.sweep()
-    await swept.index.rebuild("the test says so")
+    await swept.index.rebuild(BrokenIndex("the test says so", swept.index.generation))
     assert len(await swept.files()) == 100

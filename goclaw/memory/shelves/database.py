@@ -28,6 +28,11 @@ BUSY_MS = 5_000
 class BrokenIndex(StateError):
     """The index file is damaged; `IndexFile.rebuild` makes it anew."""
 
+    def __init__(self, why: str, generation: int) -> None:
+        """`generation`: of the file that is damaged; another one may be in its place by now."""
+        super().__init__(why)
+        self.generation = generation
+
 
 class IndexFile:
     """The open index. All methods raise `BrokenIndex` when the file is damaged, `StateError` when the disk refuses.
@@ -50,7 +55,7 @@ class IndexFile:
         """Run `work` as one transaction. Nothing of it is kept when it raises."""
 
         def transaction() -> T:
-            with _in_words():
+            with _in_words(self.generation):
                 connection = self._opened_writer()
                 connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -70,7 +75,7 @@ class IndexFile:
         """Run `work` on what is committed, all of it as of one moment."""
 
         def view() -> T:
-            with _in_words():
+            with _in_words(self.generation):
                 connection = self._opened_reader()
                 connection.execute("BEGIN")
                 try:
@@ -89,7 +94,7 @@ class IndexFile:
         """
 
         def written_anew() -> bool:
-            with _in_words():
+            with _in_words(self.generation):
                 done = _rewrite(self._opened_writer())
                 _drop_broken(self._path)
                 return done
@@ -100,15 +105,23 @@ class IndexFile:
         """Remove the damaged file that was set aside: it has words, too."""
 
         def dropped() -> None:
-            with _in_words():
+            with _in_words(self.generation):
                 _drop_broken(self._path)
 
         await asyncio.get_running_loop().run_in_executor(self._writing, dropped)
 
-    async def rebuild(self, why: str) -> None:
-        """Set the file aside and go on with an empty one."""
-        log.warning("the memory index is damaged and is made anew", extra={"path": str(self._path), "why": why})
-        await self._change_file(lambda: _set_aside(self._path))
+    async def rebuild(self, error: BrokenIndex) -> None:
+        """Set the file in which the error was found aside and go on with an empty one, unless somebody has done that.
+
+        Several find out at once mostly: the second one must set nothing good aside.
+        """
+
+        def set_aside() -> None:
+            extra = {"path": str(self._path), "why": str(error)}
+            log.warning("the memory index is damaged and is made anew", extra=extra)
+            _set_aside(self._path)
+
+        await self._change_file(set_aside, error.generation)
 
     async def replace(self, path: Path) -> None:
         """Go on with another index file, which nobody has open, in place of this one."""
@@ -119,9 +132,13 @@ class IndexFile:
 
         await self._change_file(replaced)
 
-    async def _change_file(self, change: Callable[[], None]) -> None:
+    async def _change_file(self, change: Callable[[], None], generation: int | None = None) -> None:
+        """Have `change` put another file in place; given a generation, only if that is still the one."""
+
         def changed() -> None:
-            with _in_words():
+            if generation not in (None, self.generation):
+                return
+            with _in_words(self.generation):
                 self._close_writer()
                 # In this thread, so that nobody can write to the other file and take it for the one before.
                 self.generation += 1
@@ -243,7 +260,7 @@ class _Outdated(Exception):
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _in_words(generation: int = 0) -> Iterator[None]:
     """Tell a damaged file, which is made anew, from what only the operator can mend."""
     try:
         yield
@@ -251,7 +268,7 @@ def _in_words() -> Iterator[None]:
         # The low byte of SQLite's code is the kind, the rest the detail.
         kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise BrokenIndex(str(error)) from error
+            raise BrokenIndex(str(error), generation) from error
         raise StateError(f"the memory index cannot be used: {error}") from error
     except OSError as error:
         raise StateError(f"the memory index cannot be used: {error}") from error
