@@ -24,6 +24,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/compression/shorten.py": "an output that cannot be compressed is shown as it is, and the log says so",
     "goclaw/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",
     "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
+    "goclaw/servers/mcp/declarations.py": "what a package declares is foreign code: its failure is logged by name",
     "goclaw/mcp/servers.py": "an MCP server is foreign code: however its connection ends, it is made again",
     "goclaw/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",
     "goclaw/hooks/open.py": "a hook of a package is foreign code: what it would have judged is forbidden",
