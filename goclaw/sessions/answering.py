@@ -7,6 +7,7 @@ because another one may be less bound.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from goclaw.agent.kinds import Kind, Kinds
 from goclaw.agent.routing import by_command, by_place, command_in, commands_of
@@ -16,9 +17,11 @@ from goclaw.engine.base import Turn
 from goclaw.errors import AccessDenied, ConfigError
 from goclaw.events import Actor, Inbound
 from goclaw.sessions.state import AGENT, Contexts
+from goclaw.sessions.turn import FIRST_ANSWER
 from goclaw.store.settings import Settings
 
 _NAME: Codec[str] = Codec(str)
+_STEP = "agent"
 
 BY_COMMAND, BY_CHOICE, BY_ROUTE, BY_DEFAULT = "by its command", "set by /agent", "by agents.routes", ""
 
@@ -46,22 +49,29 @@ class Answerers:
         return self._kinds.config.agents.routes
 
     async def of_turn(self, turn: Turn) -> Answering:
-        """Who answers in a turn; the same after a crash, unless that agent is gone.
+        """Who answers in a turn; the same after a crash, unless that agent is gone, or not for the person any more.
 
         Raises:
             AccessDenied: no agent may answer the person.
             ConfigError: a route names an agent that is not there.
         """
         inbound = turn.inbound
-        if len(self._kinds.answering) == 1 and not self.routes:
-            return await self.of(inbound.actor, inbound.session)
+        began = await self._began(turn)
+        if began and (known := self._kinds.of(began)) and self._may(inbound.actor, began):
+            return Answering(known)
+        found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
+        if found.kind.name != MAIN:
+            await turn.step(_STEP, partial(_given, found.kind.name), _NAME)
+        return found
 
-        async def decide() -> str:
-            found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
-            return found.kind.name
+    async def _began(self, turn: Turn) -> str:
+        """Who gave the first answer of a turn, in an earlier run of the daemon, or was about to; empty: nobody yet.
 
-        step = await turn.step("agent", decide, _NAME)
-        return Answering(self._kinds.of(step.value) or self._named(await decide(), BY_ROUTE))
+        That it is `main` is not recorded: most turns need no write for that.
+        """
+        if turn.recorded(_STEP):
+            return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
+        return MAIN if turn.recorded(FIRST_ANSWER) else ""
 
     async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> Answering:
         """Who answers a person in a session, who gives that command there; raises as `of_turn` does."""
@@ -123,6 +133,10 @@ class Answerers:
                 f"{why or 'It'} is the agent {name} to answer, and there is none: see `goclaw agents list`"
             )
         return kind
+
+
+async def _given(name: str) -> str:
+    return name
 
 
 def _chat(inbound: Inbound) -> str:

@@ -44,6 +44,9 @@ _FINISHED: Codec[Finished] = Codec(Finished)
 _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
+FIRST_ANSWER = "model:1"
+"""The step that is recorded when the model has answered for the first time; the others are `model:2`, `model:3` …"""
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:

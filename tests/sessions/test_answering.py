@@ -251,6 +251,50 @@ async def test_a_turn_that_is_taken_up_stays_with_its_agent(tmp_path: Path, numb
     assert world.texts()[-1:] == ["Hello."]
 
 
+async def test_a_turn_of_main_stays_with_it_when_a_route_comes_before_it_is_taken_up(tmp_path: Path) -> None:
+    trail = Trail("noted")
+    world = world_of(
+        tmp_path,
+        [asks_for("hi", ToolCall("n", "note", {})), says("noted", "Hello.")],
+        agents={"main": AGENTS["main"]},
+    )
+    world.tools = type(world.tools)([acting("note", trail.leave_slowly)])
+    async with world.running() as core:
+        await core.say("hi", actor=Actor(BOB, "memory"), session=BOB)
+        await until(lambda: trail.times)
+    trail.gate.set()
+    reconfigure(world, agents={**AGENTS, "routes": [{"agent": "cook"}]})
+    async with world.running() as core:
+        await core.settled()
+        await said(core, BOB)
+    assert [who(world, at) for at in (0, 1, 2)] == ["main.", "main.", "the cook."]
+
+
+async def test_a_turn_whose_agent_is_not_for_the_person_any_more_is_not_taken_up_by_it(tmp_path: Path) -> None:
+    trail = Trail("noted")
+    world = world_of(tmp_path, [asks_for("hi", ToolCall("n", "note", {})), says("noted", "Hello.")])
+    world.tools = type(world.tools)([acting("note", trail.leave_slowly)])
+    async with world.running() as core:
+        await core.say("hi", actor=Actor(BOB, "memory"), session=BOB)
+        await until(lambda: trail.times)
+    world.users._users[BOB] = User(BOB, roles=frozenset({"guest"}))
+    async with world.running() as core:
+        await core.settled()
+    assert "No agent may answer you here" in world.texts()[0] and len(world.script.requests) == 1
+
+
+async def test_where_main_answers_the_choice_costs_no_write(tmp_path: Path) -> None:
+    """However many agents there are."""
+    writes = []
+    for name, agents in (("alone", {"main": AGENTS["main"]}), ("many", {**AGENTS, "routes": []}), ("routed", AGENTS)):
+        (tmp_path / name).mkdir()
+        async with world_of(tmp_path / name, agents=agents).running() as core:
+            before = core.database.writes
+            await said(core, BOB)
+            writes.append(core.database.writes - before)
+    assert len(set(writes)) == 1, writes
+
+
 async def test_the_choice_goes_when_the_conversation_is_forgotten(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     anna = Actor(ANNA, "memory")
