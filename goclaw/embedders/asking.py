@@ -10,21 +10,16 @@ import orjson
 
 from goclaw.embedders.base import quantised
 from goclaw.errors import EmbeddingError
-from goclaw.redact import mask, printable
+from goclaw.net.answers import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
 
 SECONDS = 120.0
 """For one batch: a server on a slow machine may have to load its model first."""
 ANSWER_LIMIT = 64 << 20
 """Bytes of an answer that are read; 32 vectors of 4,096 numbers have 3 MB."""
-PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses that waiting may mend."""
-KEY_REFUSED = frozenset({401, 403})
 NO_SUCH = 404
 PATIENCE = 10.0
 LONGEST_PATIENCE = 600.0
 """Seconds to wait where the server does not say how long; and what is believed of what it says."""
-WORDS_LIMIT = 200
-"""Characters of the server's own words that an error quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +51,15 @@ class Server:
                 asyncio.timeout(self.seconds),
                 http.post(self.url, data=content, headers=headers, allow_redirects=False) as response,
             ):
-                answer = await self._read(response)
+                answer = await read_whole(response, ANSWER_LIMIT)
         except TimeoutError:
             raise EmbeddingError(f"{self.name} did not answer in time", retry_after=PATIENCE) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:  # the last for an address that aiohttp refuses
             raise EmbeddingError(
                 f"{self.name} cannot be reached ({type(error).__name__}); {self.unreachable}", retry_after=PATIENCE
             ) from None
+        if answer is None:
+            raise EmbeddingError(f"{self.name} answered more than {ANSWER_LIMIT >> 20} MB")
         if response.status != 200:
             raise self._refusal(response, answer)
         try:
@@ -70,20 +67,13 @@ class Server:
         except orjson.JSONDecodeError:
             raise EmbeddingError(f"{self.name} answers, but not as an embedder does; {self.unknown}") from None
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        content = bytearray()
-        async for piece in response.content.iter_any():
-            content += piece
-            if len(content) > ANSWER_LIMIT:
-                raise EmbeddingError(f"{self.name} answered more than {ANSWER_LIMIT >> 20} MB")
-        return bytes(content)
-
     def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> EmbeddingError:
         if response.status in KEY_REFUSED:
             return EmbeddingError(f"{self.name} refused the key; {self.refused}")
-        message = f"{self.name} answered HTTP {response.status}{_quoted(body)}"
+        message = f"{self.name} answered HTTP {response.status}{quoted_error(body)}"
         if response.status in PASSING:
-            wait = _seconds(response.headers.get("retry-after", ""))
+            asked = wanted_pause(response.headers)
+            wait = PATIENCE if asked is None else min(asked, LONGEST_PATIENCE)
             return EmbeddingError(f"{message}; asked again in {wait:g} s", retry_after=wait)
         return EmbeddingError(f"{message}; {self.unknown}" if response.status == NO_SUCH else message)
 
@@ -107,19 +97,3 @@ def _as_bytes(vectors: object, count: int) -> list[bytes]:
     if count and (not found[0] or len({len(vector) for vector in found}) != 1):
         raise ValueError
     return found
-
-
-def _quoted(body: bytes) -> str:
-    """The server's own words, bounded and masked."""
-    try:
-        answer = orjson.loads(body)
-        error = answer.get("error", answer)
-        words = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-    except (orjson.JSONDecodeError, AttributeError):
-        return ""
-    line = " ".join(printable(mask(str(words))).split())[:WORDS_LIMIT] if words else ""
-    return f": {line}" if line else ""
-
-
-def _seconds(text: str) -> float:
-    return min(float(text), LONGEST_PATIENCE) if text.isascii() and text.isdigit() else PATIENCE

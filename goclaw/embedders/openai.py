@@ -1,6 +1,5 @@
 """OpenAI's `POST /embeddings`, and every server that speaks it: of `config.servers` or with a `base_url` of its own."""
 
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -13,9 +12,9 @@ from goclaw.config.servers import SERVERS
 from goclaw.embedders.asking import Server, as_bytes
 from goclaw.embedders.base import Embedder, EmbedderPart
 from goclaw.embedders.texts import in_batches, prefixes, prepared
-from goclaw.errors import ConfigError, EmbeddingError
+from goclaw.errors import EmbeddingError
 from goclaw.net import open_client
-from goclaw.redact import remember
+from goclaw.net.openai import place_of
 
 BATCH = 32
 """Texts per request: small enough for a server on this machine; OpenAI takes 2,048."""
@@ -62,23 +61,14 @@ async def open_openai(spec: str, config: Config, clock: Clock) -> AsyncIterator[
     """
     provider, _, model = spec.partition(":")
     settings = config.providers.get(provider, ProviderSettings())
-    known = SERVERS.get(provider)
-    base_url = settings.base_url or (known.base_url if known else None)
-    if base_url is None:
-        raise ConfigError(f"memory.embedder: no server is known as {provider}; set providers.{provider}.base_url")
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    if key is None and known and known.key_variable and not settings.base_url:
-        key = os.environ.get(known.key_variable)
-        if not key:
-            raise ConfigError(f"memory.embedder: no key; set {known.key_variable} or providers.{provider}.api_key")
-        remember(key)
+    base_url, headers = place_of("memory.embedder", provider, settings, SERVERS)
     server = Server(
         name=spec,
         url=f"{base_url}/embeddings",
         unreachable=f"is it running, and is providers.{provider}.base_url right?",
         unknown=f"check the model in memory.embedder and providers.{provider}.base_url",
         refused=f"check providers.{provider}.api_key",
-        headers={"authorization": f"Bearer {key}"} if key else {},
+        headers=headers,
     )
     # Another server may have another model by the same name.
     name = f"{spec}@{urlsplit(base_url).netloc.rpartition('@')[2]}" if settings.base_url else spec

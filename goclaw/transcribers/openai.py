@@ -1,16 +1,17 @@
 """OpenAI's `POST /audio/transcriptions`, and every server that speaks it (whisper.cpp, faster-whisper, vLLM …)."""
 
 import io
-import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
 import orjson
 
 from goclaw.config.schema import ProviderSettings
-from goclaw.errors import ConfigError, TranscriptionError
-from goclaw.redact import mask, printable, remember
+from goclaw.config.servers import SERVERS
+from goclaw.errors import TranscriptionError
+from goclaw.net.answers import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
+from goclaw.net.openai import place_of
 from goclaw.transcribers.base import Recording, TranscriberPart, TranscriberPorts
 
 ANSWER_LIMIT = 1 << 20
@@ -18,31 +19,8 @@ ANSWER_LIMIT = 1 << 20
 TRIES = 3
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 20.0
-PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses that waiting may mend."""
-KEY_REFUSED = frozenset({401, 403})
-WORDS_LIMIT = 200
-"""Characters of the server's own words that an error quotes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server that is known by name."""
-
-    base_url: str
-    key_variable: str | None = None
-
-
-OPENAI = Server("https://api.openai.com/v1", "OPENAI_API_KEY")
-SERVERS = {
-    "openai": OPENAI,
-    "openai-chat": OPENAI,
-    "groq": Server("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    "mistral": Server("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    "together": Server("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    "vllm": Server("http://127.0.0.1:8000/v1"),
-}
-"""Each server's API reference as of 2026; `providers.<name>` of the configuration takes precedence."""
+TRANSCRIBING = ("groq", "mistral", "openai", "openai-chat", "together", "vllm")
+"""Which of the servers known by name transcribe (their API references as of 2026)."""
 
 
 class _Passing(TranscriptionError):
@@ -56,11 +34,11 @@ class _Passing(TranscriptionError):
 class OpenAITranscriber:
     """A `Transcriber` on one server."""
 
-    def __init__(self, spec: str, base_url: str, key: str | None, ports: TranscriberPorts) -> None:
+    def __init__(self, spec: str, base_url: str, headers: Mapping[str, str], ports: TranscriberPorts) -> None:
         self.spec = spec
         self._model = spec.partition(":")[2]
-        self._url = f"{base_url.rstrip('/')}/audio/transcriptions"
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._url = f"{base_url}/audio/transcriptions"
+        self._headers = headers
         self._ports = ports
 
     async def transcribe(self, recording: Recording) -> str:
@@ -82,7 +60,9 @@ class OpenAITranscriber:
             async with self._ports.http.post(
                 self._url, data=form, headers=self._headers, allow_redirects=False
             ) as response:
-                body = await _read(response)
+                body = await read_whole(response, ANSWER_LIMIT)
+                if body is None:
+                    raise TranscriptionError(f"the transcript is larger than {ANSWER_LIMIT >> 20} MB")
                 return _words(body) if response.status == 200 else self._refused(response, body)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _Passing(f"{self.spec} cannot be reached ({type(error).__name__})") from None
@@ -91,19 +71,10 @@ class OpenAITranscriber:
         status, provider = response.status, self.spec.partition(":")[0]
         if status in KEY_REFUSED:
             raise TranscriptionError(f"{self.spec} refused the key; check providers.{provider}.api_key")
-        message = f"{self.spec} answered HTTP {status}{_quoted(body)}"
+        message = f"{self.spec} answered HTTP {status}{quoted_error(body)}"
         if status in PASSING:
-            raise _Passing(message, _seconds(response.headers.get("retry-after", "")))
+            raise _Passing(message, wanted_pause(response.headers))
         raise TranscriptionError(message)
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    content = b""
-    async for piece in response.content.iter_any():
-        content += piece
-        if len(content) > ANSWER_LIMIT:
-            raise TranscriptionError(f"the transcript is larger than {ANSWER_LIMIT >> 20} MB")
-    return content
 
 
 def _words(body: bytes) -> str:
@@ -117,22 +88,6 @@ def _words(body: bytes) -> str:
     return str(answer["text"]).strip()
 
 
-def _quoted(body: bytes) -> str:
-    """The server's own words, bounded and masked."""
-    try:
-        answer = orjson.loads(body)
-        error = answer.get("error", answer)
-        words = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-    except (orjson.JSONDecodeError, AttributeError):
-        return ""
-    line = " ".join(printable(mask(str(words))).split())[:WORDS_LIMIT] if words else ""
-    return f": {line}" if line else ""
-
-
-def _seconds(text: str) -> float | None:
-    return float(text) if text.isascii() and text.isdigit() else None
-
-
 def open_openai(spec: str, settings: ProviderSettings, ports: TranscriberPorts) -> OpenAITranscriber:
     """The transcriber for `name:model`: a server of the table, or any with `providers.<name>.base_url`.
 
@@ -140,20 +95,8 @@ def open_openai(spec: str, settings: ProviderSettings, ports: TranscriberPorts) 
         ConfigError: the address or the key is missing.
     """
     name = spec.partition(":")[0]
-    server = SERVERS.get(name)
-    base_url = settings.base_url or (server.base_url if server else None)
-    if base_url is None:
-        raise ConfigError(
-            f"media.transcriber: no server is known as {name}; set providers.{name}.base_url (http://host:port/v1), "
-            f"or take one of {', '.join(sorted(SERVERS))}"
-        )
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    if key is None and server and server.key_variable and not settings.base_url:
-        key = os.environ.get(server.key_variable)
-        if not key:
-            raise ConfigError(f"media.transcriber: no key; set {server.key_variable} or providers.{name}.api_key")
-        remember(key)
-    return OpenAITranscriber(spec, base_url, key, ports)
+    base_url, headers = place_of("media.transcriber", name, settings, {each: SERVERS[each] for each in TRANSCRIBING})
+    return OpenAITranscriber(spec, base_url, headers, ports)
 
 
 TRANSCRIBER = TranscriberPart("openai", open_openai)

@@ -10,6 +10,7 @@ import orjson
 
 from goclaw.config.web_tools import WebSearchSettings
 from goclaw.errors import ConfigError, ToolError
+from goclaw.net.answers import read_whole, wanted_pause
 from goclaw.redact import remember
 from goclaw.websearch.base import Hit
 
@@ -19,6 +20,8 @@ ANSWERED = frozenset({200, 202})
 """DuckDuckGo asks with 202 whether a person is there; what comes is looked at anyway."""
 KEY_REFUSED = frozenset({401, 403, 422})
 """Brave says 422 of a key that it does not know (SUBSCRIPTION_TOKEN_INVALID)."""
+LONGEST_PAUSE = 1_000_000
+"""Seconds: what a server says beyond it is no time to come back at."""
 TOO_MANY = frozenset({429, 432, 433})
 """HTTP 429; Tavily has two more for what a plan allows (its API reference, "Response codes")."""
 
@@ -48,9 +51,12 @@ class Asking:
                 method, self.url, params=params, json=body, headers=self.headers, allow_redirects=False
             ) as response:
                 self._check(response)
-                return await self._read(response)
+                content = await read_whole(response, ANSWER_LIMIT)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ToolError(f"{self.name} cannot be reached ({type(error).__name__})") from None
+        if content is None:
+            raise ToolError(f"{self.name} answered with more than {ANSWER_LIMIT >> 20} MB")
+        return content
 
     async def json(self, params: Mapping[str, str] | None = None, body: Any = None) -> dict[str, Any]:
         """The object that it answers with; with a `body`, by POST."""
@@ -68,19 +74,11 @@ class Asking:
         if status in KEY_REFUSED:
             raise ToolError(f"{self.name} refused the search (HTTP {status}); {self.refused}")
         if status in TOO_MANY:
-            seconds = response.headers.get("Retry-After", "")
-            when = f"in {int(seconds)} s" if seconds.isascii() and seconds.isdigit() and len(seconds) < 7 else "later"
+            seconds = wanted_pause(response.headers)
+            when = "later" if seconds is None or seconds > LONGEST_PAUSE else f"in {seconds:.0f} s"
             raise ToolError(f"{self.name} takes no more searches now (HTTP {status}); try again {when}")
         if status not in ANSWERED:
             raise ToolError(f"{self.name} answered HTTP {status}")
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        content = bytearray()
-        async for piece in response.content.iter_any():
-            content += piece
-            if len(content) > ANSWER_LIMIT:
-                raise ToolError(f"{self.name} answered with more than {ANSWER_LIMIT >> 20} MB")
-        return bytes(content)
 
 
 def key_of(settings: WebSearchSettings, variable: str) -> str:

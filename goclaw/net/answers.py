@@ -1,0 +1,49 @@
+"""What a server that the operator configured answers: read to an end, and its words about its trouble, fit to be shown.
+
+For whoever asks one thing and takes one answer. What models say of theirs is told apart in `llm.failures`.
+"""
+
+from collections.abc import Mapping
+
+import aiohttp
+import orjson
+
+from goclaw.redact import mask, printable
+
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses that waiting may mend."""
+KEY_REFUSED = frozenset({401, 403})
+LONGEST_ERROR = 64 << 10
+"""Bytes of an answer in which words are looked for: masking takes its time by the character."""
+WORDS_LIMIT = 200
+"""Characters of the server's own words that are shown."""
+
+
+async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """The body of an answer; None where it has more than `most` bytes."""
+    content = bytearray()
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > most:
+            return None
+    return bytes(content)
+
+
+def quoted_error(body: bytes) -> str:
+    """The server's own words about what went wrong, bounded and masked, behind a colon; empty where there are none."""
+    if len(body) > LONGEST_ERROR:
+        return ""
+    try:
+        answer = orjson.loads(body)
+        error = answer.get("error", answer)
+        words = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+    except (orjson.JSONDecodeError, AttributeError):
+        return ""
+    line = " ".join(printable(mask(str(words))).split())[:WORDS_LIMIT] if words else ""
+    return f": {line}" if line else ""
+
+
+def wanted_pause(headers: Mapping[str, str]) -> float | None:
+    """The seconds that the server wants to be left alone, if it says so in seconds (RFC 9110, "Retry-After")."""
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() else None
