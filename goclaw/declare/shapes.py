@@ -134,9 +134,10 @@ def with_injected(model: type[BaseModel], names: Sequence[str], where: str) -> t
         return model
     fields: dict[str, Any] = {}
     for name, info in model.model_fields.items():
-        fields[name] = (Annotated[info.annotation, Injected()] if name in names else info.annotation, info)
-        if name in names:
-            fields[name] = (Annotated[info.annotation, Injected()], _default_of(info))
+        is_injected = name in names
+        fields[name] = (
+            (Annotated[info.annotation, Injected()], _default_of(info)) if is_injected else (info.annotation, info)
+        )
     return create_model(model.__name__, __config__=STRICT, **fields)
 
 

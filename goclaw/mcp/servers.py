@@ -72,16 +72,6 @@ class McpServers:
         self._ports = ports
         self._report = report
 
-    def named(self, name: str) -> Server:
-        """The server of that name.
-
-        Raises:
-            ToolError: there is none.
-        """
-        if name not in self.servers:
-            raise ToolError(f"there is no MCP server {shown(name, 40)}; there are: {', '.join(self.servers) or 'none'}")
-        return self.servers[name]
-
     async def settled(self, seconds: float) -> None:
         """Wait until every server was looked at once, or so long."""
         waiting = [asyncio.ensure_future(server.settled.wait()) for server in self.servers.values()]

@@ -28,7 +28,7 @@ class Question:
     everybody: bool = False
     """Look into every conversation that may be read, not only into one's own."""
     limit: int = 0
-    """Passages at most of files, and of conversations; 0: `memory.max_results`."""
+    """Passages at most of files, and quotes; 0: `memory.max_results` and `base.QUOTES`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Conversations from outside: read beside a daemon and without one, forgotten for ever, also through a kill."""
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -74,9 +75,13 @@ async def order(home: Installation) -> str:
 
 
 def holding(folder: Path) -> list[str]:
-    """Files that hold the word, whatever they are."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return sorted(path.name for path in files if WORD.encode() in path.read_bytes())
+    """Files that hold the word, whatever they are; a journal may be gone before it is read."""
+    found = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file() and WORD.encode() in path.read_bytes():
+                found.append(path.name)
+    return sorted(found)
 
 
 async def indexed(folder: Path) -> None:

@@ -201,7 +201,10 @@ async def test_a_confirmation_is_asked_and_words_its_denial(tmp_path: Path) -> N
     async with open_bench(tmp_path, declared.built()) as bench:
         assert (await bench.call("drop", {"table": "cats"})).content == "dropped cats"
         (wanted,) = bench.wanted
+        bench.agrees = False
+        denied = await bench.call("drop", {"table": "cats"})
     assert "Drop cats?" in str(wanted)
+    assert '"summary":"Kept","table":"cats"' in denied.content.replace(": ", ":").replace(", ", ",")
 
 
 def test_a_toolset_of_an_mcp_server_is_all_that_it_offers_or_what_is_declared_and_pinned() -> None:
@@ -246,4 +249,4 @@ def test_what_does_not_hold_together_is_refused_when_it_is_declared(build: Any, 
 
 
 def test_every_tool_of_a_toolset_is_a_tool_of_the_house() -> None:
-    assert all(isinstance(each, Tool) for each in DOCS.tools)
+    assert [type(each) for each in DOCS.tools] == [Tool]

@@ -108,7 +108,7 @@ async def connected(folder: Path, remote: Remote, **settings: object) -> AsyncIt
 async def test_calls_go_over_http_with_the_headers_of_the_configuration(tmp_path: Path, options: Any) -> None:
     remote = Remote()
     async with remote.listening(**options), connected(tmp_path, remote) as bench:
-        assert "remote 7, protocol 2026-07-28" in source_of(bench).servers.named("remote").state
+        assert "remote 7, protocol 2026-07-28" in source_of(bench).servers.servers["remote"].state
         assert await said(bench, "echo", text="hi") == "hi"
         assert remote.headers["authorization"] == TOKEN
 
@@ -133,7 +133,7 @@ async def test_an_answer_without_an_end_fails_its_call(tmp_path: Path, options: 
     async with remote.listening(**options), connected(tmp_path, remote, timeout=5) as bench:
         result = await bench.call("mcp__remote__huge")
         assert result.is_error and len(result.content) < 1_000
-        await until(lambda: source_of(bench).servers.named("remote").link is not None)
+        await until(lambda: source_of(bench).servers.servers["remote"].link is not None)
         assert await said(bench, "echo", text="hi") == "hi"
 
 
@@ -152,7 +152,7 @@ async def test_a_server_that_is_not_there_yet_is_found_later(tmp_path: Path) -> 
     url = remote.url
     remote.socket.close()
     async with bench_with(tmp_path, {"remote": {"url": url}}) as bench:
-        server = source_of(bench).servers.named("remote")
+        server = source_of(bench).servers.servers["remote"]
         assert "cannot be reached" in server.state, server.state
         remote.socket = socket.create_server(("127.0.0.1", int(url.split(":")[2].split("/")[0])))
         async with remote.listening():

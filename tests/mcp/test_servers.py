@@ -100,10 +100,10 @@ async def test_pauses_grow_while_a_server_is_away_and_begin_anew_when_it_was_ste
         await world.until(lambda: world.tries == 4 and world.clock.sleepers)
         assert world.faults["mcp.servers.one"] == "it is away"
         with pytest.raises(ToolError, match="the MCP server one is not connected"):
-            world.servers.named("one").connected()
+            world.servers.servers["one"].connected()
         world.fault = None
         await world.passes(LONGEST_PAUSE)
-        await world.until(lambda: world.servers.named("one").link)
+        await world.until(lambda: world.servers.servers["one"].link)
         assert world.faults["mcp.servers.one"] == "" and states(world)["one"] == "connected: fake 1"
         world.clock.advance(120)
         world.links["one"].broken.set()
@@ -130,8 +130,8 @@ async def test_whatever_a_connection_ends_with_the_others_go_on(
         await world.until(lambda: world.tries == 1)
         world.fault = None
         await world.passes(room.START_PAUSE)
-        await world.until(lambda: world.servers.named("two").link)
-        assert world.servers.named("one").link is None and world.faults["mcp.servers.one"]
+        await world.until(lambda: world.servers.servers["two"].link)
+        assert world.servers.servers["one"].link is None and world.faults["mcp.servers.one"]
     assert world.ended == ["two"]
 
 
@@ -155,6 +155,4 @@ async def test_whoever_looks_once_waits_until_every_server_was_tried(monkeypatch
     async with open_servers(world.servers, world.take):
         async with asyncio.timeout(5):
             await world.servers.settled(60)
-        assert world.servers.named("one").link
-        with pytest.raises(ToolError, match="there is no MCP server two; there are: one"):
-            world.servers.named("two")
+        assert world.servers.servers["one"].link

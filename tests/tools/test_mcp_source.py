@@ -76,7 +76,7 @@ async def test_a_server_that_dies_fails_its_calls_in_words_and_comes_back(fresh:
     died = await said(fresh, "odd__die")
     assert "the MCP server odd ended while it was at die" in died
     assert await said(fresh, "other__echo", **TEXT) == "hello"
-    server = source_of(fresh).servers.named("odd")
+    server = source_of(fresh).servers.servers["odd"]
     await until(lambda: server.link is None)
     assert "out of cheese" in server.state and "out of cheese" in fresh.faults["mcp.servers.odd"]
     assert "is not connected" in await said(fresh, "odd__echo", **TEXT)
