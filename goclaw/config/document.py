@@ -26,6 +26,8 @@ _NAMES = {
     "prompts": "review",
     "servers": "files",
     "arguments": "file",
+    "registries": "corp",
+    "from_registry": "data",
 }
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"

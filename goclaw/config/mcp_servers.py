@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from goclaw.config.section import Section
-from goclaw.config.values import Folder, Names, Url
+from goclaw.config.values import Folder, ModelName, Names, OneOrMore, Url
 
 LONGEST_SERVER = 24
 """Characters of a server's name: `mcp__<server>__<tool>` has 64, and the tool needs most of them."""
@@ -93,6 +93,7 @@ Headers = Annotated[
     dict[str, Annotated[SecretStr, AfterValidator(_check_text)]],
     AfterValidator(_check_headers),
 ]
+ServerName = Annotated[str, AfterValidator(_check_name)]
 Globs = Annotated[Names, AfterValidator(_check_globs)]
 JsonSchema = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 
@@ -105,6 +106,22 @@ class PinnedTool(Section):
     output_schema: JsonSchema | None = Field(None, description="JSON Schema of its result.")
     read_only: bool | None = Field(None, description="Whether it says that it only reads.")
     destructive: bool | None = Field(None, description="Whether it says that it may destroy something.")
+
+
+class SamplingSettings(Section):
+    """A server may ask the model while a call to it runs, on behalf of whoever the call is made for (docs/mcp.md)."""
+
+    enabled: bool = Field(True, description="Whether it may; the section alone switches it on.")
+    ask: bool = Field(True, description="Whether the person has to agree to each request of it.")
+    models: Annotated[tuple[ModelName, ...], OneOrMore] = Field(
+        (),
+        description="Models that answer it, the first that can, and no other; it may choose among them. Empty: those "
+        "that answer in the conversation, and it chooses nothing.",
+    )
+    answer_tokens: int = Field(1_000, ge=1, le=100_000, description="Tokens that one answer may have.")
+    prompt_tokens: int = Field(10_000, ge=1, le=1_000_000, description="Tokens that one request may have.")
+    per_call: int = Field(5, ge=1, le=10, description="Requests that it may make during one call.")
+    per_turn: int = Field(20, ge=1, le=1_000, description="Requests that it may make during one turn.")
 
 
 class McpClientSettings(Section):
@@ -133,6 +150,9 @@ class McpClientSettings(Section):
     deny: Globs = Field((), description="Which of those not.")
     roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
     elicitation: bool = Field(True, description="Whether it may ask the person for whom a call is made.")
+    sampling: SamplingSettings | None = Field(
+        None, description="What it may ask of the model; not set: nothing. `{}` switches it on with what is usual."
+    )
     tools: dict[str, PinnedTool] = Field(
         default_factory=dict,
         description="Its tools as they have to be, by name: others, and those that differ, are refused. Empty: any.",
@@ -148,9 +168,14 @@ class McpClientSettings(Section):
             raise ValueError("`headers` are for a `url`; a `command` has `env`")
         return self
 
+    @property
+    def may_sample(self) -> bool:
+        """Whether it may ask the model."""
+        return self.sampling is not None and self.sampling.enabled
+
     def variables(self) -> Mapping[str, str]:
         """What `env` says, in the open: for the program alone."""
         return {name: value.get_secret_value() for name, value in self.env.items()}
 
 
-McpServers = dict[Annotated[str, AfterValidator(_check_name)], McpClientSettings]
+McpServers = dict[ServerName, McpClientSettings]

@@ -1,12 +1,40 @@
-"""What is to be said of a registry: a catalogue of toolsets, agents and MCP servers that several gateways share.
+"""The keys of `registries`, `registry_server` and `tools.from_registry`: catalogues that gateways share.
 
-Today `goclaw.declare` makes these; nothing asks a registry yet, and the configuration has no key for them.
+What becomes of what such a catalogue says is in `goclaw.registries` (docs/registries.md).
 """
 
-from pydantic import Field
+import re
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from goclaw.config.mcp_servers import Headers, Variables
 from goclaw.config.section import Section
-from goclaw.config.values import Duration, Names, Secret, Url
+from goclaw.config.values import Duration, Host, Hosts, Names, Secret, Url
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("should be a short name such as `corp`: letters, digits, `.`, `_` and `-`, at most 64")
+    return name
+
+
+def _check_api_version(version: str) -> str:
+    if not re.fullmatch(r"v[0-9][0-9A-Za-z.]{0,15}", version):
+        raise ValueError("should be a version such as `v1`; `v0` and what begins with it is the public MCP registry's")
+    return version
+
+
+def _check_digest(text: str) -> str:
+    if not _DIGEST.fullmatch(text):
+        raise ValueError("should be 64 hexadecimal digits, as `goclaw registry show` prints them")
+    return text
+
+
+RegistryName = Annotated[str, AfterValidator(_check_name)]
 
 
 class RetrySettings(Section):
@@ -17,22 +45,77 @@ class RetrySettings(Section):
 
 
 class FederationSettings(Section):
-    """Which namespaces of another registry are taken over."""
+    """What is taken over of a registry."""
 
-    include: Names = Field((), description="Patterns such as `data-*`; empty: all.")
+    include: Names = Field((), description="Patterns of names, such as `data-*`; empty: all.")
     exclude: Names = Field((), description="Patterns of what is left out of those.")
+    share: bool = Field(
+        False, description="Whether `goclaw registry serve` offers it, too, to whoever reads this gateway's registry."
+    )
 
 
 class RegistrySettings(Section):
     """A registry."""
 
-    name: str = Field(description="How it is called here.", min_length=1, max_length=64)
-    url: Url = Field(description="Where it is.")
+    url: Url = Field(description="Where it is.", examples=["https://registry.example.org"])
     description: str = Field("", description="What it is for.")
-    api_version: str = Field("v1", description="The version of its interface, a part of its paths.", min_length=1)
+    api_version: Annotated[str, AfterValidator(_check_api_version)] = Field(
+        "v1",
+        description="The version of its interface, a part of its paths. `v0`, `v0.1`: it is one in the format of the "
+        "public MCP registry.",
+    )
     auth: Secret | None = Field(None, description="The token that it wants.")
     timeout: Duration = Field(30.0, description="How long a request may take.")
     retry: RetrySettings = Field(default_factory=RetrySettings, description="What becomes of failed requests.")
     sync_interval: Duration = Field(300.0, description="How often the catalogue is fetched.")
-    cache_ttl: Duration = Field(3_600.0, description="How long what was fetched is good without it.")
+    cache_ttl: Duration = Field(
+        3_600.0,
+        description="How long the newest version is known without asking anew. Older than that, only what is pinned "
+        "to a version is used.",
+    )
     federation: FederationSettings = Field(default_factory=FederationSettings, description="What is taken over.")
+
+
+Registries = dict[RegistryName, RegistrySettings]
+
+
+class FromRegistrySettings(Section):
+    """A toolset or an MCP server of a registry. It becomes an MCP server of this name, and a set of its tools."""
+
+    registry: str = Field(description="A name of `registries`.", examples=["corp"], min_length=1)
+    toolset: str = Field(description="What it is called there.", examples=["data-tools"], min_length=1)
+    version: str = Field("", description="Exactly this version; empty: the newest.", max_length=100)
+    sha256: Annotated[str, AfterValidator(_check_digest)] | None = Field(
+        None,
+        description="What the entry of this version has to hash to; not set: what it was when it was first seen.",
+    )
+    enabled: bool = Field(True, description="Whether it is used.")
+    headers: Headers = Field(
+        default_factory=dict, description="Headers of every request to its server, such as `Authorization`."
+    )
+    env: Variables = Field(default_factory=dict, description="Variables of its program's environment.")
+    packages: bool = Field(
+        False,
+        description="Whether a program may be fetched and started for it (`npx`, `uvx`): what a stranger published "
+        "then runs as you. Otherwise only addresses are used.",
+    )
+    private: bool = Field(
+        False,
+        description="Whether its server may be on this machine or in a private network, like the registry itself.",
+    )
+    timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
+    tags: Names = Field((), description="Tags of all its tools.")
+    roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
+
+
+class RegistryServerSettings(Section):
+    """This gateway's own registry: `goclaw registry serve`."""
+
+    host: Host = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8139, ge=0, le=65535, description="Port; 0 picks a free one.")
+    hosts: Hosts = Field((), description="Names by which it may be called, beside localhost.")
+    open: bool = Field(False, description="Whether everybody may read it; otherwise reading wants a token, too.")
+    publishers: Names = Field(
+        (),
+        description="Users, as users.json calls them, who may publish beside admins. A name is its first publisher's.",
+    )

@@ -14,6 +14,7 @@ from goclaw.config.agents import AgentsSettings
 from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
+from goclaw.config.registries import Registries, RegistryServerSettings
 from goclaw.config.section import Section
 from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import (
@@ -290,6 +291,12 @@ class Config(Section):
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     mcp: McpSettings = Field(default_factory=McpSettings, description="The Model Context Protocol.")
     agents: AgentsSettings = Field(default_factory=AgentsSettings, description="Agents.")
+    registries: Registries = Field(
+        default_factory=dict, description="Catalogues of toolsets, agents and MCP servers, by name."
+    )
+    registry_server: RegistryServerSettings = Field(
+        default_factory=RegistryServerSettings, description="This gateway's own registry: `goclaw registry serve`."
+    )
     policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
     hooks: tuple[HookSettings, ...] = Field(
         (), description="Programs of yours that may look at, change or forbid what happens, called in this order."

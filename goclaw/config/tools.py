@@ -8,6 +8,8 @@ from pydantic import Field, field_validator
 from goclaw.config.cli_tools import CliTools
 from goclaw.config.command_tool import CommandSettings
 from goclaw.config.file_tools import EditSettings, ReadSettings, SearchSettings, WriteSettings
+from goclaw.config.mcp_servers import ServerName
+from goclaw.config.registries import FromRegistrySettings
 from goclaw.config.section import Section
 from goclaw.config.shell_tools import SshSettings, TasksSettings
 from goclaw.config.values import Environment, Names, Ports, Selection
@@ -70,6 +72,10 @@ class ToolsSettings(Section):
     )
     sets: dict[str, Selection] = Field(
         default_factory=dict, description="Sets of tools, by name, to be used as `set:name` wherever tools are chosen."
+    )
+    from_registry: dict[ServerName, FromRegistrySettings] = Field(
+        default_factory=dict,
+        description="Toolsets and MCP servers of `registries`, by the names that they get here (docs/registries.md).",
     )
     exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
     cli: CliTools = Field(default_factory=dict, description="Tools of your own, by name: a command each.")

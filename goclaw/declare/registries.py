@@ -15,24 +15,32 @@ class FederationOption(Option):
 
 
 @dataclass(frozen=True, slots=True)
+class Registry:
+    """A catalogue, and its name here."""
+
+    name: str
+    settings: RegistrySettings
+
+
+@dataclass(frozen=True, slots=True)
 class FromRegistry:
     """A toolset of a registry."""
 
-    registry: str
+    registry: Registry
     toolset: str
 
     def at(self, version: str) -> RegistryOrigin:
         """The same at a version; empty: the newest."""
-        return RegistryOrigin(self.registry, self.toolset, version)
+        return RegistryOrigin(self.registry.name, self.toolset, version)
 
 
-def registry(name: str, *options: RegistryOption) -> RegistrySettings:
+def registry(name: str, *options: RegistryOption) -> Registry:
     """A catalogue of toolsets, agents and MCP servers.
 
     Raises:
         ValueError: it has no `url`, or something of it cannot be.
     """
-    return RegistrySettings.model_validate({"name": name, **collected(options, name)})
+    return Registry(name, RegistrySettings.model_validate(collected(options, name)))
 
 
 def url(endpoint: str) -> RegistryOption:
@@ -86,9 +94,9 @@ def exclude(*patterns: str) -> FederationOption:
     return FederationOption("exclude", patterns)
 
 
-def from_registry(source: RegistrySettings, toolset: str) -> FromRegistry:
+def from_registry(source: Registry, toolset: str) -> FromRegistry:
     """A toolset of a registry, for `toolset`."""
-    return FromRegistry(source.name, toolset)
+    return FromRegistry(source, toolset)
 
 
 def version(pinned: str) -> ToolsetOption:
@@ -96,6 +104,6 @@ def version(pinned: str) -> ToolsetOption:
     return ToolsetOption("version", pinned)
 
 
-def publish_to(*registries: RegistrySettings) -> ExportOption:
+def publish_to(*registries: Registry) -> ExportOption:
     """The registries to which an export is offered."""
     return ExportOption("publish_to", tuple(each.name for each in registries))

@@ -45,7 +45,6 @@ CORP = registry(
 
 def test_a_registry_has_what_is_said_of_it() -> None:
     written = {
-        "name": "corp-registry",
         "description": "Corporate tool registry",
         "url": "https://registry.corp.example",
         "api_version": "v2",
@@ -56,13 +55,13 @@ def test_a_registry_has_what_is_said_of_it() -> None:
         "cache_ttl": 3_600,
         "federation": {"include": ["web-search", "data-*"], "exclude": ["experimental/*"]},
     }
-    assert RegistrySettings.model_validate(written) == CORP
+    assert RegistrySettings.model_validate(written) == CORP.settings and CORP.name == "corp-registry"
     assert "token-of-the-test" not in repr(CORP)
 
 
 def test_what_is_not_said_is_as_the_source_has_it() -> None:
     plain = registry("plain", url("https://r.example"))
-    assert plain.api_version == "v1" and plain.federation.include == ()
+    assert plain.settings.api_version == "v1" and plain.settings.federation.include == ()
 
 
 @pytest.mark.parametrize(

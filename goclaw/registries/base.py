@@ -1,0 +1,154 @@
+"""What stands in a registry: an entry, its document on the wire and its digest.
+
+A document is JSON. Fields that are not known here are kept and covered by the digest, but mean nothing. An entry is a
+stranger's word: what uses it bounds, marks and asks (`goclaw.mcp.vetting`), as of every other MCP server.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+LONGEST_DOCUMENT = 512 * 1024
+"""Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""
+MOST_TOOLS = 500
+LATEST = "latest"
+"""Stands for the newest version in an address, so none is called so."""
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|/(?=[A-Za-z0-9])){0,199}")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,99}")
+_SEMANTIC = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+"""https://semver.org, version 2.0.0."""
+
+
+class EntryKind(StrEnum):
+    """What an entry is."""
+
+    TOOLSET = "toolset"
+    AGENT = "agent"
+    MCP_SERVER = "mcp-server"
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("should be a name such as `data-tools` or `io.github.ann/data`, at most 200 characters")
+    return name
+
+
+def _check_version(version: str) -> str:
+    if version == LATEST or not _VERSION.fullmatch(version):
+        raise ValueError("should be a version such as `1.2.3`, at most 100 letters, digits, `.`, `+`, `_` and `-`")
+    return version
+
+
+EntryName = Annotated[str, AfterValidator(_check_name)]
+EntryVersion = Annotated[str, AfterValidator(_check_version)]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ToolEntry(_Document):
+    """A tool of a toolset: what an MCP server has to say of it."""
+
+    name: str = Field(min_length=1, max_length=128)
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Remote(_Document):
+    """An address of an MCP server."""
+
+    type: str = "streamable-http"
+    url: str = Field(min_length=1, max_length=2_000)
+    headers: tuple[str, ...] = ()
+    """Names of the headers that it wants; whoever uses it has their values."""
+
+
+class Package(_Document):
+    """A package of an MCP server, and how its program is started."""
+
+    kind: str
+    """`npm`, `pypi`, `oci` …"""
+    identifier: str
+    version: str = ""
+    arguments: tuple[str, ...] = ()
+    """Behind the package's name."""
+    variables: tuple[str, ...] = ()
+    """Names of the environment variables that it wants."""
+
+
+class Entry(_Document):
+    """One version of something that is shared."""
+
+    kind: EntryKind
+    name: EntryName
+    version: EntryVersion
+    description: str = Field("", max_length=10_000)
+    tags: tuple[str, ...] = Field((), max_length=100)
+    tools: tuple[ToolEntry, ...] = Field((), max_length=MOST_TOOLS)
+    """Of a toolset."""
+    toolsets: tuple[str, ...] = Field((), max_length=100)
+    """Of an agent: the names of the toolsets under which it can be used."""
+    remotes: tuple[Remote, ...] = Field((), max_length=20)
+    """Where it can be used: the MCP server of whoever published it."""
+    packages: tuple[Package, ...] = Field((), max_length=20)
+    """Of an MCP server: how one gets a program of one's own."""
+
+    def document(self) -> dict[str, Any]:
+        """As it goes over the wire."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+def entry_of(document: Mapping[str, Any]) -> Entry:
+    """Read a document.
+
+    Raises:
+        ValueError: it is none; the message names what is wrong with it, and nothing of what it says.
+    """
+    if len(canonical(document)) > LONGEST_DOCUMENT:
+        raise ValueError(f"an entry has more than {LONGEST_DOCUMENT // 1024} kB")
+    try:
+        return Entry.model_validate_json(canonical(document))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise ValueError(f"{place}: {first['msg']}") from None
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """The one form of a document that is hashed and kept: sorted keys, no spaces, UTF-8.
+
+    Raises:
+        ValueError: it holds what is no JSON.
+    """
+    try:
+        return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    except TypeError as error:
+        raise ValueError(f"an entry should be JSON: {error}") from None
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical form, as hexadecimal digits: what is pinned of a version. Raises ValueError."""
+    return hashlib.sha256(canonical(document)).hexdigest()
+
+
+def version_order(version: str, published_at: float) -> tuple[Any, ...]:
+    """A key to sort versions by: semantic ones by their rules (part 11), others before them by time."""
+    found = _SEMANTIC.fullmatch(version)
+    if found is None:
+        return (0, published_at)
+    major, minor, patch, before = found.groups()
+    identifiers = tuple(
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (before.split(".") if before else ())
+    )
+    return (1, int(major), int(minor), int(patch), before is None, identifiers, published_at)
