@@ -13,7 +13,7 @@ always a kill: nothing is wound down, nothing more is written.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -164,6 +164,8 @@ class World:
         self.sandbox: Sandbox = NoSandbox()
         self.memory: MemoryPort = NoMemory()
         self.hooks = Hooks()
+        self.details = Details({})
+        """What the status says beside the session and its queue."""
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
         self.is_alone: Callable[[Actor], bool] = lambda actor: True
         """Whether nobody else works in an actor's workspace."""
@@ -299,7 +301,8 @@ def gateway_of(
     """The gateway, wired as `app` does it."""
 
     async def details(session: str) -> Details:
-        return Details({"Queue": f"{engine.waiting(session)} waiting"})
+        queue = {"Queue": f"{engine.waiting(session)} waiting"}
+        return replace(world.details, lines={**queue, **world.details.lines})
 
     ports = CommandPorts(
         access=access,

@@ -1,6 +1,6 @@
 """How the daemon stands: for `/status` and `goclaw status`, for `/readyz`, and for the operator's alerts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,9 +8,12 @@ from goclaw.app.parts import App
 from goclaw.clock import ago
 from goclaw.config.listening import listens
 from goclaw.errors import StateError
+from goclaw.health.disk import DiskUse
 from goclaw.memory import telling
 from goclaw.sessions.status import Details
 
+LATE_MS = 100
+"""Milliseconds by which the event loop may be late before `/status` says so: below that nobody feels it."""
 LOOK_SECONDS = 5.0
 """Between two looks for faults that nobody reports by himself."""
 
@@ -44,12 +47,13 @@ async def details(app: App, session: str) -> Details:
     if alerts:
         # Whoever may ask for the status need not know whom it is about.
         lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"
+    counts = dict(ground.counts())
     health = {
         "ready": readiness.ready,
         "problems": list(readiness.problems),
         "channels": dict(readiness.channels),
         "vitals": dict(vitals),
-        "counts": dict(ground.counts()),
+        "counts": counts,
         "turns": app.engine.busy(),
         "tasks": ground.environment.tasks.count(),
         "stuck": app.stuck.now(),
@@ -59,7 +63,18 @@ async def details(app: App, session: str) -> Details:
         "alerts": dict(alerts),
     }
     memory, numbers = await _of_memory(app)
-    return Details(lines, {"disk": disk.numbers(), "health": health, "memory": numbers}, memory)
+    calm = frozenset(_calm(app, session, disk, counts))
+    return Details(lines, {"disk": disk.numbers(), "health": health, "memory": numbers}, memory, calm)
+
+
+def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float]) -> Iterator[str]:
+    """Lines that say no more than that all is well."""
+    if not disk.warning:
+        yield "Disk"
+    if counts.get("event_loop_late_ms", 0) < LATE_MS:
+        yield "Event loop"
+    if not app.engine.waiting(session) and not app.outbox.waiting() and app.engine.oldest_waiting() is None:
+        yield "Queue"
 
 
 async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, Any]]:
@@ -67,7 +82,7 @@ async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, 
         status = await app.ground.environment.memory.status()
     except StateError as error:
         return [("Mode", f"out of order: {error}")], {"trouble": str(error)}
-    return list(telling.lines(status)), asdict(status)
+    return list(telling.brief(status)), asdict(status)
 
 
 def _of_the_tools(app: App) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`/memory [reindex]`: how memory stands; admins can have its index made anew."""
+"""`/memory [reindex]`: how memory stands; admins are told how much everybody has, and can have its index made anew."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.errors import StateError
@@ -12,13 +12,14 @@ BEGUN = "The index is made anew in the background; searches go on with the old o
 
 async def _memory(context: CommandContext) -> Reply:
     memory = context.ports.memory
+    is_admin = context.ports.access.authorize(context.actor, "command.admin", "memory").allowed
     try:
         match context.arguments.strip().lower():
             case "" | "status":
-                status = await memory.status()
-                return Reply("\n".join(["Memory", *(f"  {name}: {text}" for name, text in telling.lines(status))]))
+                lines = telling.lines(await memory.status(), counts=is_admin)
+                return Reply("\n".join(["Memory", *(f"  {name}: {text}" for name, text in lines)]))
             case "reindex":
-                if not context.ports.access.authorize(context.actor, "command.admin", "memory").allowed:
+                if not is_admin:
                     return Reply(NOT_YOURS)
                 if WHY in (await memory.status()).details:
                     return Reply(f"There is nothing to do: {WHY}.")

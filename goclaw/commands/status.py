@@ -5,7 +5,7 @@ from goclaw.commands.base import Command, CommandContext, Reply
 
 async def _status(context: CommandContext) -> Reply:
     ports = context.ports
-    details = await ports.details(context.session)
+    details = (await ports.details(context.session)).without_calm()
     if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
         details = details.without_others()
     status = await ports.sessions.status(context.session, details, context.actor)

@@ -65,7 +65,9 @@ class MemoryDesk:
                     self._demand(actor, "command.admin", "memory")
                     await self.memory.reindex()
             status = await self.memory.status()
-            return {**asdict(status), "lines": [list(line) for line in telling.lines(status)]}
+            counts = self._may(actor, "command.admin", "memory")
+            lines = [list(line) for line in telling.lines(status, counts=counts)]
+            return {**telling.numbers(status, counts=counts), "lines": lines}
         except ToolError as error:
             raise StateError(str(error)) from error
 

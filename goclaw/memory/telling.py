@@ -1,11 +1,18 @@
-"""How memory stands, in lines for people: for `/status`, `/memory` and `goclaw memory status`; and how texts of others
-are shown below lines of ours.
+"""How memory stands, in lines for people: briefly for `/status`, whole for `/memory` and `goclaw memory status`; and
+how texts of others are shown below lines of ours.
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from goclaw.memory.base import MemoryStatus
 from goclaw.memory.off import WHY
+
+SEARCHED = "Searched"
+"""The name of the brief line that counts what everybody has."""
+COUNTS = frozenset({"files", "conversations", "passages", "embedded", "to_embed"})
+"""Of `MemoryStatus`: counts over the notes and conversations of all people, which are for admins."""
 
 
 def quoted(text: str) -> str:
@@ -13,27 +20,54 @@ def quoted(text: str) -> str:
     return "\n    ".join(text.splitlines())
 
 
-def lines(status: MemoryStatus) -> Iterator[tuple[str, str]]:
-    """Names and texts."""
+def lines(status: MemoryStatus, *, counts: bool) -> Iterator[tuple[str, str]]:
+    """Names and texts of everything there is to know; `counts`: also what all people have together."""
     if WHY in status.details:
         yield "Mode", f"off: {WHY}"
         return
-    yield "Files", f"{status.files:,}"
-    yield "Conversations", f"{status.conversations:,}"
-    yield "Passages", f"{status.passages:,}"
-    if status.embedder and not status.trouble:
-        yield "Mode", "hybrid: words and meaning"
-    else:
-        yield "Mode", "keyword: words alone"
-    if status.trouble:
-        yield "Embedder", status.trouble
-    else:
-        yield "Embedder", status.embedder or "none is at hand (docs/memory.md says how to get one)"
-    if status.embedded < status.to_embed:
-        part = int(100 * status.embedded / status.to_embed)
-        of_whom = f" of {status.coming}, which takes over then" if status.coming else ""
-        yield "Vectors", f"{status.embedded:,} of {status.to_embed:,} ({part} %){of_whom}"
-    elif status.to_embed:
-        yield "Vectors", f"all {status.to_embed:,}"
+    if counts:
+        yield "Files", f"{status.files:,}"
+        yield "Conversations", f"{status.conversations:,}"
+        yield "Passages", f"{status.passages:,}"
+    yield "Mode", _mode(status)
+    yield "Embedder", status.trouble or status.embedder or "none is at hand (docs/memory.md says how to get one)"
+    if made := _vectors(status, counts=counts):
+        yield "Vectors", made
     for detail in status.details:
         yield "Note", detail
+
+
+def brief(status: MemoryStatus) -> Iterator[tuple[str, str]]:
+    """Two lines while all is well, and whatever is not: what is under way, and why the meaning is not searched."""
+    if WHY in status.details:
+        yield "Mode", f"off: {WHY}"
+        return
+    counted = ((status.files, "file"), (status.conversations, "conversation"))
+    yield SEARCHED, ", ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counted)
+    yield "Mode", _mode(status)
+    if status.trouble:
+        yield "Embedder", status.trouble
+    elif status.embedded < status.to_embed:
+        yield "Vectors", _vectors(status, counts=False)
+    for detail in status.details:
+        yield "Note", detail
+
+
+def numbers(status: MemoryStatus, *, counts: bool) -> dict[str, Any]:
+    """The same for machines."""
+    return {name: value for name, value in asdict(status).items() if counts or name not in COUNTS}
+
+
+def _mode(status: MemoryStatus) -> str:
+    return "hybrid: words and meaning" if status.embedder and not status.trouble else "keyword: words alone"
+
+
+def _vectors(status: MemoryStatus, *, counts: bool) -> str:
+    """How far they are; empty: there is nothing to make any of."""
+    if status.embedded < status.to_embed:
+        part = f"{int(100 * status.embedded / status.to_embed)} %"
+        how_far = f"{status.embedded:,} of {status.to_embed:,} ({part})" if counts else part
+        return f"{how_far} of {status.coming}, which takes over then" if status.coming else how_far
+    if not status.to_embed:
+        return ""
+    return f"all {status.to_embed:,}" if counts else "all"

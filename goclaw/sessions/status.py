@@ -1,12 +1,13 @@
 """The text of `/status` and the numbers behind it. The first lines are those of the tools contract, to the letter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from goclaw.clock import Clock
 from goclaw.config.values import Mode, QueueMode
 from goclaw.context.health import CompactionHealth
+from goclaw.memory.telling import COUNTS, SEARCHED
 from goclaw.store.spending import Spent
 
 SMALL = 0.01
@@ -14,7 +15,7 @@ SMALL = 0.01
 
 
 FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools"})
-"""Of `Details`: what names other people and their conversations."""
+"""Of `Details`: what names other people and their conversations. What counts theirs is said in `memory.telling`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,25 @@ class Details:
     """For machines."""
     memory: Sequence[tuple[str, str]] = ()
     """How memory stands, in a block of its own: name and text."""
+    calm: frozenset[str] = frozenset()
+    """Names of `lines` that say no more than that all is well."""
 
     def without_others(self) -> "Details":
         """The same for who need not know of others' conversations and of the daemon's faults."""
         health = self.numbers.get("health", {})
-        numbers = {**self.numbers, "health": {name: health[name] for name in health if name not in FOR_ADMINS}}
+        counted = self.numbers.get("memory", {})
+        numbers = {
+            **self.numbers,
+            "health": {name: health[name] for name in health if name not in FOR_ADMINS},
+            "memory": {name: counted[name] for name in counted if name not in COUNTS},
+        }
         lines = {name: line for name, line in self.lines.items() if name not in FOR_ADMINS}
-        return Details(lines, numbers, self.memory)
+        memory = [(name, text) for name, text in self.memory if name != SEARCHED]
+        return Details(lines, numbers, memory, self.calm)
+
+    def without_calm(self) -> "Details":
+        """The same without lines that say no more than that all is well: a chat has little room."""
+        return replace(self, lines={name: line for name, line in self.lines.items() if name not in self.calm})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +90,14 @@ class SessionStatus:
                 f"  Compactions: {self.compactions:,}",
             ],
             ["Compaction Health", *self._health_lines(health, clock)],
-            ["GoClaw", self._model_line(), f"  Cost so far: {cost_in_words(self.spent)}", *self._queue_lines()],
+            [
+                "GoClaw",
+                self._model_line(),
+                f"  Cost so far: {cost_in_words(self.spent)}",
+                *self._queue_lines(),
+                *self._policy_lines(),
+            ],
         ]
-        if policy := self._policy_lines():
-            blocks.append(["Run Policy", *policy])
         if self.details.memory:
             blocks.append(["Memory", *(f"  {name}: {text}" for name, text in self.details.memory)])
         if self.agents:

@@ -44,3 +44,13 @@ async def test_tools_that_do_not_work_are_counted_for_admins(tmp_path: Path) -> 
         shown = await details(app, "tui:me")
         assert shown.lines["Tools"].startswith("1 of them or of their servers do not work")
         assert "Tools" not in shown.without_others().lines
+
+
+async def test_what_only_says_that_all_is_well_is_known_as_such(tmp_path: Path) -> None:
+    config = Config.model_validate({"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}})
+    async with asyncio.timeout(30), open_app(config) as app:
+        shown = await details(app, "tui:me")
+        assert "Queue" in shown.calm
+        assert ("Disk" in shown.calm) == (not (await app.ground.disk.use()).warning)
+        assert [name for name, _ in shown.memory] == ["Searched", "Mode"]
+        assert shown.numbers["memory"]["conversations"] == 0

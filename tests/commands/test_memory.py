@@ -36,10 +36,10 @@ def world_with(tmp_path: Path, status: MemoryStatus) -> tuple[World, Standing]:
     return world, standing
 
 
-async def test_everybody_is_told_how_memory_stands(tmp_path: Path) -> None:
+async def test_an_admin_is_told_how_memory_stands_and_how_much_all_people_have(tmp_path: Path) -> None:
     world, _ = world_with(tmp_path, MemoryStatus(12, 3, 4_567, "minilm", embedded=1_000, to_embed=4_000))
     async with world.running() as core:
-        assert await core.command("/memory", actor=ANNA, session="telegram:5", chat="5") == (
+        assert await core.command("/memory", actor=BOSS, session="telegram:7", chat="7") == (
             "Memory\n"
             "  Files: 12\n"
             "  Conversations: 3\n"
@@ -47,6 +47,9 @@ async def test_everybody_is_told_how_memory_stands(tmp_path: Path) -> None:
             "  Mode: hybrid: words and meaning\n"
             "  Embedder: minilm\n"
             "  Vectors: 1,000 of 4,000 (25 %)"
+        )
+        assert await core.command("/memory", actor=ANNA, session="telegram:5", chat="5") == (
+            "Memory\n  Mode: hybrid: words and meaning\n  Embedder: minilm\n  Vectors: 25 %"
         )
 
 
@@ -95,5 +98,30 @@ async def test_another_word_is_answered_with_the_words_there_are(tmp_path: Path)
 def test_mode_embedder_and_progress_are_told(
     status: MemoryStatus, mode: str, embedder: str, vectors: str | None
 ) -> None:
-    told = dict(telling.lines(status))
+    told = dict(telling.lines(status, counts=True))
     assert (told["Mode"], told["Embedder"], told.get("Vectors")) == (mode, embedder, vectors)
+
+
+@pytest.mark.parametrize(
+    ("status", "more"),
+    [
+        (MemoryStatus(1, 1, 1, ""), {}),
+        (MemoryStatus(1, 1, 1, "m", embedded=2, to_embed=2), {}),
+        (MemoryStatus(1, 1, 1, "m", embedded=1, to_embed=4), {"Vectors": "25 %"}),
+        (
+            MemoryStatus(1, 1, 1, "m", embedded=1, to_embed=3, coming="l"),
+            {"Vectors": "33 % of l, which takes over then"},
+        ),
+        (MemoryStatus(1, 1, 1, "m", "it is away", to_embed=2), {"Embedder": "it is away"}),
+        (MemoryStatus(1, 1, 1, "", details=("it is being made anew",)), {"Note": "it is being made anew"}),
+    ],
+)
+def test_the_brief_lines_are_two_and_what_is_not_well(status: MemoryStatus, more: dict[str, str]) -> None:
+    told = dict(telling.brief(status))
+    assert told.pop("Searched") == "1 file, 1 conversation"
+    assert told.pop("Mode").startswith(("hybrid: ", "keyword: "))
+    assert told == more
+
+
+def test_the_brief_lines_of_memory_that_is_off_are_one() -> None:
+    assert dict(telling.brief(MemoryStatus(0, 0, 0, "", details=(WHY,)))) == {"Mode": f"off: {WHY}"}

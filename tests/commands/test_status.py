@@ -1,13 +1,21 @@
 """`/status` to the letter of the tools contract."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from goclaw.errors import ModelErrorKind
+from goclaw.events import Actor
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import ScriptedModel
-from tests.harness import Answer, World
+from goclaw.memory import telling
+from goclaw.memory.base import MemoryStatus
+from goclaw.sessions.status import Details
+from goclaw.users import User
+from tests.harness import OWNER, Answer, World
+
+ANNA = Actor("telegram:5", "memory")
 
 SUMMARY = "Anna wants the report on Friday; the file is report.md; nothing is open."
 
@@ -93,6 +101,31 @@ async def test_what_we_add_stands_in_a_block_of_its_own(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
         text = await core.command("/status")
     assert text.split("\n\n")[2:] == [
-        "GoClaw\n  Model: scripted:test\n  Cost so far: nothing (no requests yet)\n  Queue: 0 waiting",
-        "Run Policy\n  A turn: at most 50 tool calls, 5 failures in a row, 15m",
+        "GoClaw\n"
+        "  Model: scripted:test\n"
+        "  Cost so far: nothing (no requests yet)\n"
+        "  Queue: 0 waiting\n"
+        "  A turn: at most 50 tool calls, 5 failures in a row, 15m"
     ]
+
+
+async def test_a_line_that_says_that_all_is_well_is_for_a_command_line(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.details = Details({"Disk": "12 GB free", "Tasks": "2 running"}, calm=frozenset({"Disk"}))
+    async with world.running() as core:
+        said, shown = await core.command("/status"), (await core.gateway.status("memory:here", OWNER))["text"]
+    assert "\n  Tasks: 2 running" in said and "Disk" not in said
+    assert "\n  Disk: 12 GB free" in shown
+
+
+async def test_memory_takes_two_lines_and_counts_what_all_people_have_for_admins_alone(tmp_path: Path) -> None:
+    stands = MemoryStatus(1, 2_000, 13, "")
+    world = World(tmp_path, users=[User("telegram:5"), User("telegram:7", roles=frozenset({"admin"}))])
+    world.details = Details({}, {"memory": asdict(stands)}, tuple(telling.brief(stands)))
+    async with world.running() as core:
+        boss = await core.command("/status", actor=Actor("telegram:7", "memory"), session="telegram:7")
+        anna = await core.command("/status", actor=ANNA, session=ANNA.key)
+        numbers = (await core.gateway.status(ANNA.key, ANNA))["memory"]
+    assert block(boss, "Memory") == ("Memory\n  Searched: 1 file, 2,000 conversations\n  Mode: keyword: words alone")
+    assert block(anna, "Memory") == "Memory\n  Mode: keyword: words alone"
+    assert numbers == {"embedder": "", "trouble": "", "coming": "", "details": ()}

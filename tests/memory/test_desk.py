@@ -96,3 +96,11 @@ async def test_memory_that_is_off_says_so(tmp_path: Path) -> None:
         with pytest.raises(StateError, match=OFF):
             await memory.answer(OWNER, question)
     assert (await memory.answer(OWNER, Question("status")))["lines"][0][0] == "Mode"
+
+
+async def test_how_much_all_people_have_is_told_to_admins_alone(tmp_path: Path) -> None:
+    memory = desk(tmp_path, Remembering())
+    assert (await memory.answer(OWNER, Question("status")))["conversations"] == 0
+    answer = await memory.answer(OWNER, Question("status", user="telegram:5"))
+    assert not answer.keys() & {"files", "conversations", "passages", "embedded", "to_embed"}
+    assert answer["lines"]

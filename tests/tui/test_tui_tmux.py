@@ -105,7 +105,7 @@ def test_from_an_empty_folder_to_an_answer_through_a_restart_and_out_again(pane:
         pane.until(lambda screen: "● connected" in screen)
         pane.type("/status", "Escape")
         pane.tmux("send-keys", "Enter")
-        pane.until(lambda screen: "Run Policy" in screen)
+        pane.until(lambda screen: "Searched: " in screen)
         pane.tmux("send-keys", "C-c")
         pane.until(lambda screen: "Ctrl+C again" in screen)
         pane.tmux("send-keys", "C-c")
