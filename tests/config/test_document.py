@@ -36,11 +36,13 @@ def test_the_example_has_every_key_and_loads_as_it_is_and_with_every_value_set(t
     loaded = load_config(file, environ=environ)
     by_name = {"providers": {}, "roles": {}, "hooks": (), "models": as_it_is.models, "tools": as_it_is.tools}
     by_name["agents"] = as_it_is.agents
-    by_name["mcp"] = as_it_is.mcp
+    by_name |= {"mcp": as_it_is.mcp, "registries": {}}
     assert set(loaded.config.mcp.servers) == {"files"}
     assert loaded.config.model_copy(update=by_name) == as_it_is
-    assert loaded.config.tools.model_copy(update={"cli": {}, "ssh": as_it_is.tools.ssh}) == as_it_is.tools
+    named = {"cli": {}, "from_registry": {}, "ssh": as_it_is.tools.ssh}
+    assert loaded.config.tools.model_copy(update=named) == as_it_is.tools
     assert set(loaded.config.tools.cli) == {"lint"} and set(loaded.config.tools.ssh.hosts) == {"web1"}
+    assert set(loaded.config.registries) == {"corp"} and set(loaded.config.tools.from_registry) == {"data"}
     agents = loaded.config.agents
     main = agents.main.model_copy(update={"exports": {}})
     assert agents.model_copy(update={"kinds": {}, "routes": (), "main": main}) == as_it_is.agents
