@@ -8,15 +8,18 @@ from typing import Annotated
 
 import typer
 
+from goclaw.audit import Entry, open_audit
 from goclaw.cli.common import load
 from goclaw.cli.frame import say, show
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, ToolError
+from goclaw.events import Actor
 from goclaw.mcp.base import Definition, LinkPorts, Listing
 from goclaw.mcp.known import FILE
 from goclaw.mcp.servers import McpServers, Server, open_servers
-from goclaw.mcp.vetting import Vetted, vetted
+from goclaw.mcp.vetting import Vetted, full_name, vetted
+from goclaw.users import login_name
 
 SECONDS = 30.0
 """Until a server has been looked at."""
@@ -103,6 +106,12 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
             show(f"  {line}")
     if not yes and not await asyncio.to_thread(typer.confirm, "Agree to this?"):
         raise typer.Exit(1)
-    if not await looked.servers.known.agree(server, [definition for definition, _ in changed]):
-        raise ConfigError(f"nothing was agreed to: {FILE} in the state folder cannot be read; mend it, or remove it")
+    clock, owner = RealClock(), Actor(f"tui:{login_name()}", "cli", owner=True)
+    async with open_audit(config, clock) as audit:
+        if not await looked.servers.known.agree(server, [each for each, _ in changed], owner.key, clock.now()):
+            raise ConfigError(
+                f"nothing was agreed to: {FILE} in the state folder cannot be read; mend it, or remove it"
+            )
+        for definition, _ in changed:
+            audit.record(Entry("mcp.approve", full_name(server, definition.name), owner, result="ok"))
     say(f"agreed to {len(changed)} definition(s) of {server}; a daemon that runs knows it at its next look at the list")

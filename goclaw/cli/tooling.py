@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, BinaryIO
 
 import orjson
@@ -67,17 +68,17 @@ class Toolbox:
             address=Address(LOCAL, actor.key),
             deliver=_nowhere,
             emit=lambda event: None,
-            approve=self._consent if actor.owner else _nobody_approves,
+            approve=partial(self._consent, actor) if actor.owner else _nobody_approves,
             ask=_nobody_answers,
             keep_todos=_keep_nowhere,
             turn="cli",
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
 
-    async def _consent(self, wanted: Wanted) -> Consent:
+    async def _consent(self, owner: Actor, wanted: Wanted) -> Consent:
         if not self._approve:
             raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
-        return Consent(wanted.digest)
+        return Consent(wanted.digest, by=owner)
 
 
 def _actor(user: str | None) -> Actor:

@@ -1,13 +1,15 @@
 """Which definitions of tools were agreed to: `mcp-tools.json` in the state folder.
 
 The first definition of a tool is the one that the operator gets with the server. Another one later is a change, however
-it came about, and whoever may be asked is asked until an admin has agreed to it.
+it came about, and whoever may be asked is asked until an admin has agreed to it. Beside it stands who that was, and
+when.
 """
 
 import asyncio
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 FILE = "mcp-tools.json"
 MOST_KNOWN = 1_000
 """Tools of one server that are kept; whatever else it comes up with is asked for each time."""
+_AGREED = "agreed"
+"""Beside the parts of a definition: who agreed to it and when; not there for the first one."""
 LONGEST_CHANGE = 400
 """Characters of what a part was and is, for people."""
 
@@ -42,9 +46,12 @@ class KnownTools:
         known = of_server.get(definition.name)
         if known is None and len(of_server) >= MOST_KNOWN:
             return (f"the server has come up with more than {MOST_KNOWN:,} tools",)
-        if known is None or known == _plain(definition):
+        if known is None:
             return ()
-        return tuple(_differences(known, _plain(definition))) or ("its form",)
+        parts = {part: value for part, value in known.items() if part != _AGREED}
+        if parts == _plain(definition):
+            return ()
+        return tuple(_differences(parts, _plain(definition))) or ("its form",)
 
     async def meet(self, server: str, definitions: Sequence[Definition]) -> None:
         """Keep the definitions of tools that were not known."""
@@ -52,24 +59,33 @@ class KnownTools:
         known = self._known.get(server, {})
         new = [each for each in definitions if each.name not in known][: max(MOST_KNOWN - len(known), 0)]
         if new and not self._is_unreadable:
-            await self.agree(server, new)
+            await self._keep(server, {each.name: _plain(each) for each in new})
 
-    async def agree(self, server: str, definitions: Sequence[Definition]) -> bool:
+    async def agree(self, server: str, definitions: Sequence[Definition], by: str, at: float) -> bool:
         """From now on these are the definitions that count; until the process ends, where they cannot be written.
 
         Whether they do: nothing counts while the file cannot be read, which stays as it is. Written anew, it would
         have what all the other tools are now be what was agreed to.
+
+        Args:
+            server: whose tools they are.
+            definitions: those that were shown.
+            by: the actor key of who agreed, after it was seen that this one is an admin.
+            at: when, in epoch seconds.
         """
         self._look()
         if self._is_unreadable:
             return False
-        plain = {each.name: _plain(each) for each in definitions}
+        agreed = {"by": by, "at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")}
+        await self._keep(server, {each.name: {**_plain(each), _AGREED: agreed} for each in definitions})
+        return True
+
+    async def _keep(self, server: str, plain: Mapping[str, Any]) -> None:
         self._known.setdefault(server, {}).update(plain)
         try:
             await asyncio.to_thread(self._write, server, plain)
         except OSError as error:
             log.warning("%s cannot be written, so that its tools are new at the next start: %s", self._file, error)
-        return True
 
     def _write(self, server: str, plain: Mapping[str, Any]) -> None:
         with only_writer(self._file.parent):

@@ -82,7 +82,7 @@ class TurnQuestions:
             return Consent(refusal=f"the user did not approve {wanted.call.name}{in_time}")
         if answer.text == ALWAYS and asked.digest == wanted.digest:
             await self._remember(wanted, asked, answer)
-        return Consent(asked.digest, lapsed=lambda: self._lapsed(asked, answer))
+        return Consent(asked.digest, by=answer.actor, lapsed=lambda: self._lapsed(asked, answer))
 
     async def ask(self, question: Question, step: str) -> str | None:
         """The answer; None when the person does not want to give one.

@@ -86,6 +86,11 @@ class ToolEnvironment(Protocol):
         ...
 
 
+def nobody_agreed(action: str, target: str) -> Actor | None:
+    """Where nobody was asked."""
+    return None
+
+
 async def no_modes(mode: Mode) -> None:
     """Where there is no session whose permission mode could change."""
     raise ToolError("there is no session here whose mode could change")
@@ -132,6 +137,8 @@ class ToolContext:
     """Replace the session's list of what is to be done, and show it."""
     authorize: Callable[[str, str], Decision]
     """May the acting person do `action` to `object`? Asked for what a call's arguments reach beyond the tool itself."""
+    agreed_by: Callable[[str, str], Actor | None] = nobody_agreed
+    """Who was asked about this very call and agreed to it, if that one may do `action` to `object`; else None."""
     attach: Callable[[str, BaseModel], None] = _attach_nothing
     """Keep data for people beside the result: a kind that the tool declares in `artifacts`, and its model.
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from goclaw.errors import ToolError
+from goclaw.events import Actor
 from goclaw.messages import ToolCall
 
 DENIED_MARK = '{"result": "denied: '
@@ -62,6 +63,8 @@ class Consent:
     """What was agreed to, as it was shown; empty: it was not."""
     refusal: str = ""
     """Why not."""
+    by: Actor | None = None
+    """Who was asked about this very call and agreed; None: a rule did, or nobody who is known."""
     lapsed: Callable[[], str] = _for_ever
     """Asked right before the call runs: why the consent holds no more; empty: it does."""
 

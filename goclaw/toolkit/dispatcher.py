@@ -327,6 +327,7 @@ class Dispatcher:
             ask=watch.port(lambda question: scope.ask(question, f"{step}:{next(numbers)}")),
             keep_todos=watch.port(scope.keep_todos),
             authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
+            agreed_by=partial(watch.agreed_by, self._access),
             turn=scope.turn,
             step=step,
             leave_plan=watch.port(scope.leave_plan),
@@ -366,6 +367,7 @@ class Dispatcher:
         consent = await scope.approve(asked)
         if consent.refusal:
             raise denied(tool, arguments, consent.refusal)
+        watch.consenter = consent.by
         return consent
 
     async def _look_again(

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from goclaw.access import Chosen
+from goclaw.access import Access, Chosen
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
@@ -147,6 +147,13 @@ class Watch:
     """What the model looks at of the result."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
+    consenter: Actor | None = None
+    """Who was asked about it and agreed."""
+
+    def agreed_by(self, access: Access, action: str, target: str) -> Actor | None:
+        """Who agreed to it, if that one may do `action` to `target`."""
+        by = self.consenter
+        return by if by and access.authorize(by, action, target).allowed else None
 
     def port(self, use: Callable[[ValueT], Awaitable[T]]) -> Callable[[ValueT], Awaitable[T]]:
         """What the call may use until it is over: a tool that was left behind speaks for no turn."""

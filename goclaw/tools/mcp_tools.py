@@ -6,6 +6,7 @@ Everything else is as for every tool. Loaded when there are servers: what checks
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from goclaw.audit import Entry
 from goclaw.errors import ToolError
 from goclaw.mcp.base import PromptDefinition
 from goclaw.mcp.known import KnownTools
@@ -33,8 +34,8 @@ _SIDE_EFFECT = {
 """By the risk that the annotations say."""
 _CHANGED = Confirmation(
     "The server has changed this tool",
-    "It is not what was agreed to before. Below is what changed, in the server's words. When an admin's call is "
-    "approved, the new definition is agreed to; nobody else's call does that.",
+    "It is not what was agreed to before. Below is what changed, in the server's words. When an admin approves this "
+    "call, the new definition is agreed to, too; anybody else's yes is for this call alone.",
 )
 
 
@@ -150,20 +151,25 @@ class _Changed:
         return Grounds(facts={"definition": definition.fingerprint}, lines=tuple(f"- {line}" for line in lines))
 
     async def settle(self, ctx: ToolContext) -> None:
-        """The call runs: somebody agreed to it. An admin's agrees to the definition.
+        """The call runs: somebody agreed to it. The yes of an admin, whoever made the call, is one to the definition.
 
         Raises:
             ToolError: nobody was asked: a mode or a rule let the call through.
         """
         definition, name = self._offered.definition, self._server.name
-        if (ctx.turn, ctx.step) not in self._shown and self._known.changes(name, definition):
+        changes = self._known.changes(name, definition)
+        if (ctx.turn, ctx.step) not in self._shown and changes:
             raise ToolError(
                 f"not run: the MCP server {name} has changed the definition of {definition.name}, and nobody was asked "
                 f"about that. Somebody has to agree: in another mode, or an admin with `goclaw mcp approve {name}`"
             )
         self._shown.discard((ctx.turn, ctx.step))
-        if ctx.authorize("command.admin", "mcp").allowed:
-            await self._known.agree(name, [definition])
+        by = ctx.agreed_by("command.admin", "mcp")
+        if by and changes and await self._known.agree(name, [definition], by.key, ctx.clock.now()):
+            caller, tool = f"a call of {ctx.actor.key}", self._offered.name
+            ctx.environment.audit(
+                Entry("mcp.approve", tool, by, ctx.session, result="ok", detail=caller, turn=ctx.turn)
+            )
             self._look_anew()
 
     def _look_anew(self) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.audit import read_audit
 from goclaw.cli.frame import run
+from goclaw.users import login_name
 
 MISBEHAVING = Path(__file__).parents[1] / "mcp" / "misbehaving.py"
 
@@ -38,6 +40,10 @@ def test_a_change_is_shown_until_somebody_agrees_to_it(state: Path, capsys: pyte
     assert run(["mcp", "list"]) == 0
     listed = capsys.readouterr().out
     assert "CHANGED" not in listed and "\nnone  " in listed
+    owner = f"tui:{login_name()}"
+    assert json.loads(file.read_text())["odd"]["echo"]["agreed"]["by"] == owner
+    entries = [entry for entry in read_audit(state / "logs" / "audit.jsonl") if entry["action"] == "mcp.approve"]
+    assert [(entry["object"], entry["actor"]) for entry in entries] == [("mcp__odd__echo", owner)]
     assert run(["mcp", "approve", "nowhere"]) == 78
 
 

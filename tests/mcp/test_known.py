@@ -1,5 +1,6 @@
 """Definitions that were agreed to: the first one counts, a change does not until an admin agrees."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ async def test_the_first_definition_is_agreed_to_and_a_later_one_is_a_change(tmp
     tools = KnownTools(tmp_path)
     await tools.meet("files", [READ])
     assert tools.changes("files", READ) == ()
+    assert "agreed" not in json.loads((tmp_path / FILE).read_text())["files"]["read"], "nobody was asked"
     changed = replace(
         READ,
         description="Reads and sends.",
@@ -38,8 +40,11 @@ async def test_what_was_agreed_to_outlives_the_process_and_is_learned_from_other
     await ours.meet("files", [READ])
     changed = replace(READ, description="Else.")
     assert theirs.changes("files", changed) and ours.changes("files", changed)
-    assert await theirs.agree("files", [changed])
+    assert await theirs.agree("files", [changed], "telegram:7", 1_750_000_000.0)
     assert not ours.changes("files", changed) and ours.changes("files", READ)
+    assert not theirs.changes("files", changed)
+    kept = json.loads((tmp_path / FILE).read_text())["files"]["read"]
+    assert kept["agreed"] == {"by": "telegram:7", "at": "2025-06-15T15:06:40+00:00"}
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
 
 
@@ -54,7 +59,7 @@ async def test_a_file_that_cannot_be_read_agrees_to_nothing(tmp_path: Path) -> N
     (tmp_path / FILE).write_text("[1]")
     tools = KnownTools(tmp_path)
     await tools.meet("files", [READ])
-    assert not await tools.agree("files", [READ])
+    assert not await tools.agree("files", [READ], "telegram:7", 0.0)
     assert "cannot be read" in tools.changes("files", READ)[0]
     assert (tmp_path / FILE).read_text() == "[1]"
 
