@@ -15,6 +15,7 @@ import orjson
 
 from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.errors import ToolError
 from goclaw.specs import Annotations
 
 
@@ -116,12 +117,42 @@ Answered = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Prompted:
+    """What a server wants the model to be asked while a call runs (sampling)."""
+
+    pieces: tuple[Piece, ...]
+    """Texts and pictures, each with its role, in order."""
+    system: str
+    most_tokens: int
+    hints: tuple[str, ...] = ()
+    """Names of models that it would like, or parts of them, the best first."""
+    stops: tuple[str, ...] = ()
+    """Where the answer is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What the model answered to that."""
+
+    text: str
+    model: str
+    stop: Literal["end", "length", "sequence"] = "end"
+
+
+async def no_completion(prompted: Prompted) -> Completion | None:
+    """Where no call runs for anybody."""
+    raise ToolError("the model is asked only while a call runs that somebody has made")
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """For whom a call is made, as its server may reach that one."""
 
     ask: Callable[[Asked], Awaitable[Answered | None]]
     """None: the person does not want to say. Raises ToolError where nobody can be asked."""
     progress: Callable[[str], None]
+    complete: Callable[[Prompted], Awaitable[Completion | None]] = no_completion
+    """Have the model answer; None: the person does not want that. Raises ToolError with why it does not."""
 
 
 class Link(Protocol):

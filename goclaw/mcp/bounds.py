@@ -1,4 +1,4 @@
-"""How much a server may send. One that sends more waits, or its connection ends; nobody else notices."""
+"""How much a server may send, and ask. One that sends more waits, or its connection ends; nobody else notices."""
 
 from goclaw.clock import Clock
 
@@ -8,6 +8,10 @@ PER_SECOND = 2_000
 """What the messages of a second may weigh; what comes beyond it is read later."""
 ANSWER, UNASKED = 1, 10
 """What an answer weighs, and a message that nobody asked for (progress, news, questions)."""
+
+
+MOST_TURNS = 100
+"""Turns of which is remembered how often a server asked the model; older ones have ended."""
 
 
 class Throttle:
@@ -28,3 +32,19 @@ class Throttle:
         if left > 0:
             await self._clock.sleep(left)
         self._since, self._taken = self._clock.monotonic(), 0
+
+
+class Counts:
+    """How often one server asked the model, by turn."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, int] = {}
+        """The one that was counted last comes last."""
+
+    def take(self, turn: str, most: int) -> bool:
+        """Count a request; False: there were as many as there may be."""
+        count = self._turns.pop(turn, 0)
+        self._turns[turn] = min(count + 1, most)
+        while len(self._turns) > MOST_TURNS:
+            del self._turns[next(iter(self._turns))]
+        return count < most

@@ -40,6 +40,7 @@ from goclaw.mcp.base import (
     ResourceLine,
 )
 from goclaw.mcp.http import open_address
+from goclaw.mcp.sampling import NOT_AGREED, REFUSED, USER_REJECTED, created, prompted_of, refusal
 from goclaw.mcp.stdio import Program, open_program
 from goclaw.mcp.words import shown
 from goclaw.specs import Annotations
@@ -82,6 +83,7 @@ class LibraryLink:
             transport,
             client_info=types.Implementation(name="goclaw", version=__version__),
             elicitation_callback=self._elicit if self._settings.elicitation else None,
+            sampling_callback=self._sample if self._settings.may_sample else None,
             list_roots_callback=self._roots,
             message_handler=self._heard,
             cache=None,
@@ -157,6 +159,8 @@ class LibraryLink:
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, MCPError):
+            if error.data == REFUSED:
+                return ToolError(f"{who} was refused what it asked for while it was at {what}: {error.message}")
             if error.code != types.CONNECTION_CLOSED and error.message != _TERMINATED:
                 return ToolError(f"{who} refuses {what}: {shown(error.message)}")
             self.broken.set()
@@ -225,11 +229,9 @@ class LibraryLink:
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
-        caller = _caller.get() or (self._callers[0] if len(self._callers) == 1 else None)
+        caller = self._whose()
         if caller is None:
-            return types.ErrorData(
-                code=types.INVALID_REQUEST, message="nobody can be asked: it is not known for whose call this is"
-            )
+            return refusal("nobody can be asked: it is not known for whose call this is")
         if isinstance(params, types.ElicitRequestURLParams):
             asked = Asked(params.message, url=params.url)
         else:
@@ -237,10 +239,26 @@ class LibraryLink:
         try:
             answer = await caller.ask(asked)
         except ToolError as error:
-            return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
+            return refusal(str(error))
         if answer is None:
             return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content=dict(answer) if not asked.url else None)
+
+    async def _sample(
+        self, context: ClientRequestContext, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        caller = self._whose()
+        if caller is None:
+            return refusal("the model is not asked: it is not known for whose call this is")
+        try:
+            answer = await caller.complete(prompted_of(params))
+        except ToolError as error:
+            return refusal(str(error))
+        return created(answer) if answer else refusal(NOT_AGREED, USER_REJECTED)
+
+    def _whose(self) -> Caller | None:
+        """For whom a server asks. Before 2026 it does not say for which call: then there must be only one."""
+        return _caller.get() or (self._callers[0] if len(self._callers) == 1 else None)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from goclaw import catalog
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import GoclawError, ToolError
 from goclaw.mcp.base import Definition, Link, LinkPorts, Listing, McpClient, PromptDefinition
+from goclaw.mcp.bounds import Counts
 from goclaw.mcp.known import KnownTools
 from goclaw.mcp.words import shown
 from goclaw.plugins import load_large
@@ -45,6 +46,8 @@ class Server:
     prompts: tuple[PromptDefinition, ...] = ()
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """It was looked at once, whatever came of it."""
+    sampled: Counts = field(default_factory=Counts)
+    """How often it asked the model."""
 
     def connected(self) -> Link:
         """The open connection.

@@ -30,6 +30,7 @@ from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received
 from goclaw.sessions.remembering import TOOL, remembered
 from goclaw.sessions.reminding import TurnReminders, of_result, of_task
+from goclaw.sessions.sampling import Answering
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.teams import Teams
 from goclaw.sessions.turn import Opening, TurnPorts
@@ -179,6 +180,7 @@ class Fitting:
             chosen_mode=lambda: self._home(level).mode,
             reminders=reminders,
             spawn=partial(self.spawn, level),
+            sample=self._answering(level).answer,
             workspace=level.workspace,
             teams=self.teams.of(level),
         )
@@ -191,6 +193,17 @@ class Fitting:
             leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
             command=lambda text: ports.desk.answer(inbound, text),
             settings=SessionOptions(session.key, inbound.actor, self.queue_modes, self.modes, ports.config_file),
+        )
+
+    def _answering(self, level: Level) -> Answering:
+        """Has models answer for what the agent's tools want to know."""
+        return Answering(
+            level,
+            self.ports.models,
+            self.costs,
+            usual=partial(self._model, level),
+            held=partial(self._held, level),
+            affordable=partial(self._affordable, level),
         )
 
     async def _forward(self, level: Level, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:

@@ -58,6 +58,8 @@ class Models:
         """By session, as far as it was asked for; empty: none."""
         self._chains: dict[tuple[str, ...], ModelChain] = {}
         """By the models that were chosen."""
+        self._alone: dict[tuple[str, ...], ModelChain] = {}
+        """The same, with nothing behind them."""
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
         self.sentence = "Model: still being looked for."
@@ -86,6 +88,19 @@ class Models:
             ConfigError: a model cannot be opened.
         """
         return await self._chain(*first) if first else await self.agent(session)
+
+    async def only(self, specs: Sequence[str]) -> ChatModel:
+        """The chain of these models, and no other behind them.
+
+        Raises:
+            ConfigError: a model cannot be opened.
+        """
+        key = tuple(specs)
+        if key not in self._alone:
+            opened = [open_model(spec, self._config, self._ports) for spec in key]
+            await prepare(key, self._ports.clock.now())
+            self._alone[key] = ModelChain(opened, self._ports.clock, self._notice)
+        return self._alone[key]
 
     async def chosen(self, session: str) -> str:
         """What somebody chose for a session; empty: nothing."""

@@ -10,7 +10,7 @@ from goclaw.events import AGENT_MARK, AGENT_TURN
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import usage
 
-Purpose = Literal["answer", "summary", "checkpoint", "flush"]
+Purpose = Literal["answer", "summary", "checkpoint", "flush", "sampling"]
 
 _INSERT = insert_into(usage, *(column.name for column in usage.columns if column.name != "id"))
 _SUMS = (

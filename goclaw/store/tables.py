@@ -96,7 +96,7 @@ usage = Table(
     Column("id", ROW_ID, primary_key=True, autoincrement=True),
     Column("session", String, nullable=False),
     Column("turn", String, nullable=False),
-    Column("purpose", String, nullable=False, doc="answer, summary, checkpoint or flush"),
+    Column("purpose", String, nullable=False, doc="answer, summary, checkpoint, flush or sampling"),
     Column("model", String, nullable=False, doc="The model that answered, `provider:name`."),
     Column("input", Integer, nullable=False, doc="Tokens, with what the provider read from and wrote to its cache."),
     Column("output", Integer, nullable=False),

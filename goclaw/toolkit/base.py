@@ -35,6 +35,7 @@ from goclaw.toolkit.declaring import Takes, arguments_of, schema_of, without_tit
 from goclaw.toolkit.prompting import Prompt
 from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
+from goclaw.toolkit.sampling import Sampler, no_sampling
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.settings import NoSettings, SettingsPort
 from goclaw.toolkit.spawning import Forward, Spawn, no_agents, no_forwarding
@@ -161,6 +162,8 @@ class ToolContext:
     """Have an agent do a task, on behalf of whoever the call is made for and within what that one may do."""
     forward: Callable[[Forward], Awaitable[ToolResult]] = no_forwarding
     """Make a call of another tool in place of this one, as if the model had made it."""
+    sample: Sampler = no_sampling
+    """Have a model answer something that is no part of the conversation, on behalf of whoever the call is made for."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation."""
     progress: Callable[[str], None] = _tell_nobody

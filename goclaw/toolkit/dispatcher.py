@@ -336,6 +336,7 @@ class Dispatcher:
             settings=scope.settings,
             spawn=watch.port(lambda task: scope.spawn(task, step, call.id)),
             forward=watch.port(lambda wanted: scope.forward(wanted, step, call.id)),
+            sample=watch.port(scope.sample),
             teams=scope.teams,
             compress=scope.compress,
             attach=watch.attach,

@@ -15,6 +15,7 @@ from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, NO_TEAMS, Tool, no_commands, no_modes
 from goclaw.toolkit.consent import Approve
 from goclaw.toolkit.reminders import Reminders
+from goclaw.toolkit.sampling import Sampler, no_sampling
 from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.settings import SettingsPort
 from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward, no_agents, no_forwarding
@@ -99,6 +100,8 @@ class CallScope:
     """Has an agent do a task, for the call with this step's name and this id."""
     forward: Callable[[Forward, str, str], Awaitable[ToolResult]] = _no_forwarding
     """Makes a call of another tool, for the call with this step's name and this id."""
+    sample: Sampler = no_sampling
+    """Has a model answer something that is no part of the conversation, within what the turn may spend."""
     workspace: Workspace | None = None
     """Where files are read and written, and commands run; None: in the actor's workspace."""
     teams: TeamPort = NO_TEAMS

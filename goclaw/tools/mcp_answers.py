@@ -64,7 +64,7 @@ async def answer_of(outcome: Outcome, ctx: ToolContext) -> McpAnswer:
     texts: list[str] = []
     images: list[Image] = []
     for piece in outcome.pieces:
-        picture = await _picture(piece, ctx) if len(images) < MOST_PICTURES else None
+        picture = await picture_of(piece, ctx) if len(images) < MOST_PICTURES else None
         if picture:
             images.append(picture)
         texts.append(_text(piece, seen=picture is not None))
@@ -74,7 +74,8 @@ async def answer_of(outcome: Outcome, ctx: ToolContext) -> McpAnswer:
     return McpAnswer(content=text, structured=outcome.structured, images=tuple(images))
 
 
-async def _picture(piece: Piece, ctx: ToolContext) -> Image | None:
+async def picture_of(piece: Piece, ctx: ToolContext) -> Image | None:
+    """The picture that a piece is, kept; None: it is none that a model could be shown."""
     mime = image_type(piece.data) if piece.data else None
     if mime is None or len(piece.data) > LARGEST_PICTURE:
         return None

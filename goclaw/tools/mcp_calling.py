@@ -1,16 +1,18 @@
 """A call to an MCP server on behalf of a person: its time, how far it is, and what the server asks meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Question
 from goclaw.mcp.base import Asked, Caller
 from goclaw.mcp.servers import Server
 from goclaw.mcp.words import quoted, shown
+from goclaw.supervise import background
 from goclaw.toolkit.base import ToolContext
+from goclaw.tools.mcp_sampling import Sampling
 
 MOST_QUESTIONS = 20
 """Fields that a server may ask for in one call."""
@@ -19,7 +21,8 @@ MOST_TRIES = 3
 PROGRESS_PAUSE = 0.5
 """Seconds between two lines about how far a call is."""
 LONGEST_QUESTION = 2_000
-_TRUE, _FALSE = ("yes", "true", "y"), ("no", "false", "n")
+
+T = TypeVar("T")
 
 
 class Patience:
@@ -28,15 +31,18 @@ class Patience:
     def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
         self._limit = limit
         self._seconds = seconds
+        self._pauses = 0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The time stands still; afterwards all of it is there again."""
+        """The time stands still; afterwards all of it is there again. Blocks may overlap."""
+        self._pauses += 1
         self._limit.reschedule(None)
         try:
             yield
         finally:
-            if not self._limit.expired():
+            self._pauses -= 1
+            if self._pauses == 0 and not self._limit.expired():
                 self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
@@ -50,7 +56,11 @@ async def calling(ctx: ToolContext, server: Server, what: str) -> AsyncIterator[
     seconds = server.settings.timeout
     try:
         async with asyncio.timeout(seconds) as limit:
-            yield _Calling(ctx, server, Patience(limit, seconds)).caller
+            call = _Calling(ctx, server, Patience(limit, seconds))
+            try:
+                yield call.caller
+            finally:
+                call.end()
     except TimeoutError:
         raise ToolError(
             f"{what} of the MCP server {server.name} timed out after {seconds:g} s, and the server was told to end it "
@@ -65,9 +75,41 @@ class _Calling:
         self._ctx = ctx
         self._server = server
         self._patience = patience
+        self._sampling = Sampling(ctx, server)
         self._asked = 0
         self._told_at = float("-inf")
-        self.caller = Caller(self.ask, self.progress)
+        self._going_on: set[asyncio.Task[None]] = set()
+        self.caller = Caller(
+            lambda asked: self._while_it_runs(lambda: self.ask(asked)),
+            self.progress,
+            lambda prompted: self._while_it_runs(lambda: self._sampling.complete(prompted)),
+        )
+
+    def end(self) -> None:
+        """The call is over: nobody waits for what its server still asks."""
+        for task in self._going_on:
+            task.cancel()
+
+    async def _while_it_runs(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Await what a server asks, which ends with the call; the call's time stands still.
+
+        The library asks in a task of its own where the server asks by a request (until 2025-11-25).
+        """
+        found: list[T] = []
+
+        async def run() -> None:
+            found.append(await work())
+
+        async with background(run(), f"a question of the MCP server {self._server.name}") as task:
+            self._going_on.add(task)
+            try:
+                with self._patience.paused():
+                    await asyncio.wait({task})
+            finally:
+                self._going_on.discard(task)
+        if not found:
+            raise ToolError("the call is over")
+        return found[0]
 
     def progress(self, text: str) -> None:
         """How far it is, as its server says."""
@@ -78,21 +120,20 @@ class _Calling:
 
     async def ask(self, asked: Asked) -> Mapping[str, Any] | None:
         """Put a form to the person, a question for each field."""
-        with self._patience.paused():
-            if asked.url:
-                return await self._ask_for_address(asked)
-            fields: Mapping[str, Any] = asked.schema.get("properties", {})
-            if not fields:
-                agreed = await self._question(asked, "Agree?", ("yes", "no"))
-                return {} if agreed == "yes" else None
-            required, found = asked.schema.get("required", ()), {}
-            for name, field in fields.items():
-                value = await self._field(asked, name, field, required=name in required)
-                if value is None and name in required:
-                    return None
-                if value is not None:
-                    found[name] = value
-            return found
+        if asked.url:
+            return await self._ask_for_address(asked)
+        fields: Mapping[str, Any] = asked.schema.get("properties", {})
+        if not fields:
+            agreed = await self._question(asked, "Agree?", ("yes", "no"))
+            return {} if agreed == "yes" else None
+        required, found = asked.schema.get("required", ()), {}
+        for name, field in fields.items():
+            value = await self._field(asked, name, field, required=name in required)
+            if value is None and name in required:
+                return None
+            if value is not None:
+                found[name] = value
+        return found
 
     async def _ask_for_address(self, asked: Asked) -> Mapping[str, Any] | None:
         words = f"It wants you to open this address: {quoted(asked.url, LONGEST_QUESTION)}\n\nDid you?"

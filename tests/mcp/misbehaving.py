@@ -34,6 +34,8 @@ TOOLS: list[dict[str, Any]] = [
     {"name": "destroy", "inputSchema": OBJECT, "annotations": {"destructiveHint": True}},
     {"name": "ask", "inputSchema": OBJECT, "annotations": READS},
     {"name": "environment", "inputSchema": OBJECT, "annotations": READS},
+    {"name": "sample", "inputSchema": {"type": "object"}, "annotations": READS},
+    {"name": "capabilities", "inputSchema": OBJECT, "annotations": READS},
 ]
 FORM = {
     "type": "object",
@@ -117,6 +119,16 @@ def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901  # one lin
         case "ask":
             asking["call"] = request
             send({"id": "q1", "method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": FORM}})
+        case "sample":
+            given = {
+                "messages": [{"role": "user", "content": {"type": "text", "text": "How many?"}}],
+                "maxTokens": 50,
+                **params.get("arguments", {}),
+            }
+            asking["call"] = request
+            send({"id": "q1", "method": "sampling/createMessage", "params": given})
+        case "capabilities":
+            answer(request, json.dumps(asking["capabilities"]))
         case "environment":
             answer(request, json.dumps(dict(os.environ)))
 
@@ -134,6 +146,7 @@ for line in sys.stdin:
     message = json.loads(line)
     request, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if method == "initialize":
+        asking["capabilities"] = params["capabilities"]
         capabilities = {"tools": {"listChanged": True}}
         server = {"name": "misbehaving", "version": "1"}
         version = params["protocolVersion"]

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+    SamplingMessage,
+    TextContent,
+)
 
 from goclaw.supervise import background
 from goclaw.testing import Bench
@@ -32,6 +40,7 @@ class Remote:
         self.made.tool(name="grow")(self.grow)
         self.made.tool(name="huge")(self.huge)
         self.made.tool(name="ask", structured_output=False)(self.ask)
+        self.made.tool(name="sample", structured_output=False)(self.sample)
         self.socket = socket.create_server(("127.0.0.1", 0))
 
     async def echo(self, text: str) -> str:
@@ -58,6 +67,16 @@ class Remote:
             asked = ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=schema))
             return InputRequiredResult(input_requests={"who": asked}, request_state="1")
         return str(ctx.input_responses["who"])
+
+    async def sample(self, ctx: Context[Any, Any], times: int = 1) -> str | InputRequiredResult:
+        """The same for the model: a round for each time."""
+        done = int(ctx.request_state or 0) + bool(ctx.input_responses)
+        if done < times:
+            said = SamplingMessage(role="user", content=TextContent(text=f"Round {done + 1}?"))
+            wanted = CreateMessageRequestParams(messages=[said], max_tokens=50)
+            asked = CreateMessageRequest(params=wanted)
+            return InputRequiredResult(input_requests={"model": asked}, request_state=str(done))
+        return str((ctx.input_responses or {})["model"])
 
     async def huge(self) -> str:
         return "x" * (5 << 20)
@@ -145,6 +164,21 @@ async def test_each_call_asks_its_own_person_also_when_several_run(tmp_path: Pat
         assert sorted("Ann" in answer for answer in answers) == [False, True]
         assert sorted("Bob" in answer for answer in answers) == [False, True]
         assert all("asks, in its own words: “Who?”" in question.text for question in bench.asked)
+
+
+async def test_the_model_is_asked_in_rounds_of_the_call_as_often_as_the_operator_wants(tmp_path: Path) -> None:
+    remote = Remote()
+    async with (
+        remote.listening(),
+        connected(tmp_path, remote, timeout=5, sampling={"ask": False, "per_call": 2}) as bench,
+    ):
+        bench.samples = ["one", "two", "three", "four"]
+        answer = await said(bench, "sample", times=2)
+        assert "two" in answer and "bench:model" in answer and "endTurn" in answer
+        assert [wanted.messages[-1].text for wanted in bench.sampled] == ["Round 1?", "Round 2?"]
+        refused = await said(bench, "sample", times=3)
+        assert "the MCP server remote was refused what it asked for" in refused
+        assert "at most 2 times during a call (mcp.servers.remote.sampling.per_call)" in refused
 
 
 async def test_a_server_that_is_not_there_yet_is_found_later(tmp_path: Path) -> None:

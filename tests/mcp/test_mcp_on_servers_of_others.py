@@ -30,7 +30,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
     folder = tmp_path_factory.mktemp("servers")
     env = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl"), "SOME_TOKEN": "a-token-of-the-server-1"}
     servers = {
-        "everything": server("everything", env=env),
+        "everything": server("everything", env=env, sampling={}),
         "files": server("filesystem"),
         "memory": server("memory", env=env),
     }
@@ -46,7 +46,7 @@ async def test_all_of_them_connect_and_list_their_tools(bench: Bench) -> None:
     states = {name: each.state for name, each in source_of(bench).servers.servers.items()}
     assert all(state.startswith("connected: ") for state in states.values()), states
     count = {name: sum(tool.startswith(f"mcp__{name}__") for tool in tools_of(bench)) for name in states}
-    assert count == {"everything": 16, "files": 14, "memory": 9}
+    assert count == {"everything": 17, "files": 14, "memory": 9}
     assert {what: fault for what, fault in bench.faults.items() if fault} == {}
     risks = {name: tools_of(bench)[f"mcp__files__{name}"].spec.risk for name in ("read_text_file", "write_file")}
     assert risks == {"read_text_file": Risk.LOW, "write_file": Risk.CRITICAL}
@@ -106,6 +106,18 @@ async def test_a_server_asks_by_a_form_of_every_kind(bench: Bench) -> None:
     assert "The MCP server everything asks" in bench.asked[0].text and bench.asked[1].options == ("yes", "no")
     assert "expected a number, got 'seven'" in bench.asked[8].text and "Monica" in bench.asked[9].options
     assert "Ann" in content and "Ross" in content and '"error"' not in content
+
+
+async def test_a_server_asks_the_model_when_the_person_agrees(bench: Bench) -> None:
+    bench.asked.clear()
+    bench.answers, bench.samples = ["yes"], ["Forty-two."]
+    content = await said(bench, "mcp__everything__trigger-sampling-request", prompt="How many?")
+    assert "Forty-two." in content and "bench:model" in content
+    (wanted,) = bench.sampled
+    assert wanted.messages[-1].text == "Resource trigger-sampling-request context: How many?"
+    assert "You are a helpful test server." in wanted.system and wanted.most_tokens == 100
+    refused = await said(bench, "mcp__everything__trigger-sampling-request", prompt="How many?")
+    assert "User rejected sampling request" in refused and len(bench.sampled) == 1
 
 
 async def test_resources_are_listed_and_read(bench: Bench) -> None:

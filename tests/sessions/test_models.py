@@ -15,6 +15,7 @@ from goclaw.context.compaction import Source
 from goclaw.errors import ConfigError
 from goclaw.llm import open as open_room
 from goclaw.llm.base import ChatModel, ModelPorts, Provider
+from goclaw.llm.chain import ModelChain
 from goclaw.llm.scripted import ScriptedModel
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.sessions.models import Models
@@ -119,3 +120,14 @@ async def test_without_a_model_people_hear_why_and_nothing_they_say_is_lost(tmp_
         assert (await core.command("/compact")) == ""
         await core.settled()
     assert world.texts()[0] == sentence
+
+
+async def test_a_chain_of_named_models_has_nothing_behind_it_and_is_opened_once(tmp_path: Path, script: str) -> None:
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps([{"text": "Mine"}]))
+    async with models_of(tmp_path, agent=[script], summary=[]) as models:
+        found = await models.only([f"scripted:{own}"])
+        assert isinstance(found, ModelChain) and [model.spec for model in found.models] == [f"scripted:{own}"]
+        assert await models.only([f"scripted:{own}"]) is found
+        with pytest.raises(ConfigError, match="cannot be read"):
+            await models.only(["scripted:nowhere.json"])

@@ -1,0 +1,79 @@
+"""A model answers for a tool, on the account of the turn that the tool works for: what an MCP server asks, say.
+
+It is none of the turn's steps: it ends with the call that wants it, and a call that is made again asks again. What it
+takes is booked for the turn and the person, and no answer is begun that the turn could not afford itself.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from goclaw.context.fences import no_reminder
+from goclaw.context.sound import sound
+from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
+from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
+from goclaw.messages import UserMessage
+from goclaw.redact import mask_known
+from goclaw.sessions.costs import Costs
+from goclaw.sessions.level import Level
+from goclaw.sessions.models import Models
+from goclaw.toolkit.sampling import Sample, Sampled
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Has models answer for the tools of one agent at work."""
+
+    level: Level
+    models: Models
+    costs: Costs
+    usual: Callable[[], Awaitable[ChatModel]]
+    """The models that answer the agent itself."""
+    held: Callable[[], Awaitable[None]]
+    """Returns when nobody holds the turn."""
+    affordable: Callable[[], Awaitable[None]]
+    """Raises LimitReached when what may be spent is spent."""
+
+    async def answer(self, wanted: Sample) -> Sampled:
+        """Ask. Implements `toolkit.sampling.Sampler`: what is raised may be told to whoever asks, so it says little."""
+        await self.held()
+        try:
+            await self.affordable()
+            model = await (self.models.only(wanted.models) if wanted.models else self.usual())
+            done = await self._asked(model, wanted)
+        except LimitReached as limit:
+            log.warning("%s is not answered: %s", wanted.asker, limit)
+            raise ToolError("the model is not asked: what may be spent on this turn, or today, is spent") from None
+        except ConfigError as error:
+            log.warning("%s is not answered: %s", wanted.asker, error)
+            raise ToolError("the model is not asked: none is set up that could answer") from None
+        except ModelError as error:
+            log.warning("%s is not answered: %s", wanted.asker, error)
+            raise ToolError(f"the model did not answer ({error.kind})") from None
+        except StateError as error:
+            log.error("what a model answered to %s cannot be booked: %s", wanted.asker, error)
+            raise ToolError("the model is not asked: what it takes cannot be booked now") from None
+        if done.stop is Stop.REFUSAL:
+            raise ToolError("the model declined to answer")
+        used, text = done.usage, mask_known(sound(done.message).text)
+        return Sampled(text, done.spec, used.input + used.output, "length" if done.stop is Stop.LENGTH else "end")
+
+    async def _asked(self, model: ChatModel, wanted: Sample) -> Finished:
+        if not model.sees_images and any(isinstance(each, UserMessage) and each.images for each in wanted.messages):
+            raise ToolError("the model that would answer sees no pictures")
+        # Only the runtime reminds, here as in a conversation.
+        messages = [replace(each, text=no_reminder(each.text)) for each in wanted.messages]
+        request = Request(no_reminder(wanted.system), messages, max_output=wanted.most_tokens, cache=UNCACHED)
+        async with self.level.policy.planning().request(), model.stream(request) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    await self._book(event)
+                    return event
+        raise ToolError("the model ended without an answer")
+
+    async def _book(self, done: Finished) -> None:
+        turn = self.level.turn
+        person = turn.inbound.actor.key
+        await self.costs.spending.keep(self.costs.row(self.level.session.key, turn.id, "sampling", done, person))

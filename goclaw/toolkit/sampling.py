@@ -1,0 +1,52 @@
+"""The port through which a tool has a model answer what is no part of the conversation.
+
+The model gets no tools, and nothing but what the tool gives it. Which models answer, and what may be spent, is known
+above (`sessions.sampling`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from goclaw.errors import ToolError
+from goclaw.messages import AssistantMessage, UserMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a model is to answer."""
+
+    asker: str
+    """Who wants to know, for people and the log: `the MCP server tickets`."""
+    system: str
+    messages: Sequence[UserMessage | AssistantMessage]
+    """By turns; the first and the last are the user's."""
+    most_tokens: int
+    """That the answer may have."""
+    models: tuple[str, ...] = ()
+    """Which models answer, and no other, the first that can; empty: those that answer in the conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What it answered."""
+
+    text: str
+    model: str
+    """`provider:name`"""
+    tokens: int
+    """Of prompt and answer, as the provider counted them."""
+    stop: Literal["end", "length"] = "end"
+
+
+Sampler = Callable[[Sample], Awaitable[Sampled]]
+"""Asks a model.
+
+Raises:
+    ToolError: it does not answer; the message says why, and nothing that only the person should know.
+"""
+
+
+async def no_sampling(wanted: Sample) -> Sampled:
+    """Where no turn runs on whose account a model could be asked."""
+    raise ToolError("the model cannot be asked here: there is no conversation on whose account that would be")
