@@ -28,6 +28,7 @@ _NAMES = {
     "arguments": "file",
     "registries": "corp",
     "from_registry": "data",
+    "publish": "docs",
 }
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"

@@ -6,11 +6,13 @@ with what was given. Templates and schemas are checked where tools are made (`go
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from goclaw import catalog
+from goclaw.config.registries import EntryName, EntryVersion
 from goclaw.config.section import Section
 from goclaw.config.values import Names, Selection
 from goclaw.selection import BUILT_IN
@@ -144,11 +146,27 @@ class ExportedToolSettings(Section):
         return self
 
 
-class ExportSettings(Section):
-    """A toolset that an agent offers: used as `set:NAME` or `set:AGENT/NAME` wherever tools are chosen."""
+class PublishSettings(Section):
+    """What registries are told of a set of tools (docs/registries.md)."""
 
     description: str = Field("", description="What the set is for.")
-    tags: Names = Field((), description="Tags of all its tools.")
+    tags: Names = Field((), description="Tags by which it is found.")
+    publish_to: Names = Field((), description="Registries, names of `registries`, to which the set is offered.")
+    publish_as: EntryName | None = Field(
+        None,
+        description="What it is called there, where many publish: `team/data-tools`; not set: as here.",
+    )
+    version: EntryVersion | None = Field(
+        None,
+        description="Its version there: give it another one with every change. Not set: one that is made from the "
+        "content.",
+    )
+
+
+class ExportSettings(PublishSettings):
+    """A toolset that an agent offers: used as `set:NAME` or `set:AGENT/NAME` wherever tools are chosen."""
+
+    tags: Names = Field((), description="Tags of all its tools, and by which it is found in registries.")
     tools: dict[Annotated[str, AfterValidator(_check_tool)], ExportedToolSettings] = Field(
         default_factory=dict, description="Its tools, by name; no other tool may be called so."
     )
@@ -160,7 +178,6 @@ class ExportSettings(Section):
         description="Whether the agent works with all tools of its own `tools`; otherwise only with those that whoever "
         "called it has, too. The person's rights hold in either case.",
     )
-    publish_to: Names = Field((), description="Registries to which the set is offered.")
 
     def members(self) -> tuple[str, ...]:
         """The selection that the set stands for."""
@@ -183,3 +200,45 @@ def _all(exports: Mapping[str, Mapping[str, ExportSettings]]) -> Iterator[tuple[
     for agent, sets in exports.items():
         for name, export in sets.items():
             yield agent, name, export
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A set of tools that registries are told of."""
+
+    agent: str
+    """Who exports it; empty: nobody, it is a set of `tools`."""
+    toolset: str
+    settings: PublishSettings
+
+    @property
+    def name(self) -> str:
+        """What it is called in registries."""
+        return self.settings.publish_as or self.toolset
+
+    @property
+    def word(self) -> str:
+        """It in a selection."""
+        return f"set:{self.agent}/{self.toolset}" if self.agent else f"set:{self.toolset}"
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the configuration."""
+        agent = "agents.main" if self.agent == "main" else f"agents.kinds.{self.agent}"
+        return f"{agent}.exports.{self.toolset}" if self.agent else f"tools.publish.{self.toolset}"
+
+
+def publications(
+    exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
+) -> tuple[Publication, ...]:
+    """What is published: of the exports of each agent, and of the sets of tools that `sets` names."""
+    found = [Publication(agent, name, export) for agent, name, export in _all(exports)]
+    found += [Publication("", name, settings) for name, settings in (sets or {}).items()]
+    return tuple(each for each in found if each.settings.publish_to)
+
+
+def published(
+    exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
+) -> tuple[str, ...]:
+    """The same as a selection of tools (`set:AGENT/NAME`): what has to be offered for others to use it."""
+    return tuple(each.word for each in publications(exports, sets))

@@ -5,12 +5,13 @@ Which protocol versions there are is the library's to know (`mcp_types.version`)
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
 from goclaw.config.mcp_servers import McpServers
 from goclaw.config.section import Section
-from goclaw.config.values import Host, Hosts, Origins, Selection
+from goclaw.config.values import Host, Hosts, Origins, Selection, Url
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Revisions of the protocol that the library speaks, the oldest first."""
@@ -26,6 +27,16 @@ def _check_version(value: str) -> str:
     if value not in VERSIONS:
         raise ValueError(f"should be a version that can be spoken here: {', '.join(VERSIONS)}")
     return value
+
+
+def _check_public(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("should hold no password and nothing behind `?` or `#`: everybody reads it")
+    return url
+
+
+PublicUrl = Annotated[Url, AfterValidator(_check_public)]
 
 
 class PromptArgumentSettings(Section):
@@ -64,6 +75,11 @@ class McpServerSettings(Section):
     host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8138, ge=0, le=65535, description="Port; 0 picks a free one.")
     hosts: Hosts = Field((), description="Names by which it may be called, beside localhost.")
+    public_url: PublicUrl | None = Field(
+        None,
+        description="Where others reach it, for what is published to registries: `https://tools.example.org/mcp`; not "
+        "set: `http://HOST:PORT/mcp`.",
+    )
     origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
     name: str = Field("goclaw", min_length=1, max_length=64, description="How it calls itself.")
     version: str = Field("", max_length=64, description="Its version; not set: that of GoClaw.")

@@ -12,7 +12,11 @@ from goclaw.config.mcp_servers import Headers, Variables
 from goclaw.config.section import Section
 from goclaw.config.values import Duration, Host, Hosts, Names, Secret, Url
 
+LATEST = "latest"
+"""Stands for the newest version in an address, so none is called so."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ENTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|/(?=[A-Za-z0-9])){0,199}")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,99}")
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -34,7 +38,22 @@ def _check_digest(text: str) -> str:
     return text
 
 
+def _check_entry(name: str) -> str:
+    if not _ENTRY.fullmatch(name):
+        raise ValueError("should be a name such as `data-tools` or `io.github.ann/data`, at most 200 characters")
+    return name
+
+
+def _check_version(version: str) -> str:
+    if version == LATEST or not _VERSION.fullmatch(version):
+        raise ValueError("should be a version such as `1.2.3`, at most 100 letters, digits, `.`, `+`, `_` and `-`")
+    return version
+
+
 RegistryName = Annotated[str, AfterValidator(_check_name)]
+EntryName = Annotated[str, AfterValidator(_check_entry)]
+"""What something is called in a registry."""
+EntryVersion = Annotated[str, AfterValidator(_check_version)]
 
 
 class RetrySettings(Section):

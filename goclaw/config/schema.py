@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from goclaw.config.agents import AgentsSettings
+from goclaw.config.exports import Publication, publications
 from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
@@ -326,6 +327,11 @@ class Config(Section):
     def toolsets(self) -> dict[str, tuple[str, ...]]:
         """The sets of tools beside those built in: `tools.sets`, and behind them what agents export."""
         return {**self.agents.exported_sets, **self.tools.sets}
+
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """The sets of tools that registries are told of."""
+        return publications(self.agents.exports, self.tools.publish)
 
     @property
     def workspace_path(self) -> Path:

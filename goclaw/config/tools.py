@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 
 from goclaw.config.cli_tools import CliTools
 from goclaw.config.command_tool import CommandSettings
+from goclaw.config.exports import PublishSettings
 from goclaw.config.file_tools import EditSettings, ReadSettings, SearchSettings, WriteSettings
 from goclaw.config.mcp_servers import ServerName
 from goclaw.config.registries import FromRegistrySettings
@@ -76,6 +77,11 @@ class ToolsSettings(Section):
     from_registry: dict[ServerName, FromRegistrySettings] = Field(
         default_factory=dict,
         description="Toolsets and MCP servers of `registries`, by the names that they get here (docs/registries.md).",
+    )
+    publish: dict[str, PublishSettings] = Field(
+        default_factory=dict,
+        description="Sets of tools that registries are told of, by their names; those of agents say so themselves "
+        "(`exports`).",
     )
     exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
     cli: CliTools = Field(default_factory=dict, description="Tools of your own, by name: a command each.")

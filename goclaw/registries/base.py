@@ -7,21 +7,29 @@ stranger's word: what uses it bounds, marks and asks (`goclaw.mcp.vetting`), as 
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from goclaw.config.registries import LATEST as LATEST  # a word of the addresses, so it is found here, too
+from goclaw.config.registries import EntryName, EntryVersion
 
 LONGEST_DOCUMENT = 512 * 1024
 """Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""
 MOST_TOOLS = 500
-LATEST = "latest"
-"""Stands for the newest version in an address, so none is called so."""
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]|/(?=[A-Za-z0-9])){0,199}")
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,99}")
-_SEMANTIC = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
-"""https://semver.org, version 2.0.0."""
+MOST_ENTRIES = 20_000
+"""Of one catalogue, all versions counted."""
+MOST_BYTES = 64 << 20
+"""Of all documents of one catalogue together."""
+_NUMBER = r"(0|[1-9][0-9]{0,99})"
+_BEFORE = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_SEMANTIC = re.compile(
+    rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_BEFORE}(?:\.{_BEFORE})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+"""https://semver.org, version 2.0.0, and the `v` that people write before one."""
 
 
 class EntryKind(StrEnum):
@@ -30,22 +38,6 @@ class EntryKind(StrEnum):
     TOOLSET = "toolset"
     AGENT = "agent"
     MCP_SERVER = "mcp-server"
-
-
-def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("should be a name such as `data-tools` or `io.github.ann/data`, at most 200 characters")
-    return name
-
-
-def _check_version(version: str) -> str:
-    if version == LATEST or not _VERSION.fullmatch(version):
-        raise ValueError("should be a version such as `1.2.3`, at most 100 letters, digits, `.`, `+`, `_` and `-`")
-    return version
-
-
-EntryName = Annotated[str, AfterValidator(_check_name)]
-EntryVersion = Annotated[str, AfterValidator(_check_version)]
 
 
 class _Document(BaseModel):
@@ -104,25 +96,53 @@ class Entry(_Document):
     packages: tuple[Package, ...] = Field((), max_length=20)
     """Of an MCP server: how one gets a program of one's own."""
 
+    @field_validator("tools")
+    @classmethod
+    def _differ(cls, tools: tuple[ToolEntry, ...]) -> tuple[ToolEntry, ...]:
+        if len({tool.name for tool in tools}) < len(tools):
+            raise ValueError("two tools should not have the same name")
+        return tools
+
     def document(self) -> dict[str, Any]:
         """As it goes over the wire."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
-def entry_of(document: Mapping[str, Any]) -> Entry:
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A document that was read: what it says, its canonical form and its digest."""
+
+    entry: Entry
+    canonical: bytes
+    sha256: str
+
+
+def packed(document: Mapping[str, Any]) -> Packed:
     """Read a document.
 
     Raises:
         ValueError: it is none; the message names what is wrong with it, and nothing of what it says.
     """
-    if len(canonical(document)) > LONGEST_DOCUMENT:
+    raw = canonical(document)
+    if len(raw) > LONGEST_DOCUMENT:
         raise ValueError(f"an entry has more than {LONGEST_DOCUMENT // 1024} kB")
-    try:
-        return Entry.model_validate_json(canonical(document))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise ValueError(f"{place}: {first['msg']}") from None
+    return Packed(_read(raw), raw, hashlib.sha256(raw).hexdigest())
+
+
+def unpacked(raw: bytes, sha256: str) -> Entry:
+    """The entry in a canonical form that was kept.
+
+    Raises:
+        ValueError: that is not what it was, or was none.
+    """
+    if hashlib.sha256(raw).hexdigest() != sha256:
+        raise ValueError("it is not what it was when it was kept")
+    return _read(raw)
+
+
+def entry_of(document: Mapping[str, Any]) -> Entry:
+    """What a document says. Raises ValueError, as `packed` does."""
+    return packed(document).entry
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
@@ -143,12 +163,24 @@ def digest(document: Mapping[str, Any]) -> str:
 
 
 def version_order(version: str, published_at: float) -> tuple[Any, ...]:
-    """A key to sort versions by: semantic ones by their rules (part 11), others before them by time."""
+    """A key to sort versions by: semantic ones by their rules (part 11), others before them by time.
+
+    What those rules call equal (they look past `+build`) is ordered by time, then by its letters.
+    """
     found = _SEMANTIC.fullmatch(version)
     if found is None:
-        return (0, published_at)
+        return (0, published_at, version)
     major, minor, patch, before = found.groups()
     identifiers = tuple(
         (0, int(part), "") if part.isdigit() else (1, 0, part) for part in (before.split(".") if before else ())
     )
-    return (1, int(major), int(minor), int(patch), before is None, identifiers, published_at)
+    return (1, int(major), int(minor), int(patch), before is None, identifiers, published_at, version)
+
+
+def _read(raw: bytes) -> Entry:
+    try:
+        return Entry.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise ValueError(f"{place}: {first['msg'].removeprefix('Value error, ')}") from None

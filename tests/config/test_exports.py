@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from goclaw.config.agents import AgentsSettings
-from goclaw.config.exports import ExportedToolSettings
+from goclaw.config.exports import ExportedToolSettings, ExportSettings, published
 from goclaw.config.schema import Config
 from goclaw.selection import Toolsets
 
@@ -90,3 +90,37 @@ def test_a_set_is_known_by_its_name_and_by_that_of_its_agent() -> None:
 
     assert picked("set:tools") == ["one", "two"]
     assert (picked("set:a/tools"), picked("set:b/tools"), picked("set:mine")) == (["one"], ["two"], ["two"])
+
+
+def test_published_is_what_has_to_be_offered_for_others_to_use_it() -> None:
+    config = Config.model_validate(
+        {
+            "agents": {
+                "main": {"exports": {"own": {"include": ["read"], "publish_to": ["corp"]}}},
+                "kinds": {
+                    "planner": {
+                        "exports": {
+                            "planning": {"publish_to": ["corp"], "publish_as": "team/planning", "version": "1.0"},
+                            "private": {"include": ["search"]},
+                        }
+                    }
+                },
+            },
+            "tools": {"sets": {"docs": ["read"]}, "publish": {"docs": {"publish_to": ["corp"]}}},
+        }
+    )
+    assert published(config.agents.exports) == ("set:main/own", "set:planner/planning")
+    assert published(config.agents.exports, config.tools.publish)[-1] == "set:docs"
+    assert [(each.name, each.place) for each in config.publications] == [
+        ("own", "agents.main.exports.own"),
+        ("team/planning", "agents.kinds.planner.exports.planning"),
+        ("docs", "tools.publish.docs"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("publish_as", "../x"), ("publish_as", "a//b"), ("version", "latest"), ("version", "1 2")]
+)
+def test_what_no_registry_takes_is_refused_where_it_is_written(key: str, value: str) -> None:
+    with pytest.raises(ValidationError, match="should be a"):
+        ExportSettings.model_validate({key: value})
