@@ -9,7 +9,7 @@ by tag and by set (`goclaw.selection`); a tag that nobody can look up and a set 
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from goclaw.catalog import ALIASES
@@ -17,6 +17,7 @@ from goclaw.config.policies import ADMIN, USER, RoleSettings
 from goclaw.config.schema import Config
 from goclaw.config.values import Answer, Mode, Row
 from goclaw.events import AGENT_MARK, Actor, Decision, root_session
+from goclaw.records import record
 from goclaw.selection import Toolsets
 from goclaw.specs import MCP, Risk, ToolSpec
 from goclaw.users import User, Users
@@ -84,7 +85,7 @@ def consent(
     return max(answers, key=_STRICTNESS.index)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chosen:
     """The mode that somebody chose for a session. It lapses when the configured mode is not what it was then."""
 
@@ -93,7 +94,7 @@ class Chosen:
     """`policy.mode` at that time."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Person:
     """Somebody who is listed, with what their roles are now."""
 

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from goclaw.access import Access
@@ -43,6 +43,7 @@ from goclaw.events import (
 from goclaw.memory.desk import OFF, MemoryDesk
 from goclaw.memory.desk import Question as MemoryQuestion
 from goclaw.past import Position
+from goclaw.records import record
 from goclaw.sessions.wording import chosen
 from goclaw.specs import MCP
 from goclaw.store.database import Database
@@ -79,7 +80,7 @@ async def nothing_kept(key: str) -> bytes:
     raise ToolError(f"no such media: {key}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GatewayPorts:
     """What the gateway stands on; `app` fills it in."""
 

@@ -8,13 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from goclaw.records import record
+
 NO_LONGER_KEPT = "[picture no longer kept]"
 """Stands in a transcript, and before a model, for a picture whose bytes are gone (`media.ttl`)."""
 NOT_SEEN = "[this model does not see pictures: say so, or find out in another way]"
 """Stands before a model that is blind for a picture that a tool gave it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Image:
     """A picture kept by the blob store."""
 
@@ -24,7 +26,7 @@ class Image:
     """`image/jpeg`, `image/png`, `image/gif` or `image/webp`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Artifact:
     """Data that a tool keeps for people beside its result; the model never gets it."""
 
@@ -38,7 +40,7 @@ class Artifact:
     """Bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolCall:
     """The model asks for a tool."""
 
@@ -47,7 +49,7 @@ class ToolCall:
     input: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Native:
     """A provider's own form of an answer, for replay to that same provider."""
 
@@ -58,7 +60,7 @@ class Native:
     """JSON data."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Foreign:
     """A piece of a text that nobody of the conversation wrote: what was forwarded, quoted, or read in a file."""
 

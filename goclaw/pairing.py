@@ -10,7 +10,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from goclaw.clock import Clock
 from goclaw.config.schema import PairingSettings
 from goclaw.errors import ConfigError
 from goclaw.events import Actor, Address, Delivery, Inbound
+from goclaw.records import record
 from goclaw.redact import printable
 from goclaw.users import Users, add_user
 
@@ -42,7 +43,7 @@ MOST_REMEMBERED = 1_000
 LONGEST_NAME = 40
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asking:
     """Somebody who asked to be let in."""
 
@@ -57,7 +58,7 @@ class Asking:
     """Epoch seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PairingPorts:
     """What pairing stands on; `app` fills it in."""
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from goclaw.clock import Clock
 from goclaw.events import MessageStored, TextStreamed, ThinkingStreamed, ToolFinished, TurnEvent
+from goclaw.records import record
 
 AWAY_SECONDS = 600.0
 """How long something is kept for a client that was cut off. One that slept longer reads the rows."""
@@ -30,7 +31,7 @@ class Numbered(NamedTuple):
     """When it happened, on the daemon's monotonic clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Position:
     """Where somebody is in the events of a session."""
 

@@ -2,12 +2,12 @@
 
 import gc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
 from typing import TypeVar
 
 from goclaw.errors import ConfigError, GoclawError
+from goclaw.records import record
 
 PartT = TypeVar("PartT")
 
@@ -15,7 +15,7 @@ GROUP = "goclaw.plugins"
 """Entry-point group for third-party parts; a name reads `tools.weather`, `channels.matrix`, `commands.deploy` …"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plugin:
     """A line that an installed package adds to a section of the catalogue."""
 

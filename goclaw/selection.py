@@ -5,10 +5,10 @@ picks nothing. Pure: which tools there are, and which tags they carry, is for th
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from goclaw.catalog import ALIASES
+from goclaw.records import record
 
 TAG, SET, NOT = "tag:", "set:", "-"
 
@@ -16,7 +16,7 @@ Tags = Callable[[], frozenset[str] | None]
 """The tags of the tool in question; None where nobody knows the tool."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Toolset:
     """A named group of tools, to be selected as `set:name`."""
 

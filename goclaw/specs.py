@@ -1,9 +1,11 @@
 """What the rest of the system knows about a tool without running it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
+
+from goclaw.records import record
 
 
 class SideEffect(StrEnum):
@@ -48,7 +50,7 @@ MCP = "mcp__"
 """Begins the names of tools that come from MCP servers."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Annotations:
     """Hints for clients, in the terms of the Model Context Protocol; None: not said."""
 
@@ -66,7 +68,7 @@ class Annotations:
         return Risk.CRITICAL if self.destructive else Risk.HIGH
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Example:
     """One call, for people and models; a test runs each in an empty workspace."""
 
@@ -78,7 +80,7 @@ class Example:
     """What the workspace holds beforehand: path and content."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Confirmation:
     """A person has to agree to every call of the tool, whatever its risk: it counts as critical."""
 
@@ -87,7 +89,7 @@ class Confirmation:
     """Template over the arguments: the question that the person reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolSpec:
     """One tool as the model, the documentation and the permission rules see it."""
 

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from goclaw.config.rewriting import only_writer, replace
 from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
 from goclaw.events import AGENT_MARK
+from goclaw.records import record
 from goclaw.selection import malformed
 from goclaw.supervise import background
 
@@ -36,7 +36,7 @@ containers and on network folders, where change notifications are lost."""
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class User:
     """One entry of users.json."""
 

@@ -8,7 +8,7 @@ Client and daemon may be of different versions. What one does not know of the ot
 new fields have defaults that mean what was meant before them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -37,6 +37,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.records import record
 
 PATH = "/ws"
 PROTOCOL = 1
@@ -57,7 +58,7 @@ MOST_ROWS = 100_000
 # From the client
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attach:
     """First frame of a connection: the session (empty, over TCP: the person's own) and the last row of the client."""
 
@@ -73,7 +74,7 @@ class Attach:
     type: Literal["attach"] = "attach"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ack:
     """Everything up to this event is on the client's screen: it need not be kept for it. Not answered."""
 
@@ -81,7 +82,7 @@ class Ack:
     type: Literal["ack"] = "ack"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Send:
     """A person's message or command."""
 
@@ -90,7 +91,7 @@ class Send:
     type: Literal["send"] = "send"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decide:
     """An answer to an open question, by its id; the daemon's `Accepted` holds the sentence for the person."""
 
@@ -100,14 +101,14 @@ class Decide:
     type: Literal["decide"] = "decide"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskStatus:
     """The numbers of `/status`."""
 
     type: Literal["ask_status"] = "ask_status"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskOlder:
     """Rows before `before`, for somebody who scrolls up."""
 
@@ -116,14 +117,14 @@ class AskOlder:
     type: Literal["ask_older"] = "ask_older"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskSessions:
     """The sessions that may be attached to."""
 
     type: Literal["ask_sessions"] = "ask_sessions"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskFiles:
     """Paths of the workspace for what was typed after `@`."""
 
@@ -131,7 +132,7 @@ class AskFiles:
     type: Literal["ask_files"] = "ask_files"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskRows:
     """The next rows of the transcript after `after`, oldest first: as many as suit one frame."""
 
@@ -139,7 +140,7 @@ class AskRows:
     type: Literal["ask_rows"] = "ask_rows"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskOutline:
     """The session beside its rows, and where its last `last` messages begin."""
 
@@ -147,7 +148,7 @@ class AskOutline:
     type: Literal["ask_outline"] = "ask_outline"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskArtifact:
     """What a call of the session kept for people, by its key."""
 
@@ -155,7 +156,7 @@ class AskArtifact:
     type: Literal["ask_artifact"] = "ask_artifact"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskMemory:
     """What `goclaw memory` asks; see `memory.desk.Question`."""
 
@@ -185,7 +186,7 @@ ClientFrame = (
 # From the daemon
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attached:
     """Answer to `Attach`: rows that the client lacks, and what goes on."""
 
@@ -211,7 +212,7 @@ class Attached:
     type: Literal["attached"] = "attached"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Accepted:
     """Answer to `Send` and `Decide`: the message is on disk, or a text for the person."""
 
@@ -220,7 +221,7 @@ class Accepted:
     type: Literal["accepted"] = "accepted"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Status:
     """Answer to `AskStatus`."""
 
@@ -228,7 +229,7 @@ class Status:
     type: Literal["status"] = "status"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Older:
     """Answer to `AskOlder`, oldest first."""
 
@@ -237,7 +238,7 @@ class Older:
     type: Literal["older"] = "older"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sessions:
     """Answer to `AskSessions`, the latest first."""
 
@@ -245,7 +246,7 @@ class Sessions:
     type: Literal["sessions"] = "sessions"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Files:
     """Answer to `AskFiles`."""
 
@@ -254,7 +255,7 @@ class Files:
     type: Literal["files"] = "files"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rows:
     """Answer to `AskRows`; empty: there are no more."""
 
@@ -262,7 +263,7 @@ class Rows:
     type: Literal["rows"] = "rows"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutlineFrame:
     """Answer to `AskOutline`."""
 
@@ -270,7 +271,7 @@ class OutlineFrame:
     type: Literal["outline"] = "outline"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArtifactFrame:
     """Answer to `AskArtifact`."""
 
@@ -282,7 +283,7 @@ class ArtifactFrame:
     type: Literal["artifact"] = "artifact"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryFrame:
     """Answer to `AskMemory`."""
 
@@ -290,7 +291,7 @@ class MemoryFrame:
     type: Literal["memory"] = "memory"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Happened:
     """Something happened in the session."""
 
@@ -303,7 +304,7 @@ class Happened:
     type: Literal["happened"] = "happened"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     """The client did something that the daemon does not take."""
 

@@ -1,13 +1,14 @@
 """Which agents there are: those of `agents.kinds`, or, where there are none, one that is built in; and `main`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goclaw.agent.rules import MAIN as MAIN_POLICY
 from goclaw.agent.rules import TurnRules, rules_of
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
+from goclaw.records import record
 
 GENERAL = "general"
 """The kind that is there without configuration, and that is meant where several are and none is named."""
@@ -22,7 +23,7 @@ else of your work."""
 """What such an agent is told beyond what every agent is."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kind:
     """An agent that can be started."""
 
@@ -31,7 +32,7 @@ class Kind:
     rules: TurnRules
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kinds:
     """All of them."""
 

@@ -1,17 +1,18 @@
 """What an agent's policy says for a turn, with `limits` for what it leaves open, and the key behind each number."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goclaw.config.agents import HistorySettings, MissingFields, RunPolicySettings
 from goclaw.config.policies import LimitSettings
 from goclaw.llm.base import CachePoints
+from goclaw.records import record
 
 MAIN = "agents.main.policy"
 """Where the policy stands of the agent that answers people."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cap:
     """A number that must not be passed, and the key that sets it."""
 
@@ -19,7 +20,7 @@ class Cap:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnRules:
     """What holds for one turn."""
 

@@ -17,6 +17,7 @@ from goclaw.engine.outbox import Outbox
 from goclaw.health.disk import DiskGauge
 from goclaw.health.readiness import Probe
 from goclaw.llm.base import ModelPorts
+from goclaw.records import record
 from goclaw.sessions.models import Models
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.stuck import StuckTurns
@@ -34,7 +35,7 @@ class McpState:
     """For people; empty: there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ground:
     """What everything else stands on."""
 
@@ -57,7 +58,7 @@ class Ground:
     """The same in numbers, for machines."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class App:
     """The running daemon, for those who started it."""
 

@@ -4,7 +4,6 @@ import os
 import stat
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, SECRETS, USERS, Manifest, as_text
@@ -19,13 +18,14 @@ from goclaw.config.schema import Config
 from goclaw.config.sources import MAX_FILE_BYTES
 from goclaw.config.without_secrets import without_secrets
 from goclaw.errors import StateError
+from goclaw.records import record
 from goclaw.store.backup import copy_database, needed_media, referred_media
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Made:
     """What came of a backup."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from goclaw import __version__
 from goclaw.codec import Codec
+from goclaw.records import record
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -23,7 +24,7 @@ LONGEST_NAME = 4_096
 """PATH_MAX of Linux."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Member:
     """One file of the archive."""
 

@@ -2,18 +2,18 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from goclaw.backup.manifest import WORKSPACE, WORKSPACES
 from goclaw.config.files import lies_inside
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, StateError
+from goclaw.records import record
 from goclaw.state import check_apart
 from goclaw.users import User, Users
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Root:
     """A folder of the agent."""
 

@@ -8,7 +8,6 @@ caller allows: a backup may come from anybody.
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, SECRETS, USERS, WORKSPACE, WORKSPACES, Manifest
@@ -22,6 +21,7 @@ from goclaw.config.files import lies_inside
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, StateError
+from goclaw.records import record
 from goclaw.state import open_state
 from goclaw.store.backup import check_database
 from goclaw.store.migrations import migrate
@@ -30,7 +30,7 @@ Reload = Callable[[Path, Path], Config]
 """The configuration as it would be with another file and another folder of secrets; raises ConfigError."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """What is to be restored besides the conversations."""
 
@@ -41,7 +41,7 @@ class Wanted:
     """Also places outside the state folder that only the backup names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restored:
     """What came of it."""
 

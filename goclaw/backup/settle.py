@@ -8,7 +8,6 @@ taken in after the copy was made stays taken in: Telegram may send it again, as 
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from goclaw.agent.prompt import envelope
 from goclaw.codec import Codec
 from goclaw.events import Inbound
 from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.records import record
 from goclaw.store.database import Bound, Statement, insert_into
 from goclaw.store.tables import deliveries, inbox, messages, sessions, steps
 from goclaw.store.transcripts import Origin, rows_of
@@ -44,7 +44,7 @@ _REMEMBER = insert_into(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settled:
     """What is not taken up."""
 

@@ -10,14 +10,15 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from goclaw.records import record
 
 JOURNAL = "restore.journal"
 _OURS = re.compile(r".*\.(restoring|before-restore)-\d{8}T\d{6}Z(-wal|-shm)?")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Move:
     """One place: what is there goes `aside`, `fresh` comes in. Without `fresh` the place stays empty."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
@@ -12,9 +12,10 @@ from aiohttp import web
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.events import Actor, Alerts, Attachment, Delivery, GatewayPort, Receipt, Unheard
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Capabilities:
     """What a channel can do; the gateway asks before it tries."""
 
@@ -125,7 +126,7 @@ class Channel(Protocol):
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Routes:
     """What is to be served by the daemon's HTTP listener, which opens only when something is (see `servers.http`).
 
@@ -145,7 +146,7 @@ def nobody(actor: Actor) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChannelPorts:
     """What a channel may use of the outside world."""
 
@@ -160,7 +161,7 @@ class ChannelPorts:
     """Whether somebody is to be told how the channel is set up. Not for rights: those are asked for by the gateway."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChannelPart:
     """A line of the catalogue: whether the configuration wants this channel, and how to open it."""
 
@@ -191,7 +192,7 @@ class Account(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AccountPart:
     """A line of the catalogue: how to open the account that the configuration names. Nothing is sent yet."""
 

@@ -14,7 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Doubt, Handover
 from goclaw.clock import Clock, RealClock
@@ -32,6 +32,7 @@ from goclaw.events import (
     Receipt,
     TurnEvent,
 )
+from goclaw.records import record
 
 NAME = "memory"
 HERE = Actor("tui:here", NAME, owner=True, name="Here")
@@ -40,7 +41,7 @@ MOST_EVENTS = 10_000
 """Events of turns that a room remembers, the latest ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Heard:
     """Something that arrived, with the id that the channel gave it."""
 

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from pkgutil import resolve_name
 from types import TracebackType
@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from goclaw.errors import ConfigError, GoclawError
+from goclaw.records import record
 from goclaw.redact import mask, printable
 
 FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
@@ -60,7 +61,7 @@ START = "goclaw.cli.home:app"
 """What `goclaw` alone does: start the daemon if none runs, then the terminal client."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """What was said before the command; `common.options` finds it."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from goclaw.config.environment import LOCATION
 from goclaw.config.load import Loaded, load_config
 from goclaw.errors import ConfigError
 from goclaw.net import open_client
+from goclaw.records import record
 from goclaw.state import running_pid
 from goclaw.users import Users
 
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Given:
     """What the command line answers already; empty where it does not."""
 

@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,6 +18,7 @@ from goclaw.config.keys import is_secret
 from goclaw.config.layers import key_kind
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
+from goclaw.records import record
 from goclaw.state import running_pid
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ CONNECTION = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "s
 """Variables, in any case, that say how the internet is reached."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Started:
     """What a daemon was told."""
 

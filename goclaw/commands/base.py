@@ -1,7 +1,7 @@
 """What a slash command is, and what it may use."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goclaw.access import Access
 from goclaw.clock import Clock
@@ -10,12 +10,13 @@ from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.off import NoMemory
 from goclaw.pairing import Pairing
+from goclaw.records import record
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
 from goclaw.toolkit.showing import Shelf
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommandPorts:
     """What commands stand on; `app` fills it in."""
 
@@ -40,7 +41,7 @@ class CommandPorts:
     memory: MemoryPort = field(default_factory=NoMemory)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommandContext:
     """One call of a command."""
 
@@ -58,7 +59,7 @@ class CommandContext:
         return self.inbound.session
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reply:
     """A command's answer: a text at once, or a turn whose end is the answer."""
 
@@ -66,7 +67,7 @@ class Reply:
     turn: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """A line of the catalogue."""
 

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from goclaw.records import record
 
 Words = Sequence[str]
 """A command and its arguments, as the shell made them."""
@@ -15,7 +17,7 @@ CUT = 200
 """Characters of a line that was found (goa, "Output Compression")."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shown:
     """What is left of an output."""
 
@@ -30,7 +32,7 @@ def essence(line: str) -> str:
     return line[found.start() :].rstrip(" =_-\t\r") if found else ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Family:
     """Commands whose output has one form."""
 

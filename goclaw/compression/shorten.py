@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from goclaw.compression.base import Family, Words
 from goclaw.compression.table import family_of
 from goclaw.llm.estimate import estimate_text
+from goclaw.records import record
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ NOTICE = 30
 """Tokens of the line that says what was done."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Short:
     """A shortened output."""
 

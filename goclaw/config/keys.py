@@ -1,13 +1,14 @@
 """Walking the schema: which keys there are, of which kind, and what was probably meant by one that is none."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from types import NoneType
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
+
+from goclaw.records import record
 
 ANY_NAME = "*"
 """Stands in a path for a name that the operator chooses (`providers.*.api_key`)."""
@@ -19,7 +20,7 @@ Loc = tuple[str | int, ...]
 """Where a value is: keys and list indexes from the top."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Key:
     """One key of a model, a section or a value."""
 

@@ -6,7 +6,6 @@ Nothing here opens or creates anything of GoClaw: a configuration that cannot be
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +25,7 @@ from goclaw.config.schema import Config, default_state_dir
 from goclaw.config.sources import file_layer, override_layer, secrets_layer
 from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
+from goclaw.records import record
 from goclaw.redact import remember
 
 CONFIG_FILE = "config.yaml"
@@ -75,7 +75,7 @@ def combined(layers: Sequence[Mapping[str, Any]]) -> Config:
     return Config.model_construct(**dict(Settings(**given)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loaded:
     """A configuration that can be used."""
 

@@ -5,10 +5,10 @@ models that embed is not known here; how they differ in chats stands in `llm.com
 server as of 2026.
 """
 
-from dataclasses import dataclass
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Server:
     """One server that is known by name."""
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import orjson
 
 from goclaw.codec import Codec
 from goclaw.context.summary import SHORTEST_SUMMARY, SYSTEM, Material, Spent, SummaryFailed, ask_about
 from goclaw.llm.base import ChatModel
+from goclaw.records import record
 from goclaw.redact import mask
 
 MARKS = (25, 50, 75)
@@ -19,7 +19,7 @@ ORDER = """Write a checkpoint of all of the above. Answer with one JSON object a
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checkpoint:
     """What is kept of one."""
 

@@ -7,7 +7,6 @@ when nobody answers, a stub that says what is missing and leaves a summary owed.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from goclaw.clock import Clock
@@ -19,6 +18,7 @@ from goclaw.context.window import Window
 from goclaw.llm.base import ChatModel
 from goclaw.llm.estimate import estimate_text
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
+from goclaw.records import record
 from goclaw.store.transcripts import StoredCompaction
 from goclaw.supervise import background
 
@@ -45,7 +45,7 @@ class Source(StrEnum):
     EMERGENCY = "emergency truncation"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Summarizer:
     """One source of summaries."""
 
@@ -53,7 +53,7 @@ class Summarizer:
     model: ChatModel
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Basis:
     """What stands before the kept part: the last real summary, and every message that it does not cover."""
 
@@ -61,7 +61,7 @@ class Basis:
     messages: Sequence[Message]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ready:
     """A checkpoint of this context."""
 
@@ -70,7 +70,7 @@ class Ready:
     """Row of the last message that it covers."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SummaryPorts:
     """What the writing of a summary stands on."""
 
@@ -80,7 +80,7 @@ class SummaryPorts:
     """A source gave no summary, and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompactionPorts:
     """What a compaction stands on."""
 
@@ -91,7 +91,7 @@ class CompactionPorts:
     summary: SummaryPorts
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """How far a window is to be shortened."""
 
@@ -157,7 +157,7 @@ async def compact(
     return compaction if await ports.keep(compaction) else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """A summary that is asked for."""
 

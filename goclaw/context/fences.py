@@ -7,9 +7,10 @@ same way for ever, so that what a provider has cached stays byte for byte.
 import hmac
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.messages import Foreign, Message, ToolResult, UserMessage
+from goclaw.records import record
 
 ID_LENGTH = 8
 """Letters of four bits each. What would be taken for a mark is written differently as well."""
@@ -25,7 +26,7 @@ _LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
 """Digits cost models two or three times the tokens of letters; with vowels there would be words now and then."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fences:
     """What marks are made with: the installation's key (`store.migrations`). Without one the marks have no id."""
 

@@ -5,13 +5,13 @@ Everything that is wrong with an answer is a `SummaryFailed` with its reason in 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from goclaw.context.fences import Fences, harmless
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.estimate import estimate_text
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
+from goclaw.records import record
 from goclaw.redact import mask
 
 SHORTEST_SUMMARY = 40
@@ -53,7 +53,7 @@ class TooLong(SummaryFailed):
     """The model's server found the question longer than its window."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Material:
     """What is to be summarised."""
 

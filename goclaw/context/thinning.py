@@ -5,11 +5,12 @@ thinned in the same places (`View`), so that the part that a provider has cached
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from goclaw.context.fences import TOKENS, Fences, count_of
 from goclaw.llm.estimate import estimate_message
 from goclaw.messages import AssistantMessage, Message, ToolResult
+from goclaw.records import record
 
 LATEST_RESULTS = 6
 """Results that are never thinned, and every result of the latest answer besides: the model is working with them."""
@@ -19,7 +20,7 @@ WINDOW_SHARE = 4
 """One result takes at most a quarter of the model's window."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """A message and the row where it begins."""
 
@@ -43,7 +44,7 @@ class Entry:
         return marked
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class View:
     """Which parts of a context are shown smaller than they are stored."""
 

@@ -4,7 +4,6 @@ An agent that uses nothing has no tools. Who may use it, and whom it answers, is
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from goclaw.config.agents import AgentSettings, RunPolicySettings
@@ -12,11 +11,12 @@ from goclaw.config.exports import ExportSettings
 from goclaw.declare.options import ExportOption, Option, collected
 from goclaw.declare.tools import ToolDeclaration
 from goclaw.declare.tools import toolset as made_toolset
+from goclaw.records import record
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.parts import AgentPart, ToolsetPart
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentToolset:
     """A toolset that an agent exports."""
 
@@ -24,7 +24,7 @@ class AgentToolset:
     toolset: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Use:
     """Tools that an agent uses."""
 
@@ -32,7 +32,7 @@ class Use:
     toolset: ToolsetPart | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Export:
     """Tools that an agent offers."""
 

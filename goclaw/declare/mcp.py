@@ -10,7 +10,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -22,6 +22,7 @@ from goclaw.declare.tools import passthrough as forwarded
 from goclaw.declare.tools import toolset as made_toolset
 from goclaw.events import Actor
 from goclaw.mcp.declared import Argument, Declared, Message, Notification, Prompt, Resource
+from goclaw.records import record
 from goclaw.specs import SideEffect
 from goclaw.toolkit.binding import Method
 from goclaw.toolkit.parts import ToolsetPart
@@ -31,7 +32,7 @@ Sends = Callable[[], AbstractAsyncContextManager[AsyncIterator[Mapping[str, Any]
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Subscribed:
     """What is told of subscriptions to a resource."""
 
@@ -46,7 +47,7 @@ class ServerOption(Option):
 ServerWord = ServerOption | ToolDeclaration | Resource | Prompt | Notification | Subscribed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpServer:
     """A server, as it was declared."""
 

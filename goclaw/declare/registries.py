@@ -1,10 +1,10 @@
 """Registries in the words of the source document. They compile to `config.registries`; nothing asks one yet."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from goclaw.config.registries import RegistrySettings
 from goclaw.declare.options import ExportOption, Option, RegistryOption, ToolsetOption, collected
+from goclaw.records import record
 from goclaw.toolkit.parts import RegistryOrigin
 
 Time = str | float
@@ -14,7 +14,7 @@ class FederationOption(Option):
     """Stands in `federation`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Registry:
     """A catalogue, and its name here."""
 
@@ -22,7 +22,7 @@ class Registry:
     settings: RegistrySettings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FromRegistry:
     """A toolset of a registry."""
 

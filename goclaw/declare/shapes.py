@@ -1,7 +1,6 @@
 """The shapes of arguments, results and artifacts: a model of yours, a plain type, a JSON Schema, or fields."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import field as item
 from typing import Annotated, Any, Literal
 
@@ -10,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from goclaw.config.exports import ARGUMENT
 from goclaw.declare.options import ToolOption
+from goclaw.records import record
 from goclaw.toolkit.declaring import STRICT, Injected, without_titles
 from goclaw.toolkit.modelling import model_of, result_of
 from goclaw.toolkit.results import BoundedResult, Result
@@ -19,7 +19,7 @@ NUMBER = "x-field-number"
 _UNSAID = object()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attribute:
     """A field of a shape."""
 
@@ -31,7 +31,7 @@ class Attribute:
     rules: Mapping[str, Any] = item(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Required:
     """The fields that have to be given."""
 

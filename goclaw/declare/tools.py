@@ -6,7 +6,6 @@ One in an `export` that nothing does is done by its agent: it compiles to what t
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,6 +16,7 @@ from goclaw.declare.options import ToolOption, ToolsetOption, collected
 from goclaw.declare.registries import FromRegistry
 from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
 from goclaw.mcp.vetting import full_name
+from goclaw.records import record
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.base import tool as declared_tool
@@ -26,7 +26,7 @@ from goclaw.toolkit.consent import DENIED
 from goclaw.toolkit.parts import ToolsetPart
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """What does a tool."""
 
@@ -41,7 +41,7 @@ class Bound:
     as_it_is: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolDeclaration:
     """A tool, before it is known who does it."""
 
@@ -138,7 +138,7 @@ class ToolDeclaration:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Artifact:
     kind: str
     model: type[BaseModel]

@@ -1,12 +1,13 @@
 """What a check of the doctor says."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from goclaw.records import record
 
 Verdict = Literal["ok", "warning", "problem"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """What one check found."""
 

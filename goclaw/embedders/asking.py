@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import aiohttp
@@ -11,6 +11,7 @@ import orjson
 from goclaw.embedders.base import quantised
 from goclaw.errors import EmbeddingError
 from goclaw.net.answers import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
+from goclaw.records import record
 
 SECONDS = 120.0
 """For one batch: a server on a slow machine may have to load its model first."""
@@ -22,7 +23,7 @@ LONGEST_PATIENCE = 600.0
 """Seconds to wait where the server does not say how long; and what is believed of what it says."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Server:
     """Whom to ask, and how errors speak of it."""
 

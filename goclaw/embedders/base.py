@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.records import record
 
 LEVELS = 127
 """Of a signed byte. Rounding to it costs no recall that could be measured (docs/memory.md)."""
@@ -41,7 +41,7 @@ class Embedder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EmbedderPart:
     """A line of the catalogue."""
 

@@ -5,11 +5,11 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from goclaw.errors import ConfigError
+from goclaw.records import record
 
 SECONDS = 30.0
 """For a Python to begin and look; it takes 0.1."""
@@ -21,7 +21,7 @@ print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, sp
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interpreter:
     """A Python."""
 

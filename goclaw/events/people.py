@@ -1,8 +1,9 @@
 """Who speaks, where, and what `authorize` says of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from goclaw.records import record
 
 LOCAL = "local"
 """The channel name of clients on the socket: their sessions are read from the transcript, nothing is sent to them."""
@@ -31,7 +32,7 @@ def root_session(session: str) -> str:
     return session.partition(AGENT_MARK)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Actor:
     """Who acts. Only an identity: rights are looked up by `access.authorize` at every use, never carried along."""
 
@@ -47,7 +48,7 @@ class Actor:
     """For whom else the actor acts (a sub-agent's parents); every one of them must be allowed, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """Where an answer goes."""
 
@@ -59,7 +60,7 @@ class Address:
     """The message that is answered; set in groups."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """The answer of `authorize`."""
 

@@ -2,16 +2,16 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from goclaw.events.people import Actor
 from goclaw.events.traffic import Acceptance, Inbound
 from goclaw.events.transcripts import SessionInfo
 from goclaw.events.turns import MessageStored, SessionNow, TurnEvent
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommandInfo:
     """A slash command as menus and completions show it."""
 

@@ -1,10 +1,11 @@
 """What a person is asked while a turn waits, and the agent's own list of what is to be done."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from goclaw.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Question:
     """Something that a person is asked while a turn waits; it survives restarts with the turn."""
 
@@ -42,7 +43,7 @@ GONE = "There is no such question (any more)."
 """What somebody reads who answers a question that is gone, or that is not for them to answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Todo:
     """A line of the agent's list of what is to be done."""
 

@@ -1,15 +1,15 @@
 """What comes in from people and what goes out to them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from goclaw.events.people import Actor, Address
 from goclaw.messages import Foreign
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attachment:
     """A file that came with a message, still at the channel until a turn fetches it."""
 
@@ -24,7 +24,7 @@ class Attachment:
     """How long a recording is; 0: unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inbound:
     """One message from a person, as a channel hands it over."""
 
@@ -77,7 +77,7 @@ class AcceptKind(StrEnum):
     """The sender is nobody here, or the message is a new version of one that does not wait any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Acceptance:
     """The gateway's receipt: once a channel holds it, the message is on disk and may be acknowledged."""
 
@@ -88,7 +88,7 @@ class Acceptance:
     """Where the turn will run: users.json may name another session than the channel did."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choice:
     """A button below a message: pressing it answers a question, through `GatewayPort.decide` as the person who did."""
 
@@ -97,7 +97,7 @@ class Choice:
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Delivery:
     """Something to hand over to a chat."""
 
@@ -125,7 +125,7 @@ class Delivery:
     """For an edit: the id of the delivery whose message it changes, in place of `message_id`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receipt:
     """A channel's word that a delivery arrived."""
 

@@ -1,13 +1,13 @@
 """Conversations as readers see them: lists, rows, compactions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from goclaw.messages import Artifact, Image
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionInfo:
     """One line of a list of sessions. Times are seconds since the epoch."""
 
@@ -19,7 +19,7 @@ class SessionInfo:
     """How the last message of a person begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TranscriptRow:
     """One row of a transcript as the store has it, but for what only the model's provider can read."""
 
@@ -50,7 +50,7 @@ class TranscriptRow:
     """What a call kept for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompactionRecord:
     """A summary that stands for everything before a row."""
 
@@ -62,7 +62,7 @@ class CompactionRecord:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outline:
     """A session beside its rows."""
 

@@ -1,37 +1,37 @@
 """What happens during a turn. The bus numbers these per session; only `MessageStored` is kept for ever, as a row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from goclaw.events.people import Address
 from goclaw.events.questions import Question, Todo
 from goclaw.messages import Artifact, Message
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnStarted:
     turn: str
     session: str
     address: Address
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextStreamed:
     turn: str
     session: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThinkingStreamed:
     turn: str
     session: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StreamRestarted:
     """What was streamed of this answer so far is void; views start it anew."""
 
@@ -40,7 +40,7 @@ class StreamRestarted:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolStarted:
     turn: str
     session: str
@@ -51,7 +51,7 @@ class ToolStarted:
     """What it does, in one line for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolFinished:
     turn: str
     session: str
@@ -65,7 +65,7 @@ class ToolFinished:
     artifacts: tuple[Artifact, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentProgress:
     """What an agent does that a call of the turn has started (its own events are those of its own session), or how far
     a call is whose tool says so."""
@@ -80,7 +80,7 @@ class AgentProgress:
     """In one line for people: the hint of a tool that it uses, or what the tool says."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageStored:
     """A row of the transcript. `row` grows within a session and is what a client resumes from."""
 
@@ -94,7 +94,7 @@ class MessageStored:
     """Of a message that came while the turn ran and joined it (`/queue`): its own id, which became no turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Notice:
     """A line for the people who watch: compaction began, Ollama is away …"""
 
@@ -105,7 +105,7 @@ class Notice:
     """A fault of the daemon: who has a token, or a session of somebody else's to read, need not know of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionAsked:
     """A turn waits for a person."""
 
@@ -114,7 +114,7 @@ class QuestionAsked:
     question: Question
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionAnswered:
     """The turn goes on; views close the card."""
 
@@ -127,7 +127,7 @@ class QuestionAnswered:
     """Actor key of who answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TodosChanged:
     """The session's list of what is to be done, as it is now."""
 
@@ -136,7 +136,7 @@ class TodosChanged:
     todos: tuple[Todo, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionForgotten:
     """The session's transcript is gone: views start anew."""
 
@@ -153,7 +153,7 @@ class Outcome(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnFinished:
     turn: str
     session: str
@@ -180,7 +180,7 @@ TurnEvent = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionNow:
     """What a client that comes late must know beside the rows."""
 

@@ -4,11 +4,12 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.records import record
 
 KEEP_SECONDS = 60.0
 """How long a measurement is good for: `/status` must stay fast in a folder with many pictures."""
@@ -17,7 +18,7 @@ LOW_BYTES = 500_000_000
 REMEDY = "make room, or move the state folder (`state_dir`)"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DiskUse:
     """Bytes."""
 

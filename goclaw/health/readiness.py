@@ -3,10 +3,11 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goclaw.clock import Clock
 from goclaw.errors import StateError
+from goclaw.records import record
 
 PATIENCE = 2.0
 """Seconds that a write may take: the database waits longer for a lock, whoever asks does not."""
@@ -14,7 +15,7 @@ KEEP_SECONDS = 5.0
 """How long an answer is good for, so that nobody who asks all the time makes the disk work."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Readiness:
     """The daemon's state at one moment."""
 

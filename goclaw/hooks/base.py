@@ -6,7 +6,7 @@ At every other point a failure is reported and nothing else.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, get_args
 
 from goclaw.catalog import ALIASES
@@ -14,6 +14,7 @@ from goclaw.config.hooks import DEFAULT_SECONDS
 from goclaw.config.values import Point as Point
 from goclaw.errors import HookFailed
 from goclaw.events import Actor, Alerts, Unheard
+from goclaw.records import record
 from goclaw.redact import mask, mask_known
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ MAY: Mapping[Point, frozenset[str]] = {
 """What of an answer means something at each point; a hook that answers anything else has failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HookEvent:
     """What happens; fields that do not belong to a point are empty."""
 
@@ -48,7 +49,7 @@ class HookEvent:
     """The result, the error, the message, or the instructions of a compaction."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HookAnswer:
     """What a hook wants; nothing said is nothing wanted. See `MAY` for what means something where."""
 
@@ -73,7 +74,7 @@ class HookAnswer:
 Hook = Callable[[HookEvent], Awaitable[HookAnswer]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HookPart:
     """A hook that a package brings, as an object under a name `hooks.<name>` of the entry-point group `goclaw.plugins`.
 
@@ -88,7 +89,7 @@ class HookPart:
     """How long it may take until it counts as failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Registered:
     """A hook with where it is called."""
 

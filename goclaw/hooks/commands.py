@@ -11,7 +11,6 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +22,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import GoclawError, HookFailed
 from goclaw.events import Actor
 from goclaw.hooks.base import MAY, HookAnswer, HookEvent
+from goclaw.records import record
 from goclaw.sandbox import layout
 from goclaw.sandbox.base import Command, Limits, Policy, Process, Sandbox
 from goclaw.sandbox.descriptors import chunks, closing, reading
@@ -64,7 +64,7 @@ class _Answer(BaseModel):
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommandHook:
     """A hook of the configuration."""
 

@@ -6,7 +6,6 @@ errors only.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol
 
@@ -15,6 +14,7 @@ import aiohttp
 from goclaw.clock import Clock
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.messages import AssistantMessage, Message
+from goclaw.records import record
 from goclaw.specs import ToolSpec
 
 Effort = Literal["low", "medium", "high"]
@@ -35,7 +35,7 @@ Never a valid input: the dispatcher answers the model with an error, and the cal
 CachePoint = Literal["after_system", "after_tools"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CachePoints:
     """Where a provider's prompt cache may be told that the prompt stays the same up to there.
 
@@ -52,7 +52,7 @@ class CachePoints:
 BOTH, UNCACHED = CachePoints(), CachePoints(after_system=False, after_tools=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request:
     """One question to a model."""
 
@@ -70,7 +70,7 @@ class Request:
     conversation, so a wire puts it behind what it marks for the cache. Empty: there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Usage:
     """Tokens as the provider counted them. `input` includes what was read from and written to its cache."""
 
@@ -90,31 +90,31 @@ class Stop(StrEnum):
     REFUSAL = "refusal"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThinkingDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallStarted:
     """The model began to write a tool call; its arguments are complete only in `Finished`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restarted:
     """Only from `chain`: what was streamed so far is void, the answer starts anew."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finished:
     """The whole answer; exactly once, last."""
 
@@ -157,7 +157,7 @@ class ChatModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelPorts:
     """What a wire may use of the outside world."""
 
@@ -167,7 +167,7 @@ class ModelPorts:
     clock: Clock
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Provider:
     """A line of the catalogue: how to open a model of this provider."""
 

@@ -4,11 +4,12 @@ Where they are stands in `config.servers`; a new server is one line there and on
 each server as of 2026; a column is set only where the default is wrong.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
+from goclaw.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Server:
     """One compatible server."""
 

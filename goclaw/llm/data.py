@@ -6,13 +6,13 @@ The data are read when first asked for (`listed`), or beforehand by `prepare`.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from goclaw.config.schema import ModelOptions
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Usage
 from goclaw.llm.compat import SERVERS
 from goclaw.llm.listed import Key, Listed, listed, read_beforehand
+from goclaw.records import record
 
 DEFAULT_WINDOW = 128_000
 """Tokens: what nearly every hosted model of the last two years has at least."""
@@ -38,7 +38,7 @@ SEES = re.compile(
 BLIND = re.compile(r"gpt-oss|embed|whisper|tts", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelFacts:
     """What is known of one model. Prices in US dollars per million tokens, None where unknown."""
 

@@ -5,7 +5,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from goclaw import catalog
 from goclaw.config import servers
@@ -13,6 +12,7 @@ from goclaw.config.schema import Config
 from goclaw.llm.compat import SERVERS
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, Probe, has_key
 from goclaw.net.ollama import OllamaServer
+from goclaw.records import record
 
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 BEST = {"anthropic": BEST_ANTHROPIC, "openai-chat": BEST_OPENAI}
@@ -21,7 +21,7 @@ TWINS = frozenset({"openai"})
 """Names of servers that stand in the table under another name, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Candidate:
     """A model that could answer without more ado."""
 
@@ -30,7 +30,7 @@ class Candidate:
     """`there is a key for anthropic`, `Ollama answers at http://127.0.0.1:11434`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """What there is."""
 

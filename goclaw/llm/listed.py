@@ -10,12 +10,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
 import orjson
+
+from goclaw.records import record
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -26,7 +28,7 @@ READ_SECONDS = 20.0
 """How long the other process may take on a busy machine."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listed:
     """One row of the data. Prices in US dollars per million tokens; None where unknown."""
 

@@ -12,7 +12,6 @@ message contains that text: such a script depends on nothing but the conversatio
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
@@ -34,13 +33,14 @@ from goclaw.llm.base import (
 )
 from goclaw.llm.estimate import estimate_request
 from goclaw.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
+from goclaw.records import record
 
 CONTEXT_WINDOW = 200_000
 """A usual window, so that a test sees compaction only when it asks for it."""
 
 
 @with_config(ConfigDict(extra="forbid"))
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """One answer of the script. With `error`, whatever text there is is streamed before it is raised."""
 
@@ -50,7 +50,7 @@ class Answer:
     error: ModelErrorKind | None = None
     message: str = "the script says so"
     retry_after: float | None = None
-    usage: Usage = Usage(input=10, output=5)  # noqa: RUF009  # Usage is frozen; ruff does not see that across files
+    usage: Usage = Usage(input=10, output=5)
     stop: Stop | None = None
     """None: `tools` with calls, else `end`."""
     native: Native | None = None
@@ -63,7 +63,7 @@ class Answer:
 
 
 @with_config(ConfigDict(extra="forbid"))
-@dataclass(frozen=True, slots=True)
+@record
 class Script:
     """A script as a file holds it."""
 

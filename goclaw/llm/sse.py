@@ -6,9 +6,10 @@ answer of a model cannot be resumed.
 
 import re
 from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass
 
 import aiohttp
+
+from goclaw.records import record
 
 EVENT_LIMIT = 8 * 1024 * 1024
 """Bytes of one event. The largest honest ones are a tool call written in one piece; more is a broken server."""
@@ -20,7 +21,7 @@ class EventTooLarge(ValueError):
     """A server sent more than `EVENT_LIMIT` bytes without ending the event."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerEvent:
     """One event: its name (`message` where the server gave none) and its data lines, joined by line feeds."""
 

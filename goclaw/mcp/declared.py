@@ -10,10 +10,11 @@ An installed package names a `Declared` as `mcp.<name>` in the entry-point group
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from goclaw.events import Actor
+from goclaw.records import record
 
 Rights = Callable[[Actor], bool]
 """Whether an actor may have something. Asked at every use."""
@@ -24,7 +25,7 @@ def everybody(actor: Actor) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """What a prompt is given."""
 
@@ -35,7 +36,7 @@ class Argument:
     """What may be offered while somebody types it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     """One message of a prompt. The protocol knows no `system`: such a one goes out as the user's."""
 
@@ -43,7 +44,7 @@ class Message:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompt:
     """A prompt that code makes (Goa-AI, DynamicPrompt) or that is always the same (StaticPrompt)."""
 
@@ -67,7 +68,7 @@ async def never_changes() -> AsyncIterator[AsyncIterator[None]]:
     yield nothing()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resource:
     """Something to read (Goa-AI, Resource and WatchableResource)."""
 
@@ -84,7 +85,7 @@ class Resource:
     """Told of a subscription to it (Goa-AI, Subscription), with its URI; raises ToolError to refuse it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Notification:
     """Something that clients are told unasked (Goa-AI, Notification): what `sends` yields, each time."""
 
@@ -94,7 +95,7 @@ class Notification:
     may: Rights = everybody
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Declared:
     """Everything that one piece of code declares."""
 

@@ -19,6 +19,7 @@ from goclaw.memory.shelves.database import IndexFile
 from goclaw.memory.shelves.schema import Shelf
 from goclaw.memory.shelves.units import Count, Missing, Model
 from goclaw.memory.similar import Similar
+from goclaw.records import record
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class _Gaps:
             self.spans.append((first, down_to - 1))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Batch:
     shelf: Shelf
     texts: Sequence[Missing]

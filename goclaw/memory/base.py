@@ -5,10 +5,11 @@ transcripts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import Literal, Protocol
 
+from goclaw.records import record
 from goclaw.workspace import USERS, Workspace
 
 QUOTES = 20
@@ -18,7 +19,7 @@ Mode = Literal["hybrid", "keyword"]
 """How passages were found: by words and by meaning, or by words alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Score:
     """How well a passage answers."""
 
@@ -32,7 +33,7 @@ class Score:
     """No term of the query stands in it or beside it, and its meaning is not near: probably no answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hit:
     """A passage of a memory file that answers a query."""
 
@@ -49,7 +50,7 @@ class Hit:
     """When the file was changed: epoch seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Line:
     """A message of a conversation, or a part of a long one."""
 
@@ -61,7 +62,7 @@ class Line:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Quote:
     """A message that answers a query, with what was said around it."""
 
@@ -73,7 +74,7 @@ class Quote:
     score: Score
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """What a search of notes found."""
 
@@ -84,7 +85,7 @@ class Found:
     """There was more than the limits let through."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Heard:
     """What a search of conversations found."""
 
@@ -94,7 +95,7 @@ class Heard:
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """What is looked for in conversations."""
 
@@ -112,7 +113,7 @@ class Wanted:
     """The turn whose messages are not meant: the one that asks."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryFile:
     """A file that is searched."""
 
@@ -125,7 +126,7 @@ class MemoryFile:
     """Seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Talk:
     """A conversation that is searched."""
 
@@ -134,7 +135,7 @@ class Talk:
     """Actor keys of who wrote in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryStatus:
     """How memory stands."""
 

@@ -5,7 +5,8 @@ Sizes are those measured best for keyword and vector search alike (256 tokens is
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from goclaw.records import record
 
 CHUNK_TOKENS = 200
 OVERLAP_TOKENS = 40
@@ -28,7 +29,7 @@ _FENCE = re.compile(r" {0,3}(?:(?P<mark>`{3,})[^`]*|(?P<tildes>~{3,}).*)")
 _PIECE = re.compile(rf".{{1,{_PIECE_LENGTH}}}(?:\s|$)|.{{1,{_PIECE_LENGTH}}}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chunk:
     """A passage."""
 
@@ -40,7 +41,7 @@ class Chunk:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Line:
     number: int
     text: str
@@ -48,7 +49,7 @@ class _Line:
     """Of a heading: 1 to 6; 0 for other lines."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seam:
     """Where a window begins that still grows: all that is needed to go on cutting."""
 
@@ -60,7 +61,7 @@ class Seam:
     """How many of the window's first pieces are the end of the one before."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grown:
     """Windows of a conversation that goes on."""
 
@@ -72,7 +73,7 @@ class Grown:
     """Where that one begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Piece:
     line: int
     number: int

@@ -6,8 +6,9 @@ were measured together with the rest of the recipe (`benchmarks/recall`, `rankin
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+
+from goclaw.records import record
 
 DAY_WORTH, MONTH_WORTH, YEAR_WORTH = 1.0, 0.6, 0.2
 """What a day within a named day, month or year is worth: the narrower, the more it says."""
@@ -41,7 +42,7 @@ def moment(at: float) -> datetime:
     return datetime.fromtimestamp(min(max(at, _FIRST.timestamp()), _LAST.timestamp()), UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NamedTime:
     """A time as a query names it; a part that it leaves open is None."""
 
@@ -68,7 +69,7 @@ class NamedTime:
         return LATER_WORTH if behind <= told < behind + timedelta(days=DAYS_AFTER_A_MONTH) else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """Days that a query names by their distance from today; both ends belong to it."""
 

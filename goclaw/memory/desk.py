@@ -1,7 +1,7 @@
 """What people at a command line ask of memory, and who may: the same for the daemon's clients and without a daemon."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from goclaw.access import Access
@@ -10,6 +10,7 @@ from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.events import Actor
 from goclaw.memory import telling
 from goclaw.memory.base import QUOTES, MemoryPort, Talk, Wanted
+from goclaw.records import record
 from goclaw.workspace import Workspace
 
 Order = Literal["search", "list", "status", "reindex"]
@@ -17,7 +18,7 @@ Order = Literal["search", "list", "status", "reindex"]
 OFF = "memory is off: memory.enabled is false"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """What is asked."""
 
@@ -31,7 +32,7 @@ class Question:
     """Passages at most of files, and quotes; 0: `memory.max_results` and `base.QUOTES`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryDesk:
     """Answers with what JSON can hold."""
 

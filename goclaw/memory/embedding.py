@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import partial
 
 from goclaw.clock import Clock
@@ -16,6 +15,7 @@ from goclaw.config.schema import Config
 from goclaw.embedders.base import Embedder
 from goclaw.embedders.open import choose_embedder, open_embedder
 from goclaw.errors import ConfigError, EmbeddingError
+from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.supervise import ends_within, unless_unforeseen
 
@@ -35,7 +35,7 @@ Opener = Callable[[str], AbstractAsyncContextManager[Embedder]]
 """Opens one by such a name; raises ConfigError or EmbeddingError. See `embedders.open.open_embedder`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Embedders:
     """Where embedders come from."""
 

@@ -5,7 +5,6 @@ Where there is none of it, or it is late, `near` is None, and words have to do.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from goclaw.clock import Clock
 from goclaw.memory.backfilling import Backfilling
@@ -17,6 +16,7 @@ from goclaw.memory.shelves.schema import Shelf
 from goclaw.memory.shelves.scope import Scope
 from goclaw.memory.shelves.units import Count, Model
 from goclaw.memory.similar import Similar
+from goclaw.records import record
 from goclaw.supervise import background
 
 Near = Sequence[tuple[int, int, float]]
@@ -26,7 +26,7 @@ Near = Sequence[tuple[int, int, float]]
 LOOKING = "is being looked for"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Standing:
     """How far it is."""
 

@@ -6,13 +6,13 @@ Each is a file of its own in `mementos/` of its place. Their summaries are told 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from glob import escape
 from itertools import takewhile
 from pathlib import PurePosixPath
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.places import Place, place_of
+from goclaw.records import record
 from goclaw.workspace import Entry, Version, Workspace
 
 FOLDER, ENDING = "mementos", ".md"
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[^\W_][\w .-]*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.+?)\s*#*\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memento:
     """One of them, without its content."""
 

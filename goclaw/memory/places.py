@@ -3,17 +3,16 @@
 Files, so that a person can read and mend them, a backup has them, and nothing but the workspace keeps them apart.
 """
 
-from dataclasses import dataclass
-
 from goclaw.errors import ToolError
 from goclaw.memory.base import notes_folder
+from goclaw.records import record
 from goclaw.workspace import Workspace
 
 SHARED = "memory"
 """Folder of what is everybody's."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """A folder of the workspace, seen with the eyes of whom it belongs to."""
 

@@ -21,11 +21,11 @@ The constants were chosen on five conversations of LoCoMo and are flat: half or 
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from heapq import nlargest
 
 from goclaw.memory.dates import NamedTime, Span, fit
+from goclaw.records import record
 
 REACH = 4
 """How far a neighbour may be."""
@@ -56,7 +56,7 @@ SHORTNESS = 0.25
 """The exponent of a message's part of the usual length: "Thanks!" beside the right messages tells nothing itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Passage:
     """What ranking needs to know of a message."""
 
@@ -68,7 +68,7 @@ class Passage:
     """Whether it ends with a question mark."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Term:
     """A term of the query and the places where it stands."""
 
@@ -77,7 +77,7 @@ class Term:
     """Its inverse document frequency."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wish:
     """What a query asks for besides its terms and its meaning."""
 
@@ -86,7 +86,7 @@ class Wish:
     """The one speaker that it names; empty when it names none, or several."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ranked:
     """A place with its score and where that comes from."""
 

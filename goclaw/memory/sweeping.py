@@ -21,6 +21,7 @@ from goclaw.memory.chunks import chunk_markdown, lines_of
 from goclaw.memory.shelves import notes
 from goclaw.memory.shelves.database import IndexFile
 from goclaw.memory.shelves.notes import Document, Version
+from goclaw.records import record
 from goclaw.supervise import background
 from goclaw.workspace import USERS, Entry, Opened, Workspace
 
@@ -50,14 +51,14 @@ _TOO_YOUNG = -1
 _Known = Mapping[str, tuple[Version, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Unusable:
     """No note, whatever its name."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Replaced:
     """Another file took its place since it was listed."""
 
@@ -85,7 +86,7 @@ class _Swept:
     overfull: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Due:
     """What a sweep has to do."""
 

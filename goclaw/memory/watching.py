@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from watchfiles import watch
@@ -17,6 +16,7 @@ from watchfiles.main import FileChange
 
 from goclaw.clock import Clock
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.supervise import background, keep_running, see_through
 from goclaw.workspace import Workspace
 
@@ -33,7 +33,7 @@ _MOST_NAMES = 10_000
 _SOURCES = ("MEMORY.md", "memory")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ground:
     """The folders of a workspace where memory files may appear, relative to it; `.` is the workspace."""
 

@@ -10,7 +10,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 import aiohttp
@@ -20,6 +19,7 @@ from yarl import URL
 from goclaw.errors import ToolError
 from goclaw.net.addresses import Address, parsed, refusal, within
 from goclaw.net.client import CONNECT_TIMEOUT, check_reachable, stay_on_loopback
+from goclaw.records import record
 
 SCHEMES = ("http", "https")
 LONGEST_URL = 8_000
@@ -40,7 +40,7 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     """Decides what may be reached, and reaches it."""
 

@@ -3,13 +3,14 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from goclaw.config.schema import ProviderSettings
+from goclaw.records import record
 
 DEFAULT_PORT = 11434
 """Ollama's own."""
@@ -19,7 +20,7 @@ ASKED_AT_MOST = 8
 """Models whose abilities are asked for, the newest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OllamaModel:
     """One model that is pulled."""
 
@@ -32,7 +33,7 @@ class OllamaModel:
     """Of what was pulled: another one is another version of the model."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OllamaServer:
     """An Ollama that answered."""
 

@@ -8,10 +8,11 @@ what is said to them. One `Proxy` serves one command: its bounds are that comman
 import asyncio
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.errors import ConfigError
 from goclaw.net.guard import WITH_CREDENTIALS, Guard, UrlRefused
+from goclaw.records import record
 
 HEAD = 1 << 15
 """Bytes of a request before its body; also how much waits in memory in each direction of a connection."""
@@ -32,7 +33,7 @@ Tell = Callable[[str, bool, str], None]
 """Hears of every place that a command asked for (`host:port`), whether it was reached, and why not."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProxyLimits:
     """What one command gets."""
 
@@ -54,7 +55,7 @@ class _Refused(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Request:
     host: str
     port: int

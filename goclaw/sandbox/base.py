@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from goclaw.records import record
 
 Network = Literal["none", "proxy", "host"]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -15,7 +17,7 @@ NONE = "none"
 """The tier where nothing can contain commands."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """Resource limits of one command; each applies to every process of its tree."""
 
@@ -25,7 +27,7 @@ class Limits:
     file_bytes: int = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """What to run."""
 
@@ -42,7 +44,7 @@ class Command:
     """A descriptor that takes standard error, and stays the caller's; None: it is merged into the output."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Policy:
     """What the command may touch."""
 
@@ -110,7 +112,7 @@ class Sandbox(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tier:
     """A line of the catalogue: one way to contain commands."""
 
@@ -135,7 +137,7 @@ class Unclear(Exception):
     """It cannot be known what a line would run; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """One command of a line."""
 
@@ -146,7 +148,7 @@ class Found:
         return self.words[0] or ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grammar:
     """A line of the catalogue: finds the commands of a shell line."""
 

@@ -7,11 +7,11 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from goclaw.clock import Clock
 from goclaw.errors import SandboxUnavailable
+from goclaw.records import record
 from goclaw.sandbox.base import Command, Network, Policy, Sandbox
 from goclaw.sandbox.layout import shell
 
@@ -44,7 +44,7 @@ _BREACHES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Proof:
     """What a tier kept when it was tried."""
 

@@ -6,18 +6,18 @@ be judged is refused.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from goclaw import catalog
 from goclaw.errors import ToolError
 from goclaw.plugins import load
+from goclaw.records import record
 from goclaw.sandbox.base import Found, Grammar, Unclear
 
 HARMLESS = frozenset({":", "true", "false", "cd", "pwd", "exit", "return", "test", "echo", "printf", "shift"})
 """Builtins of the shell that are allowed wherever anything is: they run nothing and only their output is written."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rules:
     """What may run. Neither set: everything."""
 

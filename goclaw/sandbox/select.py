@@ -7,20 +7,20 @@ contains commands here, every `run` is refused with the cause and the remedy; it
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 
 from goclaw.catalog import SANDBOXES
 from goclaw.clock import Clock, RealClock
 from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.plugins import load
+from goclaw.records import record
 from goclaw.sandbox.base import NONE, Command, Policy, Process, Sandbox, Tier
 from goclaw.sandbox.canary import Proof, prove
 
 OFF, UNPROVEN = "off", "unproven"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TierReport:
     """What doctor says about one tier."""
 

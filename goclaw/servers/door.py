@@ -20,6 +20,7 @@ from goclaw.access import own_session
 from goclaw.audit import Entry
 from goclaw.clock import Clock
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.servers.serving import Serving, ServingGateway, Visitor
 from goclaw.tokens import Token, Tokens
 
@@ -31,7 +32,7 @@ BEARER = re.compile(r"Bearer ([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bounds:
     """What one caller may have; fields for tests."""
 

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import web
@@ -22,6 +21,7 @@ from goclaw.config.listening import PROBES, hosts, is_loopback
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
+from goclaw.records import record
 from goclaw.redact import mask, printable
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ LONGEST_LOGGED = 200
 """Characters of a path in the log: strangers choose it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Caps:
     """The bounds of one caller; fields for tests."""
 

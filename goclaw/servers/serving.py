@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -34,6 +33,7 @@ from goclaw.events import (
 )
 from goclaw.memory.desk import Question
 from goclaw.past import Numbered, Position
+from goclaw.records import record
 from goclaw.servers.gathering import open_gathering
 from goclaw.servers.receipts import Receipts
 from goclaw.wire import (
@@ -87,7 +87,7 @@ MOST_AT_ONCE = 32
 """Frames of one client that are being answered; a client that asks for more is read again when it has its answers."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Visitor:
     """Who comes in through a connection."""
 
@@ -99,7 +99,7 @@ class Visitor:
     """The session of who names none; empty: one has to be named."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Visit:
     """One attached client."""
 

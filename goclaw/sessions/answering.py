@@ -6,7 +6,6 @@ because another one may be less bound.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from goclaw.agent.kinds import Kind, Kinds
@@ -16,6 +15,7 @@ from goclaw.config.agents import MAIN, RouteSettings
 from goclaw.engine.base import Turn
 from goclaw.errors import AccessDenied, ConfigError
 from goclaw.events import Actor, Inbound
+from goclaw.records import record
 from goclaw.sessions.state import AGENT, Contexts
 from goclaw.sessions.turn import FIRST_ANSWER
 from goclaw.store.settings import Settings
@@ -26,7 +26,7 @@ _STEP = "agent"
 BY_COMMAND, BY_CHOICE, BY_ROUTE, BY_DEFAULT = "by its command", "set by /agent", "by agents.routes", ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answering:
     """Who answers, and why."""
 

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass
 
 from goclaw.clock import Clock
 from goclaw.errors import ConfigError, StateError
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.flush import Due, Flush
@@ -22,7 +22,7 @@ MOST_WAITING = 1_000
 """Sessions that may wait; beyond that the work is dropped: a checkpoint is a convenience."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AsidePorts:
     """What the work stands on."""
 

@@ -4,7 +4,7 @@ A call with names that the tool does not know is left to the model: it probably 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -14,13 +14,14 @@ from goclaw.config.agents import MissingFields
 from goclaw.errors import ToolError
 from goclaw.events import Question
 from goclaw.messages import ToolCall
+from goclaw.records import record
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.scope import Ask
 
 YES, NO = "yes", "no"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clarifier:
     """Completes the calls of one turn."""
 

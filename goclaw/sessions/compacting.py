@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from goclaw.clock import Clock
 from goclaw.config.agents import CompressSettings, HistorySettings
@@ -24,6 +24,7 @@ from goclaw.context.window import as_read
 from goclaw.errors import ConfigError
 from goclaw.events import Notice, TurnEvent
 from goclaw.llm.base import Finished
+from goclaw.records import record
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import VIEW, Session
 from goclaw.sessions.summaries import HEALTH, Attempt, AttemptPorts
@@ -41,7 +42,7 @@ LEAST_FREED = 0.10
 NOTHING = "Nothing to compact: the conversation is short enough to be kept whole."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompactorPorts:
     """What compaction stands on."""
 

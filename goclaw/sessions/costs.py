@@ -5,7 +5,7 @@ nobody knows counts for nothing in dollars, and whoever is told of a cap is told
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from datetime import datetime
 
 from goclaw.agent.rules import Cap, TurnRules
@@ -14,6 +14,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import LimitReached
 from goclaw.llm.base import MOST_TOKENS, Finished, Usage
 from goclaw.llm.open import cost
+from goclaw.records import record
 from goclaw.sessions.status import dollars
 from goclaw.store.database import Bound
 from goclaw.store.spending import Purpose, Spending, Spent
@@ -22,7 +23,7 @@ KEEP_SECONDS = 2 * 24 * 3600.0
 """How long it is kept for whom something was spent: the caps of a day need no more."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Costs:
     """The books."""
 

@@ -8,7 +8,7 @@ model is asked only where `memory.flush.main_model` says so.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
 from goclaw.memory.base import notes_folder
 from goclaw.messages import Message
+from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Session
@@ -51,7 +52,7 @@ Answer with the lines alone, or with the one word NOTHING."""
 ORDER = "Write the notes."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Due:
     """A conversation at the moment when it crossed a mark."""
 

@@ -8,12 +8,12 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.errors import StateError
 from goclaw.events import SessionForgotten, TurnEvent
+from goclaw.records import record
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts
 from goclaw.store.forgetting import Extent, Forgetting, Owed
@@ -29,7 +29,7 @@ LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 CODE_LENGTH = 6
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ForgettingPorts:
     """What forgetting stands on."""
 

@@ -6,7 +6,7 @@ message and asks nobody anew.
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.agent.prompt import CONTEXT_END, envelope
 from goclaw.context.fences import harmless
@@ -15,6 +15,7 @@ from goclaw.errors import MessageDenied
 from goclaw.events import Actor, Inbound
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.messages import AssistantMessage, Foreign, UserMessage
+from goclaw.records import record
 from goclaw.sessions.received import unopened
 from goclaw.sessions.state import Session
 
@@ -27,7 +28,7 @@ NOBODY = Actor("", "daemon")
 """For whom a context is compacted when no turn runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hooking:
     """The hooks, for one turn."""
 

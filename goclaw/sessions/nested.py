@@ -5,7 +5,6 @@ after a crash: the call is made again, and the agent reads back what it had done
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from goclaw.codec import Codec
@@ -13,12 +12,13 @@ from goclaw.engine.base import Step, Turn, TurnKind
 from goclaw.engine.journal import no_rows, nobody
 from goclaw.errors import GoclawError
 from goclaw.events import Inbound
+from goclaw.records import record
 from goclaw.store.database import Bound
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NestedTurn:
     """Implements `engine.base.Turn` on top of another one. Nothing joins it, and it is parked by its root only."""
 

@@ -1,20 +1,20 @@
 """The settings of one conversation, as the tool `config` reads and chooses them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from goclaw.config.values import QueueMode
 from goclaw.errors import ToolError
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.queueing import QueueModes
 
 QUEUE, MODE = "session.queue_mode", "session.mode"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionOptions:
     """Implements `toolkit.settings.SettingsPort` for a turn."""
 

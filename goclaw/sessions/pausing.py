@@ -8,12 +8,12 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.events import Notice, TurnEvent
+from goclaw.records import record
 from goclaw.store.settings import Settings
 
 PAUSES = "pauses"
@@ -27,7 +27,7 @@ Signal = Callable[[str, str, str], Awaitable[bool]]
 """`Engine.signal`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pause:
     """Somebody wants a turn to wait."""
 

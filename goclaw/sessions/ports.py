@@ -1,7 +1,7 @@
 """What sessions stand on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from goclaw.agent.prompt import Prompt
@@ -13,6 +13,7 @@ from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.outbox import Outbox
 from goclaw.hooks.base import Hooks
+from goclaw.records import record
 from goclaw.sessions.approvals import ApprovalPorts
 from goclaw.sessions.desk import Desk
 from goclaw.sessions.flush import Flush
@@ -29,7 +30,7 @@ from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.transcribers.base import Transcriber
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionPorts:
     """What sessions stand on; `app` fills it in."""
 

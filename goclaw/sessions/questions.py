@@ -10,7 +10,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from goclaw.access import Access
@@ -32,6 +32,7 @@ from goclaw.events import (
     QuestionAsked,
     TurnEvent,
 )
+from goclaw.records import record
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.sessions.telling import Telling
 from goclaw.sessions.wording import chosen, decision
@@ -49,7 +50,7 @@ MOST_DECIDED = 1_000
 """Questions of which it is remembered what was decided."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """What a person said, as the journal keeps it."""
 
@@ -81,7 +82,7 @@ class Signal(Protocol):
     async def __call__(self, turn: str, name: str, answer: str, *also: Bound) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionPorts:
     """What questions stand on."""
 
@@ -101,7 +102,7 @@ class QuestionPorts:
     """How long an approval waits, and how long a given one holds: one that is forgotten must not fire days later."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Open:
     turn: str
     session: str

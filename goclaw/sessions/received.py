@@ -6,7 +6,6 @@ Everything that cannot be had or opened becomes a line in words: a turn never fa
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 from goclaw.blobs import Blobs, image_type
 from goclaw.channels.base import Channel
@@ -16,6 +15,7 @@ from goclaw.context.fences import OF_THE_SENDER
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.events import Actor, Attachment, Inbound
 from goclaw.messages import Image, UserMessage, joined
+from goclaw.records import record
 from goclaw.redact import mask, mask_known
 from goclaw.sessions.filenames import recording_name, safe_name
 from goclaw.sessions.filetypes import sound_type, text_of
@@ -37,7 +37,7 @@ Pieces = list[tuple[str, str]]
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReceivedPorts:
     """What opening files stands on."""
 

@@ -17,6 +17,7 @@ from goclaw.context.thinning import View
 from goclaw.context.window import Window, shown
 from goclaw.events import Actor, Todo
 from goclaw.messages import Artifact
+from goclaw.records import record
 from goclaw.sessions.reminding import SessionReminders
 from goclaw.store.migrations import MATERIAL_KEY
 from goclaw.store.settings import Settings
@@ -36,7 +37,7 @@ SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompactRequest:
     """Somebody's /compact while a turn runs."""
 

@@ -1,13 +1,14 @@
 """The text of `/status` and the numbers behind it. The first lines are those of the tools contract, to the letter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from goclaw.clock import Clock
 from goclaw.config.values import Mode, QueueMode
 from goclaw.context.health import CompactionHealth
 from goclaw.memory.telling import COUNTS, SEARCHED
+from goclaw.records import record
 from goclaw.store.spending import Spent
 
 SMALL = 0.01
@@ -18,7 +19,7 @@ FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "To
 """Of `Details`: what names other people and their conversations. What counts theirs is said in `memory.telling`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Details:
     """What others know of the daemon at one moment."""
 
@@ -49,7 +50,7 @@ class Details:
         return replace(self, lines={name: line for name, line in self.lines.items() if name not in self.calm})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionStatus:
     """A session's state at one moment."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from goclaw.clock import Clock
@@ -13,6 +12,7 @@ from goclaw.context.summary import SummaryFailed
 from goclaw.errors import ConfigError
 from goclaw.events import Notice, TurnEvent
 from goclaw.llm.base import ChatModel, Finished
+from goclaw.records import record
 from goclaw.sessions.models import Models
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
@@ -25,7 +25,7 @@ HEALTH = "summary_health"
 """Under which name the health outlives a restart."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttemptPorts:
     """What a search stands on."""
 

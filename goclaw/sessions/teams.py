@@ -15,6 +15,7 @@ from goclaw.engine.journal import JournaledTurn
 from goclaw.errors import ToolError
 from goclaw.events import turn_of_agent
 from goclaw.messages import joined
+from goclaw.records import record
 from goclaw.sessions.agents import Agents
 from goclaw.sessions.level import Level, Seat
 from goclaw.sessions.ports import SessionPorts
@@ -32,7 +33,7 @@ MOST_MESSAGES = 500
 NOT_STARTED = "the team could not be started"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Letter:
     """A message to a member."""
 
@@ -263,7 +264,7 @@ class Teams:
             await journal.end(own.id, self._ports.clock.now(), ())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TeamOf:
     """Implements `toolkit.teaming.TeamPort` for an agent at work: the lead makes and ends, members write."""
 

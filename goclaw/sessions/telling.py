@@ -5,10 +5,11 @@ be written to in private; the first answer wins, and the messages of the others 
 """
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.engine.base import Turn
 from goclaw.events import ALLOW, ALWAYS, LOCAL, Actor, Address, Delivery, Question
+from goclaw.records import record
 from goclaw.sessions.wording import buttons, decided_words, decision, in_words
 from goclaw.users import Users
 
@@ -16,7 +17,7 @@ NOBODY = "You may not answer this, and nobody who may can be written to: an admi
 OTHERS = "You may not answer this. Asked instead: {names}."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Told:
     """A question that stands in chats."""
 

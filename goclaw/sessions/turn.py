@@ -7,7 +7,7 @@ anew after a crash.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from goclaw.agent.policy import Planning
@@ -26,6 +26,7 @@ from goclaw.events import (
 )
 from goclaw.llm.base import CachePoints, ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
 from goclaw.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.records import record
 from goclaw.redact import Masking, mask_known
 from goclaw.sessions.hooking import Hooking, context_of
 from goclaw.specs import ToolSpec
@@ -48,7 +49,7 @@ FIRST_ANSWER = "model:1"
 """The step that is recorded when the model has answered for the first time; the others are `model:2`, `model:3` …"""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opening:
     """What a request needs beside the conversation."""
 
@@ -57,7 +58,7 @@ class Opening:
     cache: CachePoints
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnPorts:
     """What the steps of a turn stand on, filled in by the session service."""
 

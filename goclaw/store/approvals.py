@@ -1,10 +1,10 @@
 """What was allowed for good (`always`): for whom, in which containment, by whom."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, select
 
+from goclaw.records import record
 from goclaw.store.database import Database, Statement, insert_into
 from goclaw.store.tables import approval_rules
 
@@ -24,7 +24,7 @@ _REMOVE = Statement(delete(approval_rules).where(approval_rules.c.id == bindpara
 MOST_ID = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ApprovalRule:
     """One thing that needs no asking any more."""
 

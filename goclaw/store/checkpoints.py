@@ -1,9 +1,8 @@
 """Checkpoints as rows; only ever added, but for what is forgotten (`forgetting`)."""
 
-from dataclasses import dataclass
-
 from sqlalchemy import bindparam, func, select
 
+from goclaw.records import record
 from goclaw.store.database import Database, Statement, insert_if
 from goclaw.store.tables import checkpoints, messages, sessions
 
@@ -33,7 +32,7 @@ _TURNS_SINCE = Statement(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredCheckpoint:
     """A row."""
 

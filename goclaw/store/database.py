@@ -25,6 +25,7 @@ from sqlalchemy.dialects import sqlite
 from goclaw.clock import Clock
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.health.faults import disk_error, remedy
+from goclaw.records import record
 from goclaw.store.recovery import CLOCK, Salvage, make_ready, mark_damaged, rescue
 from goclaw.supervise import background, keep_running
 
@@ -47,7 +48,7 @@ _ITS_OWN_FAULT = (
 _DIALECT = sqlite.dialect(paramstyle="named")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """A statement with its values, ready to run."""
 
@@ -90,7 +91,7 @@ def insert_if(table: Table, condition: ColumnElement[bool], *columns: str) -> St
     return Statement(sqlite.insert(table).from_select(list(columns), values))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """What one statement of a transaction did."""
 
@@ -114,7 +115,7 @@ class _Connection(aiosqlite.Connection):
         return result
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Place:
     """Where the file is, and which file it was when it was opened."""
 

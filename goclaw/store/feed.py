@@ -7,11 +7,11 @@ follows is told by `stored` that there may be more. It learns what was deleted b
 import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import orjson
 from sqlalchemy import bindparam, case, func, select
 
+from goclaw.records import record
 from goclaw.store.database import Database, Statement
 from goclaw.store.tables import messages
 
@@ -65,7 +65,7 @@ def _extents() -> Statement:
 _EXTENTS = _extents()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FeedRow:
     """A row of a transcript: what a person, the agent or a tool said. Calls are none."""
 

@@ -12,12 +12,12 @@ when the file was written anew. And so is what the memory index has of it.
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import String, and_, bindparam, delete, func, or_, select, update
 
 from goclaw.codec import Codec
 from goclaw.events import AGENT_MARK
+from goclaw.records import record
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.media import ARTIFACTS, HAS_MEDIA, blobs_of, media_of
 from goclaw.store.settings import Settings
@@ -91,7 +91,7 @@ _ALL_SENT = Statement(select(deliveries.c.body).where(func.instr(deliveries.c.bo
 _OLDEST_OPEN = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.state != "done"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Owed:
     """What is still to be done after deletions."""
 
@@ -119,7 +119,7 @@ class Owed:
 _OWED: Codec[Owed] = Codec(Owed)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Extent:
     """How much of a conversation there is."""
 

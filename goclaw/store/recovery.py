@@ -17,7 +17,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Timer
@@ -27,6 +27,7 @@ import orjson
 from goclaw.clock import Clock, RealClock
 from goclaw.errors import StateError
 from goclaw.health.faults import disk_error, is_damage
+from goclaw.records import record
 from goclaw.store.migrations import STEPS, migrate
 from goclaw.store.salvage import salvage
 
@@ -41,7 +42,7 @@ _PLAN = ".salvage.json"
 _SCRATCH = ".salvage"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Salvage:
     """A damaged file that was set aside, and what of it went on."""
 

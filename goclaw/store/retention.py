@@ -4,10 +4,9 @@ Whole turns go, oldest first: no result loses its call, and what is left begins 
 force stays as long as anything of its session does; it is what the model remembers of the rest.
 """
 
-from dataclasses import dataclass
-
 from sqlalchemy import bindparam, delete, func, or_, select, update
 
+from goclaw.records import record
 from goclaw.store.database import Database, Statement
 from goclaw.store.forgetting import FORGET_SUMMARIES, Forgetting, Owed, ended
 from goclaw.store.media import HAS_MEDIA, media_of
@@ -77,7 +76,7 @@ _OLD_SENT = Statement(select(deliveries.c.body).where(*_old, func.instr(deliveri
 _OLD_ANSWERS = Statement(update(deliveries).where(*_old, deliveries.c.body != "").values(body=""))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pruned:
     """What retention did to a session."""
 

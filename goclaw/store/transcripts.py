@@ -7,7 +7,6 @@ Rows are only ever added.
 import asyncio
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import orjson
 from sqlalchemy import bindparam, func, literal, select, text, update
@@ -25,6 +24,7 @@ from goclaw.messages import (
     ToolResult,
     UserMessage,
 )
+from goclaw.records import record
 from goclaw.store.database import Bound, Database, Statement, insert_if, insert_into
 from goclaw.store.tables import compactions, messages, sessions
 
@@ -161,7 +161,7 @@ _SESSIONS = Statement(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Origin:
     """Where a row belongs."""
 
@@ -174,7 +174,7 @@ class Origin:
     """The line about time, sender and channel that the model reads before a user's text."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredMessage:
     """A message with the row that it begins at."""
 
@@ -188,7 +188,7 @@ class StoredMessage:
     """Of a message that joined a turn: its own id."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredCompaction:
     """The summary that stands for everything before `first_kept`."""
 

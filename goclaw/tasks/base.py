@@ -5,12 +5,12 @@ not the daemon; what ran when the daemon ended is `lost`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from goclaw.errors import ToolError
 from goclaw.events import Address
+from goclaw.records import record
 from goclaw.sandbox.base import Command, Policy, Sandbox
 
 
@@ -28,7 +28,7 @@ class TaskState(StrEnum):
     """The daemon ended while it ran, and it with the daemon."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Owner:
     """Whose a task is."""
 
@@ -37,7 +37,7 @@ class Owner:
     """Actor key."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Work:
     """What is to be run in the background."""
 
@@ -53,7 +53,7 @@ class Work:
     """The turn that started it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JobEnd:
     """What came of a job."""
 
@@ -61,7 +61,7 @@ class JobEnd:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Job:
     """Something that the daemon itself does in the background, instead of a command."""
 
@@ -78,7 +78,7 @@ class Job:
     """Given, before it runs, what adds to its output while it goes on; None: it says something at its end only."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TaskInfo:
     """A task at one moment."""
 

@@ -6,19 +6,20 @@ under the same name stays. What comes from a package is foreign code: whatever f
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from goclaw.config.agents import AgentSettings, AgentsSettings
 from goclaw.config.mcp_servers import PinnedTool
 from goclaw.config.schema import Config
 from goclaw.plugins import Plugin, fault_of, load, plugins
+from goclaw.records import record
 from goclaw.toolkit.base import Tool
 
 PartT = TypeVar("PartT", "AgentPart", "ToolsetPart")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegistryOrigin:
     """Where a toolset is to be fetched from."""
 
@@ -28,7 +29,7 @@ class RegistryOrigin:
     """Empty: the newest."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolsetPart:
     """A named group of tools, some of them its own."""
 
@@ -49,7 +50,7 @@ class ToolsetPart:
         return (*(tool.spec.name for tool in self.tools), *self.also)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentPart:
     """An agent, and what comes with it."""
 
@@ -60,7 +61,7 @@ class AgentPart:
     """Whether `AGENTS_QUICKSTART.md` may be written."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parts:
     """Everything that packages declare, each with the title of its package's line."""
 

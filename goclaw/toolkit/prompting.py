@@ -1,10 +1,11 @@
 """Prompts that come with tools: a slash command of a person's, whose text somebody else wrote."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompt:
     """One prompt, live."""
 

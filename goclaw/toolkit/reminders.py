@@ -3,9 +3,10 @@
 Nobody but GoClaw's own code and the operator's hooks write reminders; a tool's text never becomes one.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
+
+from goclaw.records import record
 
 
 class Tier(IntEnum):
@@ -15,7 +16,7 @@ class Tier(IntEnum):
     GUIDANCE = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reminder:
     """One reminder; a later one with the same id takes its place."""
 

@@ -4,13 +4,13 @@ A tool returns text, a plain value, or a `Result`. What people and programs get 
 reads is `text()`.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from goclaw.messages import Image
+from goclaw.records import record
 
 BOUNDS = ("returned", "total", "truncated", "refinement")
 
@@ -48,7 +48,7 @@ class BoundedResult(Result):
     refinement: Annotated[str, Field(description="How to ask for less, or for what was left out.")] = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FileForm:
     """An artifact as the file that people get."""
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from goclaw.records import record
 from goclaw.specs import SideEffect
 from goclaw.workspace import Workspace
 
@@ -21,7 +22,7 @@ EVERYTHING = "/"
 """In `Access.reads`: whatever there is."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Access:
     """What a call reads and writes. One that names nothing holds nothing: whatever it starts declares for itself."""
 

@@ -1,11 +1,12 @@
 """The tools as people are shown them: in a chat, on the command line, as JSON, on the page docs/tools.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.selection import BUILT_IN, Toolsets
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.describing import details, risk
@@ -26,7 +27,7 @@ one of your own is on [writing-tools.md](writing-tools.md).
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shown:
     """A tool, and where it is from."""
 

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.plugins import Plugin, load, plugins
+from goclaw.records import record
 from goclaw.redact import mask, printable
 from goclaw.toolkit.base import ConnectingSource, LateSource, PromptSource, Tool, ToolSource, check_name
 from goclaw.toolkit.parts import Parts
@@ -33,7 +33,7 @@ BUILT_IN = "built in"
 _LONGEST_FAULT = 300
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourcePorts:
     """What a source of tools stands on."""
 
@@ -43,7 +43,7 @@ class SourcePorts:
     """Tell the operator what is wrong: with what, and what it is; an empty text: nothing any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourcePart:
     """A line of `TOOL_SOURCES`, or of a package: opens a live list of tools."""
 
@@ -53,7 +53,7 @@ class SourcePart:
     """Where its tools come from, for people; empty: the package that it is in."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Named:
     """One source, and where it is from."""
 
@@ -62,7 +62,7 @@ class Named:
     foreign: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fixed:
     """A source whose tools are always the same."""
 

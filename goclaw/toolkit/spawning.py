@@ -5,15 +5,15 @@ Who runs agents is known above (`sessions.agents`).
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from goclaw.errors import ToolError
 from goclaw.messages import ToolResult
+from goclaw.records import record
 from goclaw.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kept:
     """A worktree in which something has changed."""
 
@@ -44,7 +44,7 @@ class WorkPlace(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentTask:
     """What an agent is to do."""
 
@@ -65,7 +65,7 @@ class AgentTask:
     """What is wrong with its last words, empty if nothing is; it is asked again a few times where something is."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentReport:
     """What came of a task."""
 
@@ -97,7 +97,7 @@ async def no_agents(task: AgentTask) -> AgentReport:
     raise ToolError("no agents can be started here: there is no conversation that they could work for")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Forward:
     """A call that is handed on to another tool as it is."""
 

@@ -1,10 +1,10 @@
 """The port through which the tools for teams reach the team of a conversation (`sessions.teams` has them)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 
 LEAD = "lead"
 """How members call the agent that made the team."""
@@ -15,7 +15,7 @@ AGENT = "agent"
 """The tool without whose right nobody makes a team: members are agents."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NewMember:
     """A member as the lead wants it."""
 
@@ -25,7 +25,7 @@ class NewMember:
     """A name of `agents.kinds`; empty: the usual one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StartedMember:
     """A member that was started: a background task."""
 

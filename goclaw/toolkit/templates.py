@@ -5,18 +5,18 @@ it is first used.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from goclaw import catalog
 from goclaw.plugins import load
+from goclaw.records import record
 
 Rendered = Callable[..., str]
 """From values by name to text; raises ValueError where it cannot be made of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Engine:
     """What reads templates."""
 

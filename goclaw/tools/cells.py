@@ -1,8 +1,9 @@
 """What the tools ask of notebooks. The library behind it is loaded when somebody has a notebook, not before."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from goclaw.records import record
 
 
 class CellKind(StrEnum):
@@ -21,7 +22,7 @@ class CellAction(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CellChange:
     """One change of a notebook."""
 
@@ -33,7 +34,7 @@ class CellChange:
     """None: as it is; of a new cell, code."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CellChanged:
     """What became of a notebook."""
 
@@ -44,7 +45,7 @@ class CellChanged:
     cells: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NotebookPart:
     """A line of the catalogue: reads and changes notebooks. Both raise ToolError; neither is for the event loop."""
 

@@ -13,12 +13,12 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.sandbox.reading import can_confine, running_confined
 from goclaw.supervise import background
 from goclaw.tools.expression import Expression
@@ -46,7 +46,7 @@ Spot = tuple[int, int]
 Spots = Mapping[str, Sequence[Spot]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Query:
     """What is looked for, and where."""
 
@@ -59,7 +59,7 @@ class Query:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hits:
     """Where it stands, by paths relative to the workspace; some of them may be nobody's to see (`visible`)."""
 

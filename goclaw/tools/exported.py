@@ -7,7 +7,6 @@ caller: see `sessions.agents`. Nothing here has rights: whatever the agent does 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -16,6 +15,7 @@ from pydantic import BaseModel
 from goclaw.config.exports import ExportedToolSettings, Exports, ExportSettings, PassthroughSettings
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.messages import ToolResult
+from goclaw.records import record
 from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
@@ -32,7 +32,7 @@ LONGEST_PROMPT = 50_000
 """Characters of a template for a task, as of a task that the tool `agent` takes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Offer:
     """One exported tool, and whose it is."""
 

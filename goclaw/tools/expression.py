@@ -6,9 +6,8 @@ A search works line by line, so nothing here matches the end of a line. `\\w` is
 script; where a `\\b` is beside a combining mark, the two may differ.
 """
 
-from dataclasses import dataclass
-
 from goclaw.errors import InvalidInput
+from goclaw.records import record
 
 LONGEST = 500
 _MOST_REPEATED, _LARGEST, _DEEPEST = 100, 500, 50
@@ -22,7 +21,7 @@ _NO_END = "\r\n"
 _HELP = "to search for it as it is, put \\ before it"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expression:
     """One expression for each engine; both mean the same."""
 
@@ -58,7 +57,7 @@ def literal(text: str) -> Expression:
     return expression("".join(f"\\{character}" if character in _META else character for character in text))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Piece:
     """A part of an expression, for both engines."""
 

@@ -4,10 +4,10 @@ import io
 import mimetypes
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.redact import mask_end
 from goclaw.tools.text import as_utf8, is_wide
 
@@ -17,7 +17,7 @@ _SAMPLE = 8192
 """Bytes in which a NUL means "binary", as git does it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Window:
     """Which lines are wanted, and how many bytes they may fill."""
 
@@ -26,7 +26,7 @@ class Window:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lines:
     """The lines in a window, and how many there are in all."""
 

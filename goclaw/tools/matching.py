@@ -17,6 +17,8 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import accumulate, islice
 
+from goclaw.records import record
+
 LIKENESS, LINE_LIKENESS = 0.92, 0.8
 """Shares of characters in common (difflib's ratio)."""
 SHORTEST = 8
@@ -44,7 +46,7 @@ class Tier(StrEnum):
     FUZZY = "fuzzy"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A place in a text."""
 
@@ -52,7 +54,7 @@ class Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Match:
     """The places that a text may have, all of one tier."""
 

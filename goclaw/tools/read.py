@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, BinaryIO, Literal
 
@@ -14,6 +13,7 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.messages import Image
 from goclaw.pictures import fault_of
 from goclaw.plugins import load
+from goclaw.records import record
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
@@ -54,13 +54,13 @@ class ReadResult(BoundedResult):
         return (self.picture,) if self.picture else ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Picture:
     data: bytes
     mime: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Notebook:
     data: bytes
 

@@ -1,9 +1,9 @@
 """Replacing texts in a text file: what becomes of it, and what of that is shown. Nothing is written here."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.tools.matching import MOST_PLACES, MOST_REPLACED, Match, Span, Tier, find, reindented
 from goclaw.tools.text import LARGEST, Text, encoded, shown
 
@@ -14,7 +14,7 @@ _SHOWN_PLACES = 3
 """Of many places that change, so many are shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replacement:
     """What a model wants to have replaced."""
 
@@ -23,7 +23,7 @@ class Replacement:
     every: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replaced:
     """What came of it."""
 

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.redact import mask, revealed
 from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
@@ -21,7 +21,7 @@ _COMPARED = 200_000
 _FENCE = "```"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Proposed:
     """What a call would make of one file."""
 

@@ -1,9 +1,9 @@
 """Text on its way between models and files: as bytes for the system, and as a file whose form is kept."""
 
 import codecs
-from dataclasses import dataclass
 
 from goclaw.errors import InvalidInput, ToolError
+from goclaw.records import record
 from goclaw.redact import revealed
 from goclaw.workspace import Opened, Version
 
@@ -25,7 +25,7 @@ def encoded(text: str, field: str) -> bytes:
         raise InvalidInput(f'field "{field}": expected Unicode text, got half a character (U+{found:04X})') from None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text:
     """A text file as it was read.
 

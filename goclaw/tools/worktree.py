@@ -10,10 +10,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from goclaw.errors import SandboxUnavailable, ToolError
+from goclaw.records import record
 from goclaw.sandbox.base import Command
 from goclaw.sandbox.layout import shell
 from goclaw.sandbox.select import OFF, settle
@@ -52,7 +53,7 @@ def worktree_for(ctx: ToolContext) -> "Worktree":
     return Worktree(ctx)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Worktree:
     """Implements `toolkit.spawning.WorkPlace`. It may be used when the call is over: the agent may outlive it."""
 

@@ -1,16 +1,16 @@
 """The seam between GoClaw and whatever writes down what was spoken."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import aiohttp
 
 from goclaw.clock import Clock
 from goclaw.config.schema import ProviderSettings
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recording:
     """Something that was spoken, or a file with sound."""
 
@@ -37,7 +37,7 @@ class Transcriber(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TranscriberPorts:
     """What a transcriber may use of the outside world."""
 
@@ -45,7 +45,7 @@ class TranscriberPorts:
     clock: Clock
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TranscriberPart:
     """A line of the catalogue: how to open a transcriber."""
 

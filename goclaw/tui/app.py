@@ -7,7 +7,6 @@ from outside, and only where there is a terminal; Textual is imported here and i
 import asyncio
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from goclaw.clock import Clock, RealClock
+from goclaw.records import record
 from goclaw.tui import clipboard, colourless
 from goclaw.tui.approving import Approving
 from goclaw.tui.editor import EditorError, edit, editor_of
@@ -50,7 +50,7 @@ LIGHT_BACKGROUNDS = ("7", "15")
 """What `COLORFGBG` ends with in terminals with a light background."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where the daemon and its files are."""
 
@@ -66,7 +66,7 @@ class Place:
         return self.remote or self.socket
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Farewell:
     """How the client was left."""
 

@@ -8,10 +8,10 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from goclaw.errors import GoclawError
+from goclaw.records import record
 from goclaw.tui.text import printable
 
 WANTED = ("VISUAL", "EDITOR")
@@ -29,7 +29,7 @@ class EditorError(GoclawError):
     """There is no editor to start. The message says what to set."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edited:
     """What came out of the editor."""
 

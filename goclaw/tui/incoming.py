@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from goclaw.clock import Clock
 from goclaw.events import (
@@ -20,6 +19,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.records import record
 from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link, turn_of
@@ -48,7 +48,7 @@ AWAY = "trying to reach the daemon · `goclaw start` starts it"
 """Above the input while nothing answers: no key stops or allows anything then."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parts:
     """The widgets that show what comes."""
 

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
+from goclaw.records import record
 from goclaw.tui.text import one_line, printable
 
 TAIL_BYTES = 64 << 10
@@ -20,7 +20,7 @@ SHORT_ID = 6
 """The last characters of a turn's id: enough to tell the turns of an hour apart. `goclaw logs --turn` takes them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogLine:
     """One record."""
 

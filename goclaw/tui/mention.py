@@ -5,7 +5,8 @@ A mention begins at the start of a line or after white space. A path with white 
 """
 
 import re
-from dataclasses import dataclass
+
+from goclaw.records import record
 
 _BEGUN = re.compile(r'(?:^|(?<=\s))@(?:"([^"]*)|([^\s"]*))$')
 _SPACE = re.compile(r"\s")
@@ -13,7 +14,7 @@ _LONGEST = 256
 """Characters; nobody types longer paths, but somebody may paste a line."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mention:
     """A mention that ends at the cursor."""
 

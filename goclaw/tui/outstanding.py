@@ -5,7 +5,6 @@ An answer is known from the end of its turn, or, after the daemon was restarted 
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from goclaw.events import (
     DECIDED,
@@ -18,6 +17,7 @@ from goclaw.events import (
     TurnFinished,
 )
 from goclaw.messages import AssistantMessage
+from goclaw.records import record
 from goclaw.tui.link import turn_of
 from goclaw.wire import Accepted
 
@@ -46,7 +46,7 @@ class Patience:
             self._timer = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ended:
     """What became of a message."""
 

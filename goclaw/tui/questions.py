@@ -1,8 +1,7 @@
 """Questions in words: how each is answered, and what was decided. For cards and for plain lines alike."""
 
-from dataclasses import dataclass
-
 from goclaw.events import ALLOW, ALWAYS, Question, QuestionAnswered
+from goclaw.records import record
 from goclaw.redact import revealed
 from goclaw.tui.text import one_line, printable
 
@@ -13,7 +12,7 @@ LAST_SECONDS = 90
 """From here on the time that is left is said in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decided:
     """What became of a question."""
 

@@ -1,13 +1,14 @@
 """A daemon that is reached over TCP with an access token, in place of the Unix socket of this machine."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from goclaw.config.files import read_text, readable_by_others, shown_path
 from goclaw.config.listening import is_loopback
 from goclaw.errors import ConfigError
+from goclaw.records import record
 from goclaw.redact import remember
 from goclaw.users import login_name
 
@@ -16,7 +17,7 @@ VARIABLE = "GOCLAW_TOKEN"
 LONGEST_TOKEN_FILE = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Remote:
     """Where the daemon is, and what we show at its door."""
 

@@ -1,13 +1,13 @@
 """What tools ask of the web."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.websearch.base import Hits
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """What an address gave."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import hdrs
@@ -12,6 +11,7 @@ from yarl import URL
 from goclaw import __version__
 from goclaw.errors import ConfigError, ToolError
 from goclaw.net import Guard
+from goclaw.records import record
 from goclaw.redact import mask_known
 from goclaw.web.decoding import is_text, looks_binary
 
@@ -29,7 +29,7 @@ _UNKNOWN = "application/octet-stream"
 """What servers say of files that they do not know; text is told by looking."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fetched:
     """What came, unpacked."""
 

@@ -4,10 +4,10 @@ import asyncio
 import json
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 
 SECONDS = 30.0
 """How long it may take: an ordinary page needs half a second, the largest five, on a busy machine three times that."""
@@ -17,7 +17,7 @@ _WORKER = Path(__file__).with_name("markdown_worker.py")
 _TOO_MUCH = "the page cannot be made into Markdown: it is too large or too intricate; `raw` gives its source"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Markdown:
     """A page as Markdown."""
 

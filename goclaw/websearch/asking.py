@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import aiohttp
@@ -11,6 +10,7 @@ import orjson
 from goclaw.config.web_tools import WebSearchSettings
 from goclaw.errors import ConfigError, ToolError
 from goclaw.net.answers import read_whole, wanted_pause
+from goclaw.records import record
 from goclaw.redact import remember
 from goclaw.websearch.base import Hit
 
@@ -26,7 +26,7 @@ TOO_MANY = frozenset({429, 432, 433})
 """HTTP 429; Tavily has two more for what a plan allows (its API reference, "Response codes")."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asking:
     """How a provider is asked."""
 

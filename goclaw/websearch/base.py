@@ -1,16 +1,16 @@
 """The seam between GoClaw and whoever searches the web."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from goclaw.config.web_tools import WebSearchSettings
+from goclaw.records import record
 
 if TYPE_CHECKING:  # every tool comes by here, few need a client
     import aiohttp
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hit:
     """A page that was found, in the words of whoever wrote it."""
 
@@ -19,7 +19,7 @@ class Hit:
     snippet: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hits:
     """What was found, best first."""
 
@@ -41,7 +41,7 @@ class SearchProvider(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SearchPart:
     """A line of the catalogue: how to open a provider."""
 

@@ -9,12 +9,12 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from goclaw.clock import Clock
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.workspace.workspace import Workspace
 
 KEPT_SECONDS = 3.0
@@ -41,7 +41,7 @@ class Candidate(NamedTuple):
     is_hidden: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Listing:
     at: float
     candidates: Sequence[Candidate]

@@ -6,8 +6,8 @@ What git ignores is left out unless asked for; so are the folders that programs 
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from goclaw.records import record
 from goclaw.workspace.denied import inode_of
 from goclaw.workspace.globs import Entry, Sight
 from goclaw.workspace.ignored import Ignored
@@ -19,7 +19,7 @@ DEEPEST = 64
 """Folders below each other that are looked into."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """Which files are looked for."""
 
@@ -44,7 +44,7 @@ class Wanted:
         return not self.patterns or any(pattern.may_match_below(names) for pattern in self.patterns)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """What was found, in the order of folders."""
 

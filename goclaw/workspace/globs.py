@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
 
+from goclaw.records import record
 from goclaw.workspace.atomic import is_temporary
 from goclaw.workspace.denied import Inode, inode_of
 from goclaw.workspace.reach import Reach
@@ -17,7 +17,7 @@ Name = tuple[str, bool, os.stat_result | None]
 """A name in a folder; whether it is a folder; its stat when it is a regular file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """A regular file that a pattern matched."""
 

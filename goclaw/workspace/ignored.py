@@ -6,9 +6,10 @@ end is bound to the file's own folder, one that ends in a slash means folders on
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from typing import Self
+
+from goclaw.records import record
 
 LONGEST = 64 << 10
 """Bytes of a `.gitignore` that are read."""
@@ -36,14 +37,14 @@ class Ignored:
         return self._above is not None and self._above.hides(path, is_folder=is_folder)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Line:
     pattern: str
     takes_back: bool
     only_folders: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Bound:
     """A pattern with a slash before its end."""
 
@@ -78,7 +79,7 @@ class _Bound:
         return places
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Patterns:
     """What some lines say about files, or about folders."""
 
@@ -91,7 +92,7 @@ class _Patterns:
         return bool(self.paths) and any(bound.fits(path) for bound in self.paths)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Group:
     """Lines that stand together and all ignore, or all take back."""
 

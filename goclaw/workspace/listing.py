@@ -4,8 +4,8 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from goclaw.records import record
 from goclaw.workspace.globs import Sight
 from goclaw.workspace.ignored import LONGEST, Ignored
 from goclaw.workspace.reach import Reach
@@ -16,7 +16,7 @@ NEVER = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"
 """What programs keep for themselves, whether or not a `.gitignore` says so."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Folder:
     path: str
     names: tuple[str, ...]

@@ -11,11 +11,12 @@ import posixpath
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Lock
 
 from goclaw.errors import StateError
+from goclaw.records import record
 from goclaw.workspace.beneath import has_openat2, is_same_mount, open_beneath
 from goclaw.workspace.denied import Denied, Inode, inode_of
 from goclaw.workspace.notes import Notes
@@ -28,7 +29,7 @@ _DEEPEST = 1_300
 _NEW_FOLDER = 0o755
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ground:
     """A workspace as it was opened: its folder, and what it knows of others' files."""
 
@@ -77,7 +78,7 @@ def ground_at(folder: int, root: Path, denied: Sequence[Path]) -> Ground:
         raise
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """The last part of a name, in its folder."""
 
@@ -92,7 +93,7 @@ class Place:
     """A mount point is on the way."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reach:
     """What one person reaches in a workspace; `viewer` None is whoever may see everybody's notes."""
 

@@ -9,13 +9,14 @@ import posixpath
 import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
 
 from goclaw.errors import ToolError
+from goclaw.records import record
 from goclaw.workspace import atomic
 from goclaw.workspace.beneath import open_beneath
 from goclaw.workspace.finding import Found, Tree, Wanted, find, names_of
@@ -37,7 +38,7 @@ _MOST_OF_ONE_NAME = 100
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Version:
     """What tells one state of a file from the next; see `Workspace.write_bytes`."""
 
@@ -46,7 +47,7 @@ class Version:
     modified_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stat:
     """A regular file, or a folder."""
 
@@ -61,7 +62,7 @@ class Stat:
     version: Version
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opened:
     """An open regular file, as `Workspace.use` hands it to its reader."""
 
@@ -69,7 +70,7 @@ class Opened:
     stat: Stat
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written:
     """What `write_bytes` did."""
 

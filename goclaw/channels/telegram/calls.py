@@ -1,7 +1,6 @@
 """The calls of the Bot API that put text before people, in our own terms: chunks and targets."""
 
 import asyncio
-from dataclasses import dataclass
 
 from telegram import Bot, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity, ReplyParameters
 from telegram.error import BadRequest, Forbidden, TelegramError
@@ -10,6 +9,7 @@ from goclaw.channels.telegram.inbound import GENERAL_TOPIC
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, render
 from goclaw.errors import DeliveryError
 from goclaw.events import Address
+from goclaw.records import record
 
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 NOT_MODIFIED = "not modified"
@@ -29,7 +29,7 @@ LONG_TEXT = 10_000
 """Characters from which rendering (4 ms at worst) leaves the event loop for a thread."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """A place in Telegram."""
 

@@ -5,7 +5,6 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from telegram import Bot, BotCommand
@@ -33,6 +32,7 @@ from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
 from goclaw.errors import ConfigError, DeliveryError
 from goclaw.events import Attachment, Delivery, GatewayPort, Receipt
+from goclaw.records import record
 from goclaw.redact import remember
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ MAX_SUMMARY = 256
 """Characters in the description of a command (Bot API, BotCommand)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memory:
     """What the channel knows from before."""
 

@@ -7,12 +7,12 @@ have written.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from goclaw.channels.telegram.files import files_of
 from goclaw.events import Actor, Address, Inbound
 from goclaw.messages import joined
+from goclaw.records import record
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Me:
     """The bot itself, as getMe says."""
 
@@ -40,7 +40,7 @@ def itself(chat: int) -> int:
     return chat
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Terms:
     """By what a message is judged."""
 

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -38,6 +37,7 @@ from goclaw.channels.telegram.service import Membership, membership_of, move_of,
 from goclaw.channels.telegram.unlisted import Unlisted
 from goclaw.clock import Clock
 from goclaw.events import Acceptance, GatewayPort, Inbound
+from goclaw.records import record
 from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Reach(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IntakePorts:
     """What taking in stands on."""
 

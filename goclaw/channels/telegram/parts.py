@@ -1,12 +1,12 @@
 """What a delivery consists of in Telegram: texts and files, in the order in which they are sent."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from goclaw.channels.telegram.calls import rendered
 from goclaw.channels.telegram.render import MAX_CAPTION_UNITS, MAX_UNITS, Chunk, Span, printable, split, units
 from goclaw.errors import DeliveryError, ToolError
 from goclaw.events import Delivery
+from goclaw.records import record
 
 MAX_PARTS = 4
 """Messages in a row that people still read; a longer text is its beginning and a document with the whole."""
@@ -19,7 +19,7 @@ MAX_UPLOAD = 50 * 1024 * 1024
 NO_CAPTION = Chunk("")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class File:
     """A file that goes out, with what stands below it."""
 

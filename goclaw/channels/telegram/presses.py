@@ -6,10 +6,10 @@ person to answer.
 """
 
 import re
-from dataclasses import dataclass
 
 from goclaw.channels.telegram.inbound import Json, Terms, actor_of, is_group, is_open, number
 from goclaw.events import Actor
+from goclaw.records import record
 
 DATA = re.compile(r"q:([A-Za-z0-9]{1,32}):([0-9]{1,2})", re.ASCII)
 LONGEST_QUERY = 256
@@ -18,7 +18,7 @@ LONGEST_TOAST = 200
 """Characters that a press is answered with (Bot API, answerCallbackQuery)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Press:
     """A person pressed a button of ours."""
 

@@ -10,12 +10,13 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from telegramify_markdown import convert
 from telegramify_markdown.config import RenderConfig
 from telegramify_markdown.entity import MessageEntity
+
+from goclaw.records import record
 
 MAX_UNITS = 4096
 """UTF-16 code units in one message (Bot API, sendMessage)."""
@@ -51,7 +52,7 @@ _QUOTES = frozenset({"blockquote", "expandable_blockquote"})
 _CODES = frozenset({"code", "pre"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mark:
     """An entity without its place: what makes two entities the same kind."""
 
@@ -60,7 +61,7 @@ class Mark:
     language: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A marked stretch of text, in UTF-16 units; `end` is exclusive."""
 
@@ -69,7 +70,7 @@ class Span:
     mark: Mark
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chunk:
     """One message."""
 

@@ -4,10 +4,9 @@ Readers of raw updates: each returns nothing where an update is not of its kind,
 `inbound.UNREADABLE` where it is, but has an unknown shape.
 """
 
-from dataclasses import dataclass
-
 from goclaw.channels.telegram.inbound import CHANNEL, Json, Terms, is_group, is_open, number
 from goclaw.events import Actor, Address, Inbound
+from goclaw.records import record
 
 STOP = "/stop"
 GONE = frozenset({"left", "kicked"})
@@ -15,7 +14,7 @@ GONE = frozenset({"left", "kicked"})
 `kicked` is how a person blocks the bot."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Move:
     """A group became a supergroup."""
 
@@ -23,7 +22,7 @@ class Move:
     new: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Membership:
     """The bot's own place in a chat, which somebody changed."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from goclaw.channels.telegram.calls import Target
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, units
 from goclaw.events import Todo
+from goclaw.records import record
 from goclaw.redact import mask, printable
 
 LONGEST_LINE = 80
@@ -16,7 +17,7 @@ LOOKED_AT = 4_000
 """Characters of an argument that can matter for its line, with a secret that begins in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Preview:
     """A message that grew while the answer was written."""
 

@@ -1,6 +1,6 @@
 """What the steps of `goclaw setup` work with, and what they return."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import aiohttp
@@ -11,6 +11,7 @@ from goclaw.clock import Clock
 from goclaw.config.load import Loaded
 from goclaw.config.values import Secret
 from goclaw.errors import ConfigError
+from goclaw.records import record
 from goclaw.redact import remember
 
 MAX_SECRET_BYTES = 64_000
@@ -18,7 +19,7 @@ MAX_SECRET_BYTES = 64_000
 _SECRET: TypeAdapter[object] = TypeAdapter(Secret)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scene:
     """What every step has."""
 
@@ -29,7 +30,7 @@ class Scene:
     clock: Clock
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelChoice:
     """A model that answered."""
 
@@ -42,7 +43,7 @@ class ModelChoice:
         return self.spec.partition(":")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BotChoice:
     """A bot that answered."""
 
@@ -52,7 +53,7 @@ class BotChoice:
     """A new token; empty for the one that was configured before."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Owner:
     """Who gets the role `admin`."""
 
@@ -61,7 +62,7 @@ class Owner:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answers:
     """Everything that was decided; None for what was skipped."""
 

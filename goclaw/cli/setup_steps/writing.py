@@ -15,6 +15,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.policies import ADMIN
 from goclaw.config.sources import SECRET_FILES
 from goclaw.errors import ConfigError, StateError
+from goclaw.records import record
 from goclaw.state import make_private
 from goclaw.users import Users, add_user
 
@@ -22,7 +23,7 @@ AGENT = ("models", "agent")
 TOKEN = ("telegram", "token")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where this installation keeps what is written."""
 

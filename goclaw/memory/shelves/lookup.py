@@ -7,7 +7,6 @@ import json
 import sqlite3
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from goclaw.memory.dates import moment
@@ -16,6 +15,7 @@ from goclaw.memory.ranking import Passage
 from goclaw.memory.shelves.schema import Shelf
 from goclaw.memory.shelves.scope import Scope
 from goclaw.memory.words import sayable
+from goclaw.records import record
 
 RANGES_ASKED = 16
 """As many ranges are asked for one by one; of more, a term is asked for once, and what it has elsewhere is left out."""
@@ -43,7 +43,7 @@ _FILES = "SELECT id, path FROM note_documents WHERE id IN (SELECT value FROM jso
 _SESSIONS = "SELECT id, session FROM talk_documents WHERE id IN (SELECT value FROM json_each(?))"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Text:
     """A passage as it is shown; `schema` has the columns."""
 

@@ -7,7 +7,7 @@ stands where it stood keeps its row and its unit. One that moves gets a new unit
 import hashlib
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from goclaw.memory.base import MemoryFile, owner_of
@@ -15,6 +15,7 @@ from goclaw.memory.chunks import Chunk
 from goclaw.memory.shelves.schema import place_of, places_of
 from goclaw.memory.shelves.scope import Scope
 from goclaw.memory.words import extra_terms, parts_terms, word_count
+from goclaw.records import record
 
 ROWS_AT_ONCE = 100
 """Passages that one call compares, writes or deletes: a transaction of some 15 ms, however large a file is."""
@@ -47,7 +48,7 @@ SELECT min(id), max(id), sum(passages), sum(words) FROM (
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Version:
     """What tells one version of a file from another without reading it.
 
@@ -59,7 +60,7 @@ class Version:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Document:
     """A file as it goes into the index."""
 

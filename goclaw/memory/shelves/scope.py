@@ -2,10 +2,11 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scope:
     """Places on one shelf."""
 

@@ -8,7 +8,6 @@ there are.
 import math
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
 
@@ -22,6 +21,7 @@ from goclaw.memory.shelves.schema import POSITION_BITS, place_of, places_of
 from goclaw.memory.shelves.scope import NOTHING, Scope, merged
 from goclaw.memory.shelves.windows import Line, line_of
 from goclaw.memory.words import extra_terms, parts_terms, word_count
+from goclaw.records import record
 
 PAUSE = 3_600.0
 """Seconds of silence after which somebody begins to talk of something else: no neighbours, and no window, across it."""
@@ -43,7 +43,7 @@ DELETE FROM talk_speakers WHERE NOT EXISTS (SELECT 1 FROM talk_spoken WHERE spea
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Said:
     """A row of a transcript as it goes into the index."""
 

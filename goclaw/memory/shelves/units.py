@@ -6,10 +6,10 @@ has looked at a span of them need not look there again. All steps are bounded, f
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from goclaw.memory.shelves.schema import Shelf
 from goclaw.memory.shelves.scope import merged
+from goclaw.records import record
 
 SHELVES: Sequence[Shelf] = ("note", "talk")
 
@@ -33,7 +33,7 @@ _TOUCHED = "SELECT id, first, last FROM {shelf}_touched WHERE id > ? ORDER BY id
 _FORGET_TOUCHED = "DELETE FROM {shelf}_touched WHERE id <= ?"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Model:
     """Whose vectors there are."""
 
@@ -45,7 +45,7 @@ class Model:
     """Its vectors are what searches use."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Missing:
     """A text without a vector."""
 
@@ -53,7 +53,7 @@ class Missing:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Looked:
     """What one step of a look through units found."""
 
@@ -62,7 +62,7 @@ class Looked:
     """All units from here up were looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Count:
     """Units that have their vectors, and how many there are in all."""
 

@@ -5,9 +5,9 @@ Each call reads a bounded portion, so that whoever loads a hundred thousand vect
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from goclaw.memory.shelves.schema import Shelf
+from goclaw.records import record
 
 LOADED_AT_ONCE = 1_000
 """Vectors that are loaded in one step: some 5 ms."""
@@ -23,7 +23,7 @@ _WITHIN = _FROM_UNITS + "WHERE units.first BETWEEN ? AND ? AND units.last <= ?"
 _OF_TEXTS = _FOUND + "WHERE units.sha256 = ?"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Embedded:
     """A unit with its vector."""
 

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -23,6 +22,7 @@ from goclaw.clock import Clock
 from goclaw.config.listening import is_loopback
 from goclaw.config.mcp import McpServerSettings
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.redact import mask, printable
 from goclaw.servers.door import BEARER, CHALLENGE, Bounds, Failures, network_of
 from goclaw.servers.http import HEADERS, LONGEST_LOGGED, names_us
@@ -38,7 +38,7 @@ ACTOR = "goclaw.actor"
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Caps:
     """The bounds of one caller; fields for tests."""
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -39,6 +38,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.servers.mcp.ports import McpPorts
 from goclaw.servers.mcp.prompts import PromptOffer
 from goclaw.servers.mcp.resources import NOT_FOUND, ResourceOffer
@@ -51,7 +51,7 @@ MOST_COMPLETED = 100
 OPTIONS = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Caller:
     """Who makes a request, and over which connection."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from goclaw.access import Access, own_session
@@ -12,6 +12,7 @@ from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.events import Actor, Outline, SessionInfo, TranscriptRow
 from goclaw.mcp.declared import Declared
+from goclaw.records import record
 from goclaw.tokens import Tokens
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.workspace import Workspace
@@ -20,7 +21,7 @@ ENTRY = "mcp"
 """The way in, as `Actor.entry` names it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Changed:
     """Something that can be read is not as it was."""
 
@@ -29,14 +30,14 @@ class Changed:
     event: Literal["created", "updated", "deleted"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ListChanged:
     """What there is to choose from is not as it was."""
 
     kind: Literal["tools", "prompts", "resources"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Told:
     """A notification that code declares was sent."""
 
@@ -71,7 +72,7 @@ class Conversations(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpPorts:
     """Filled in by `app` for the daemon and by `goclaw mcp serve` for itself."""
 
@@ -100,14 +101,14 @@ class McpPorts:
         return offered and self.access.authorize(actor, "tool.use", "read").allowed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listening:
     """The open listener."""
 
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpPart:
     """A line of `catalog.SERVERS`: serves clients while the block runs. Raises StateError where it cannot listen."""
 
