@@ -1,26 +1,30 @@
 """Which of a server's tools are offered, under which names, and in which words. Why another one is not is said."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
 from goclaw.mcp.base import Definition
+from goclaw.mcp.sameness import first_difference
 from goclaw.mcp.shaping import Refused, shaped
 from goclaw.mcp.words import quoted
+from goclaw.records import record
 from goclaw.specs import MCP
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1_500
 """Characters: those of well-known servers have less."""
+LONGEST_PLACE = 120
+"""Characters of where a schema differs: the names in it may be the server's."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 _ALIKE = str.maketrans("-01Il./", "_olll__")
 """What is taken for one another when a name is read."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Offered:
     """A tool of a server as it is offered."""
 
@@ -34,7 +38,7 @@ class Offered:
     """As the model is shown it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Vetted:
     """What came of looking at a server's tools."""
 
@@ -96,13 +100,25 @@ def _offered(server: str, settings: McpClientSettings, definition: Definition) -
 def _check_pin(definition: Definition, pinned: PinnedTool | None) -> None:
     if pinned is None:
         raise Refused("it is none of those that the configuration names (`tools`)")
+    if odd := list(_odd(definition, pinned)):
+        raise Refused(f"it is not as the configuration wants it (`tools`): {', '.join(odd)} differ")
+
+
+def _odd(definition: Definition, pinned: PinnedTool) -> Iterator[str]:
+    """What is not as it has to be: the keys of the pin, of schemas with the first place."""
     hints = definition.annotations
     has = {
         "description": definition.description,
-        "input_schema": dict(definition.input_schema),
+        "input_schema": definition.input_schema,
         "output_schema": definition.output_schema,
         "read_only": hints.read_only,
         "destructive": hints.destructive,
     }
-    if odd := [name for name, wanted in pinned if wanted is not None and wanted != has[name]]:
-        raise Refused(f"it is not as the configuration wants it (`tools`): {', '.join(odd)} differ")
+    for name, wanted in pinned:
+        if wanted is None:
+            continue
+        if not isinstance(wanted, Mapping):
+            if wanted != has[name]:
+                yield name
+        elif (place := first_difference(wanted, has[name])) is not None:
+            yield f"{name} (at {quoted(place, LONGEST_PLACE)})" if place else name

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
 from goclaw.mcp.base import Definition
 from goclaw.mcp.shaping import Refused, shaped
 from goclaw.mcp.vetting import vetted
+from goclaw.specs import Annotations
 from goclaw.toolkit.schemas import Checked, UnusableSchema
 
 SETTINGS = McpClientSettings(command="x")
@@ -118,3 +119,25 @@ def test_a_schema_that_is_none_costs_nobody_else_its_place(required: Any) -> Non
     ]
     with pytest.raises(UnusableSchema):
         Checked(odd.input_schema)
+
+
+def test_a_pin_means_what_it_says_and_names_the_first_place_that_differs() -> None:
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    pin = PinnedTool(input_schema=schema, output_schema={"type": "object"}, read_only=True)
+    settings = McpClientSettings(command="x", tools={"find": pin})
+
+    def refusal(given: dict[str, Any], output: dict[str, Any] | None) -> str:
+        find = Definition("find", "", given, output, Annotations(read_only=True))
+        return vetted("files", settings, [find]).refused.get("find", "")
+
+    also = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "additionalProperties": True,
+        "title": "findArguments",
+    }
+    assert refusal({**also, **schema}, {"type": ["object"]}) == ""
+    words = "it is not as the configuration wants it (`tools`): input_schema (at /properties/query/type) differ"
+    wide = {**schema, "properties": {"query": {"type": ["string", "object"]}}}
+    assert refusal(wide, {"type": "object"}) == words
+    assert refusal(schema, None).endswith(": output_schema differ")
+    assert "‹b›\u201d" not in refusal({**schema, "<b>”" + "x" * 500: 1}, {"type": "object"})
