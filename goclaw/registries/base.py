@@ -12,10 +12,11 @@ from enum import StrEnum
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from goclaw.config.registries import LATEST as LATEST  # a word of the addresses, so it is found here, too
 from goclaw.config.registries import EntryName, EntryVersion
+from goclaw.errors import GoclawError
 
 LONGEST_DOCUMENT = 512 * 1024
 """Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""
@@ -30,6 +31,17 @@ _SEMANTIC = re.compile(
     rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_BEFORE}(?:\.{_BEFORE})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 """https://semver.org, version 2.0.0, and the `v` that people write before one."""
+
+
+class RegistryError(GoclawError):
+    """A registry cannot be used as it should; the message names it, says why and what helps, and holds no token.
+
+    `retry_after` is in seconds: asking earlier is useless.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class EntryKind(StrEnum):

@@ -1,0 +1,237 @@
+"""The client of one registry: its catalogue, page by page, and what is published there (docs/registries.md).
+
+The token goes to the origin of the configured address and nowhere else; no redirect takes it along. Whatever the
+registry answers has an end: each page, their number, all of them together. What is kept of it is for `syncing` to say.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from goclaw.clock import Clock
+from goclaw.config.registries import RegistrySettings
+from goclaw.errors import ConfigError
+from goclaw.net.answers import KEY_REFUSED, LONGEST_ERROR, quoted_error, read_whole, wanted_pause
+from goclaw.redact import remember
+from goclaw.registries.base import MOST_BYTES, MOST_ENTRIES, EntryKind, RegistryError, packed
+from goclaw.registries.pages import LONGEST_PAGE, Entries, Page, Wanted, Wrapped, read_page
+from goclaw.registries.public import is_public, read_public_page
+from goclaw.registries.shelf import Listed
+
+PAGE = 100
+"""Entries that are asked for at once."""
+MOST_PAGES = 1_000
+MOST_READ = 2 * MOST_BYTES
+"""Bytes of all pages together, with what is not wanted of them."""
+MOST_REDIRECTS = 5
+LONGEST_PAUSE = 60.0
+"""Seconds between two tries of one request. What wants to be left alone for longer is asked at the next sync."""
+LONGEST_ETAG = 200
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses that waiting may mend. 409 is none of them here: a version is there as something else."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All that a registry lists."""
+
+    listed: Sequence[Listed]
+    """`via` of each ends with the id of this registry, if it has one."""
+    etag: str = ""
+    refused: tuple[str, ...] = ()
+    """Entries that are none, each with the reason, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    etag: str
+    body: bytes
+
+
+class _Passing(Exception):
+    """Another try may succeed; after `wait` seconds, if the registry said so."""
+
+    def __init__(self, words: str, wait: float | None = None) -> None:
+        super().__init__(words)
+        self.wait = wait
+
+
+def everything(name: str) -> bool:
+    """Where all names are wanted."""
+    return True
+
+
+class RegistryClient:
+    """Asks one registry. Every method raises `RegistryError`."""
+
+    def __init__(self, name: str, settings: RegistrySettings, http: aiohttp.ClientSession, clock: Clock) -> None:
+        self._name = name
+        self._settings = settings
+        self._http = http
+        self._clock = clock
+        self._base = URL(settings.url.removesuffix(f"/{settings.api_version}") + f"/{settings.api_version}")
+        self._is_public = is_public(settings.api_version)
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        if settings.auth:
+            remember(settings.auth.get_secret_value())
+            self._headers["Authorization"] = f"Bearer {settings.auth.get_secret_value()}"
+
+    async def listing(self, etag: str = "", wanted: Wanted = everything) -> Catalogue | None:
+        """All that the registry lists; None: nothing has changed since it gave the `etag`.
+
+        `wanted` chooses by name: what else it lists costs a moment, and no memory.
+        """
+        entries: list[Wrapped] = []
+        refused: list[str] = []
+        cursors, read, size, tag = [""], 0, 0, ""
+        while True:
+            first = len(cursors) == 1
+            answer = await self._ask("GET", *self._page(cursors[-1]), etag=etag if first else "")
+            if answer.status == HTTPStatus.NOT_MODIFIED and first and etag:
+                return None
+            self._check_listing(answer)
+            page = await self._read(answer.body, wanted)
+            tag = answer.etag if first else tag
+            entries += page.entries
+            refused += page.refused
+            read += len(answer.body)
+            size += sum(len(entry.document) for entry in page.entries)
+            self._check_bounds(len(entries) + len(refused), size)
+            if not page.cursor:
+                return Catalogue(Entries(entries), "" if self._is_public else tag, tuple(refused))
+            if page.cursor in cursors or read > MOST_READ or len(cursors) == MOST_PAGES:
+                raise RegistryError(f"the registry {self._name} lists page after page without an end")
+            cursors.append(page.cursor)
+
+    async def publish(self, document: Mapping[str, Any]) -> bool:
+        """Offer a version to the registry; whether it is new there."""
+        try:
+            offered = await asyncio.to_thread(packed, document)
+        except ValueError as error:
+            raise RegistryError(f"nothing was published to the registry {self._name}: {error}") from None
+        entry = offered.entry
+        address = self._address(entry.kind, entry.name, entry.version)
+        answer = await self._ask("PUT", address, body=offered.canonical)
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            raise self._failure(f"{entry.kind} {entry.name} {entry.version} was not published", answer)
+        return answer.status == HTTPStatus.CREATED
+
+    async def withdraw(self, kind: EntryKind, name: str, version: str) -> bool:
+        """Have the registry remove a version; whether it was there."""
+        answer = await self._ask("DELETE", self._address(kind, name, version))
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND):
+            raise self._failure(f"{kind} {name} {version} was not withdrawn", answer)
+        return answer.status != HTTPStatus.NOT_FOUND
+
+    def _page(self, cursor: str) -> tuple[URL, dict[str, str]]:
+        params = {"limit": str(PAGE), **({"cursor": cursor} if cursor else {})}
+        return self._base / ("servers" if self._is_public else "entries"), params
+
+    def _address(self, kind: EntryKind, name: str, version: str) -> URL:
+        if self._is_public:
+            raise RegistryError(
+                f"the registry {self._name} has the format of the public MCP registry: to publish there, use its own "
+                "program; `registries` can only read it"
+            )
+        path = "/".join(quote(part, safe="") for part in ("entries", kind, name, "versions", version))
+        return URL(f"{self._base}/{path}", encoded=True)
+
+    async def _read(self, body: bytes, wanted: Wanted) -> Page:
+        try:
+            return await asyncio.to_thread(read_public_page if self._is_public else read_page, body, wanted)
+        except ValueError as error:
+            raise RegistryError(
+                f"the registry {self._name} answered with something that is no catalogue ({error}); are "
+                f"registries.{self._name}.url and .api_version right?"
+            ) from None
+
+    def _check_bounds(self, entries: int, size: int) -> None:
+        """Raise RegistryError where more is wanted than is kept of one registry."""
+        if entries > MOST_ENTRIES or size > MOST_BYTES:
+            raise RegistryError(
+                f"the registry {self._name} lists more than is taken over of one ({MOST_ENTRIES:,} entries, "
+                f"{MOST_BYTES >> 20} MB); choose some of it with registries.{self._name}.federation.include"
+            )
+
+    def _check_listing(self, answer: _Answer) -> None:
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise RegistryError(
+                f"the registry {self._name} has no catalogue there (HTTP 404); are registries.{self._name}.url and "
+                ".api_version right?"
+            )
+        if answer.status != HTTPStatus.OK:
+            raise self._failure("its catalogue was not fetched", answer)
+
+    def _failure(self, what: str, answer: _Answer) -> RegistryError:
+        """In the registry's own words, where it has some."""
+        help_ = f"; check registries.{self._name}.auth" if answer.status in KEY_REFUSED else ""
+        words = quoted_error(answer.body)
+        return RegistryError(f"the registry {self._name} refused (HTTP {answer.status}): {what}{words}{help_}")
+
+    async def _ask(
+        self, method: str, url: URL, params: Mapping[str, str] | None = None, body: bytes | None = None, etag: str = ""
+    ) -> _Answer:
+        """The answer to one request, which is made again while that may help."""
+        headers = dict(self._headers)
+        headers |= {"If-None-Match": etag} if etag else {}
+        headers |= {"Content-Type": "application/json"} if body is not None else {}
+        pause = self._settings.retry.backoff
+        left = self._settings.retry.max
+        while True:
+            try:
+                return await self._tried(method, url.update_query(params or {}), headers, body)
+            except _Passing as error:
+                if not left or (error.wait or 0) > LONGEST_PAUSE:
+                    raise RegistryError(f"the registry {self._name} {error}", retry_after=error.wait) from None
+                await self._clock.sleep(max(pause, error.wait or 0))
+            pause, left = min(2 * pause, max(LONGEST_PAUSE, self._settings.retry.backoff)), left - 1
+
+    async def _tried(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> _Answer:
+        """One try, with the redirects that stay at home."""
+        for _ in range(MOST_REDIRECTS):
+            try:
+                async with (
+                    asyncio.timeout(self._settings.timeout),
+                    self._http.request(
+                        method, url, headers=headers, data=body, allow_redirects=False, auto_decompress=False
+                    ) as response,
+                ):
+                    if response.status not in REDIRECTS:
+                        return await self._answer(response)
+                    url = self._elsewhere(url, response)
+            except TimeoutError:
+                raise _Passing(f"did not answer within {self._settings.timeout:g} s") from None
+            except ConfigError as error:
+                raise RegistryError(f"the registry {self._name} cannot be asked: {error}") from None
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise _Passing(f"cannot be reached ({type(error).__name__})") from None
+        raise RegistryError(f"the registry {self._name} sends us from address to address without an end")
+
+    async def _answer(self, response: aiohttp.ClientResponse) -> _Answer:
+        if response.status in PASSING:
+            raise _Passing(f"does not answer now (HTTP {response.status})", wanted_pause(response.headers))
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise RegistryError(f"the registry {self._name} packs its answers although nobody asked for that")
+        most = LONGEST_PAGE if response.status == HTTPStatus.OK else LONGEST_ERROR
+        if (body := await read_whole(response, most)) is None:
+            raise RegistryError(f"the registry {self._name} answered with more than {most / (1 << 20):.1f} MB at once")
+        etag = response.headers.get("ETag", "")
+        return _Answer(response.status, etag if len(etag) <= LONGEST_ETAG else "", body)
+
+    def _elsewhere(self, url: URL, response: aiohttp.ClientResponse) -> URL:
+        """Where a redirect leads, as long as that is the same origin."""
+        target = url.join(URL(response.headers.get("Location", "")))
+        if target.scheme not in ("http", "https") or target.origin() != self._base.origin():
+            raise RegistryError(
+                f"the registry {self._name} sends us to another address ({str(target.host)[:100]}), which gets neither "
+                f"our token nor our trust; if it has moved, set registries.{self._name}.url"
+            )
+        return target

@@ -1,0 +1,184 @@
+"""Pages of a registry's listing, as they come over the wire: what of them is entries, and why the rest is not.
+
+All of it is a stranger's word and has an end. It is read in a thread, and what holds the interpreter there (parsing) is
+bounded by `MOST_PARTS`, so that the event loop is held up by no page.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import orjson
+
+from goclaw.redact import printable
+from goclaw.registries.base import canonical, digest
+from goclaw.registries.shelf import Listed
+
+LONGEST_PAGE = 5 << 19
+"""Bytes: `goclaw registry serve` ends a page at 2 MB, behind a document of at most half a megabyte."""
+MOST_PARTS = 150_000
+"""Values of a page. That many of the costliest kind take 45 ms; a full page of toolsets has 115,000."""
+LONGEST_CURSOR = 2_000
+MOST_STATIONS = 20
+"""Registries through which an entry may have come."""
+LONGEST_ID = 100
+LONGEST_WHY = 300
+"""Characters of why an entry is left out."""
+
+Wanted = Callable[[str], bool]
+"""Whether an entry of this name is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """An entry with its document in the canonical form, which is a tenth of what it takes unwrapped."""
+
+    document: bytes
+    published_at: float = 0.0
+    latest: bool = False
+    via: tuple[str, ...] = ()
+
+    def unwrapped(self) -> Listed:
+        """The same, to be looked at."""
+        return Listed(orjson.loads(self.document), self.published_at, self.latest, self.via)
+
+
+class Entries(Sequence[Listed]):
+    """Many entries, each of them unwrapped when it is looked at."""
+
+    def __init__(self, wrapped: Sequence[Wrapped] = ()) -> None:
+        self._wrapped = tuple(wrapped)
+
+    def __len__(self) -> int:
+        return len(self._wrapped)
+
+    @overload
+    def __getitem__(self, index: int) -> Listed: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Entries": ...
+
+    def __getitem__(self, index: int | slice) -> "Listed | Entries":
+        if isinstance(index, slice):
+            return Entries(self._wrapped[index])
+        return self._wrapped[index].unwrapped()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that was read."""
+
+    entries: tuple[Wrapped, ...]
+    refused: tuple[str, ...]
+    """Entries that are none, each with the reason, for people."""
+    cursor: str
+    """Where the next one begins; empty: this is the last."""
+    registry: str = ""
+    """The id of the registry itself, if it has one."""
+
+
+def read_page(body: bytes, wanted: Wanted) -> Page:
+    """A page of `GET /v1/entries`.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    page = parsed(body)
+    about = page.get("registry")
+    registry = about.get("id") if isinstance(about, Mapping) else ""
+    if not isinstance(registry, str) or len(registry) > LONGEST_ID:
+        raise ValueError("its id is none")
+    entries, refused = sorted_out(listed_in(page, "entries"), lambda item: _entry(item, registry, wanted))
+    return Page(entries, refused, cursor_of(page.get("next_cursor")), registry)
+
+
+def parsed(body: bytes) -> Mapping[str, Any]:
+    """The object that an answer is. Raises ValueError."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_PARTS:
+        raise ValueError(f"a page has more than {MOST_PARTS:,} values")
+    try:
+        page = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise ValueError("it is no JSON") from None
+    if not isinstance(page, dict):
+        raise ValueError("it is no JSON object")
+    return page
+
+
+def listed_in(page: Mapping[str, Any], name: str) -> list[Any]:
+    """The list of that name. Raises ValueError."""
+    found = page.get(name)
+    if not isinstance(found, list):
+        raise ValueError(f"it has no list `{name}`")
+    return found
+
+
+def cursor_of(value: Any) -> str:
+    """Where the next page begins; empty: nowhere. Raises ValueError."""
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str | int) or len(text := str(value)) > LONGEST_CURSOR:
+        raise ValueError("it does not say where its next page begins")
+    return text
+
+
+def sorted_out(
+    items: Sequence[Any], read: Callable[[Mapping[str, Any]], Wrapped | None]
+) -> tuple[tuple[Wrapped, ...], tuple[str, ...]]:
+    """The entries of a page, and why others are none. `read` gives nothing for what is not wanted."""
+    entries: list[Wrapped] = []
+    refused: list[str] = []
+    for item in items:
+        try:
+            if not isinstance(item, Mapping):
+                raise ValueError("it is no object")
+            if (entry := read(item)) is not None:
+                entries.append(entry)
+        except ValueError as error:
+            refused.append(f"{shown_name(item)}: {' '.join(printable(str(error)).split())[:LONGEST_WHY]}")
+    return tuple(entries), tuple(refused)
+
+
+def shown_name(item: Any) -> str:
+    """What an item is called, for people, whatever form it has."""
+    for inner in _levels(item):
+        if isinstance(name := inner.get("name"), str) and name:
+            return repr(name[:100])
+    return "an entry without a name"
+
+
+def _levels(item: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(item, Mapping):
+        yield from (inner for key in ("document", "server") if isinstance(inner := item.get(key), Mapping))
+        yield item
+
+
+def _entry(item: Mapping[str, Any], registry: str, wanted: Wanted) -> Wrapped | None:
+    document = item.get("document")
+    if not isinstance(document, Mapping):
+        raise ValueError("it has no document")
+    if not wanted(str(document.get("name"))):
+        return None
+    if (said := item.get("sha256")) is not None and said != digest(document):
+        raise ValueError("it is not what its `sha256` says")
+    return Wrapped(
+        canonical(document),
+        _seconds(item.get("published_at")),
+        item.get("latest") is True,
+        (*_stations(item.get("via")), *((registry,) if registry else ())),
+    )
+
+
+def _stations(via: Any) -> tuple[str, ...]:
+    stations = via if isinstance(via, list) else []
+    if len(stations) > MOST_STATIONS:
+        raise ValueError(f"it came through more than {MOST_STATIONS} registries")
+    if not all(isinstance(each, str) and len(each) <= LONGEST_ID for each in stations):
+        raise ValueError("it does not say through which registries it came")
+    return tuple(stations)
+
+
+def _seconds(value: Any) -> float:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if usable else 0.0

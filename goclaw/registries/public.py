@@ -1,0 +1,179 @@
+"""The public MCP registry's format, in its form since 2025-09 and in the ones before (its openapi.yaml, server.json).
+
+A server becomes an entry of ours: name, version, description, addresses, and the packages that can be started as they
+are said here. What would have to be asked of a person first (an argument without a value, a template that nothing
+fills) leaves that address or package out. The entry is what a digest covers: whoever changes what is made of a server
+here makes every version of it one that changed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from goclaw.registries.base import Entry, EntryKind, Package, Remote, canonical, entry_of
+from goclaw.registries.pages import Page, Wanted, Wrapped, cursor_of, listed_in, parsed, sorted_out
+
+OFFICIAL = "io.modelcontextprotocol.registry/official"
+"""Where the registry's own word on a server stands, beside the publisher's."""
+_HOMES = {"npm": "https://registry.npmjs.org", "pypi": "https://pypi.org"}
+"""Where `npx` and `uvx` look; a package of the same name elsewhere is another one."""
+_HARMLESS = frozenset({"-y", "--yes"})
+"""Arguments of `npx` itself, which it gets anyway."""
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+_CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+class _Unusable(ValueError):
+    """An address or a package cannot be used without asking somebody."""
+
+
+def is_public(api_version: str) -> bool:
+    """Whether a registry of this version speaks this format."""
+    return api_version == "v0" or api_version.startswith("v0.")
+
+
+def read_public_page(body: bytes, wanted: Wanted) -> Page:
+    """A page of `GET /v0/servers`.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    page = parsed(body)
+    metadata = _section(_plain(page.get("metadata")))
+    entries, refused = sorted_out(listed_in(page, "servers"), lambda item: _wrapped(item, wanted))
+    return Page(entries, refused, cursor_of(metadata.get("next_cursor")))
+
+
+def _wrapped(item: Mapping[str, Any], wanted: Wanted) -> Wrapped | None:
+    inner = item.get("server")
+    server = _plain(inner if isinstance(inner, Mapping) else item)
+    detail, official = _section(server.get("version_detail")), _official(item)
+    status = official.get("status") or server.get("status")
+    if status == "deleted" or not wanted(str(server.get("name"))):
+        return None
+    entry = {
+        "kind": EntryKind.MCP_SERVER.value,
+        "name": server.get("name"),
+        "version": server.get("version") or detail.get("version"),
+        "description": server.get("description") or "",
+        "remotes": [each.model_dump() for each in _usable(server.get("remotes"), _remote)],
+        "packages": [each.model_dump() for each in _usable(server.get("packages"), _package)],
+    }
+    known: Entry = entry_of(entry)
+    when = official.get("published_at") or detail.get("release_date") or server.get("created_at")
+    latest = official.get("is_latest", detail.get("is_latest"))
+    return Wrapped(canonical(known.document()), _seconds(when), latest is True)
+
+
+def _official(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = item.get("server")
+    for holder in (item, inner if isinstance(inner, Mapping) else {}):
+        meta = holder.get("_meta")
+        if isinstance(meta, Mapping) and isinstance(found := meta.get(OFFICIAL), Mapping):
+            return _section(_plain(found))
+    return {}
+
+
+def _usable(value: Any, read: Any) -> Iterator[Any]:
+    for each in value if isinstance(value, list) else ():
+        try:
+            yield read(_section(each))
+        except _Unusable:
+            continue
+
+
+def _remote(remote: Mapping[str, Any]) -> Remote:
+    kind = remote.get("type") or remote.get("transport_type")
+    variables = _section(remote.get("variables"))
+    return Remote(
+        type=str(kind),
+        url=_filled(str(remote.get("url") or ""), variables),
+        headers=_required(remote.get("headers")),
+    )
+
+
+def _package(package: Mapping[str, Any]) -> Package:
+    kind = str(package.get("registry_type") or package.get("registry_name") or "")
+    home = str(package.get("registry_base_url") or _HOMES.get(kind, "")).rstrip("/")
+    if kind in _HOMES and home != _HOMES[kind]:
+        raise _Unusable("it is not where it would be looked for")
+    if _section(package.get("transport")).get("type", "stdio") != "stdio":
+        raise _Unusable("it does not speak over its standard streams")
+    runtime = set(_arguments(package.get("runtime_arguments")))
+    if kind in _HOMES and runtime - _HARMLESS:
+        raise _Unusable("it wants to be started in a way of its own")
+    return Package(
+        kind=kind,
+        identifier=str(package.get("identifier") or package.get("name") or ""),
+        version=str(package.get("version") or ""),
+        arguments=tuple(_arguments(package.get("package_arguments"))),
+        variables=_required(package.get("environment_variables")),
+    )
+
+
+def _arguments(value: Any) -> Iterator[str]:
+    """The words of a command line; `--flag=value`, as the format has it."""
+    for each in map(_section, value if isinstance(value, list) else ()):
+        said = each.get("value") if each.get("value") is not None else each.get("default")
+        text = None if said is None else _filled(str(said), _section(each.get("variables")))
+        if each.get("type") != "named":
+            if text is not None:
+                yield text
+            elif each.get("is_required"):
+                raise _Unusable("an argument has no value")
+        elif text is not None:
+            yield f"{each.get('name')}={text}"
+        elif _is_bare(each):
+            yield str(each.get("name"))
+        elif each.get("is_required"):
+            raise _Unusable("an argument has no value")
+
+
+def _is_bare(argument: Mapping[str, Any]) -> bool:
+    """Whether it is a switch: nothing says that it takes a value."""
+    return not {"value_hint", "format", "choices", "placeholder", "variables"} & argument.keys()
+
+
+def _filled(text: str, variables: Mapping[str, Any]) -> str:
+    def value(found: re.Match[str]) -> str:
+        variable = _section(variables.get(found[1]))
+        said = variable.get("value") if variable.get("value") is not None else variable.get("default")
+        if said is None:
+            raise _Unusable("nothing fills its template")
+        return str(said)
+
+    return _TEMPLATE.sub(value, text)
+
+
+def _required(value: Any) -> tuple[str, ...]:
+    """The names of what somebody has to give: what has a value of its own is no such thing."""
+    return tuple(
+        str(each.get("name"))
+        for each in map(_section, value if isinstance(value, list) else ())
+        if each.get("is_required") and each.get("value") is None and each.get("default") is None
+    )
+
+
+def _section(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _plain(value: Any) -> Any:
+    """The same with its own keys as they were written at first: `nextCursor` is `next_cursor`."""
+    match value:
+        case Mapping():
+            return {
+                _CAMEL.sub(r"_\1", name).lower(): inner if name in ("_meta", "variables") else _plain(inner)
+                for name, inner in value.items()
+            }
+        case list():
+            return [_plain(inner) for inner in value]
+    return value
+
+
+def _seconds(when: Any) -> float:
+    try:
+        return datetime.fromisoformat(str(when)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0
