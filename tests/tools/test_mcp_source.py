@@ -50,6 +50,7 @@ async def said(bench: Bench, tool: str, **arguments: object) -> str:
         return (await bench.call(f"mcp__{tool}", arguments)).content
 
 
+@pytest.mark.promise("P-audit")
 async def test_a_tool_of_a_server_is_one_of_ours(bench: Bench) -> None:
     result = await bench.call("mcp__odd__echo", TEXT)
     assert (result.content, result.is_error, result.foreign) == ("hello", False, True)
@@ -59,11 +60,13 @@ async def test_a_tool_of_a_server_is_one_of_ours(bench: Bench) -> None:
     assert {"mcp", "mcp-odd"} == spec.tags
 
 
+@pytest.mark.promise("P-tool-errors")
 async def test_arguments_are_checked_all_at_once_before_the_server_is_asked(bench: Bench) -> None:
     assert await said(bench, "odd__echo", text=4) == '{"error": "field \\"text\\": expected string, got number"}'
     assert await said(bench, "odd__echo") == '{"error": "field \\"text\\": expected string, got nothing"}'
 
 
+@pytest.mark.promise("P-what-runs-what-asks")
 async def test_the_risk_follows_from_the_annotations(bench: Bench) -> None:
     risks = {name: tools_of(bench)[f"mcp__odd__{name}"].spec.risk for name in ("echo", "change", "destroy")}
     assert risks == {"echo": Risk.LOW, "change": Risk.HIGH, "destroy": Risk.CRITICAL}
@@ -121,6 +124,7 @@ async def test_a_long_result_is_cut_and_kept(bench: Bench) -> None:
     assert len(content) < RESULT_LIMIT + 500 and "the whole is kept as" in content
 
 
+@pytest.mark.promise("P-tool-errors")
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
@@ -142,6 +146,7 @@ async def test_tools_come_while_it_runs(fresh: Bench) -> None:
     await until(lambda: "mcp__odd__grown" in tools_of(fresh))
 
 
+@pytest.mark.promise("P-approval")
 async def test_a_changed_definition_is_asked_for_until_an_admin_agrees(fresh: Bench) -> None:
     before = tools_of(fresh)["mcp__odd__echo"]
     await said(fresh, "odd__evolve")
@@ -159,6 +164,7 @@ async def test_a_changed_definition_is_asked_for_until_an_admin_agrees(fresh: Be
     assert fresh.faults["mcp.servers.odd: echo"] == ""
 
 
+@pytest.mark.promise("P-what-runs-what-asks")
 async def test_no_mode_and_no_rule_lets_a_changed_tool_run_unseen(tmp_path: Path) -> None:
     policy = {"auto_allow": ["mcp__odd__echo"]}
     async with bench_with(tmp_path, {"odd": misbehaving()}, policy=policy) as bench:
@@ -181,6 +187,7 @@ async def test_nobody_has_to_answer_a_server(bench: Bench) -> None:
     assert '"action": "decline"' in await said(bench, "odd__ask")
 
 
+@pytest.mark.promise("P-foreign-text")
 async def test_hostile_lists_are_refused_and_told(tmp_path: Path) -> None:
     tools = listing(
         tmp_path,
@@ -214,6 +221,7 @@ async def test_pinned_tools_are_as_the_operator_wants_them_or_not_there(tmp_path
         assert "does not list it" in bench.faults["mcp.servers.odd: no"]
 
 
+@pytest.mark.promise("P-secrets-masked")
 async def test_a_program_gets_no_variable_of_ours_but_a_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not-for-servers")
     wanted = misbehaving(env={"COLOUR": "blue"}, allow="env*, echo", deny=["ec*"])
