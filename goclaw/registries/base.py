@@ -7,7 +7,6 @@ stranger's word: what uses it bounds, marks and asks (`goclaw.mcp.vetting`), as 
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from goclaw.config.registries import LATEST as LATEST  # a word of the addresses, so it is found here, too
 from goclaw.config.registries import EntryName, EntryVersion
 from goclaw.errors import GoclawError
+from goclaw.records import record
 
 LONGEST_DOCUMENT = 512 * 1024
 """Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""
@@ -36,12 +36,13 @@ _SEMANTIC = re.compile(
 class RegistryError(GoclawError):
     """A registry cannot be used as it should; the message names it, says why and what helps, and holds no token.
 
-    `retry_after` is in seconds: asking earlier is useless.
+    `retry_after` is in seconds: asking earlier is useless. `status`: with which HTTP status it refused; 0: it did not.
     """
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, status: int = 0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.status = status
 
 
 class EntryKind(StrEnum):
@@ -120,7 +121,7 @@ class Entry(_Document):
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Packed:
     """A document that was read: what it says, its canonical form and its digest."""
 

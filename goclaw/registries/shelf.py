@@ -1,43 +1,37 @@
-"""The file of registries, `registry.db` in the state folder: what was fetched of others, and what is served here.
+"""What is kept of registries (`registry.db` in the state folder): what was fetched of others, what is served here.
 
-Every call opens the file, does one transaction and closes it: the daemon, `goclaw registry` and `goclaw registry serve`
-use it side by side, none of them often. All of it blocks; call it in a thread. What a version is, is kept for ever,
-also when the version itself is gone: it never comes back as something else.
+The daemon, `goclaw registry` and `goclaw registry serve` use it side by side, none of them often: every call is one
+transaction. All of it blocks; call it in a thread. What a version is, is kept for ever, also when the version itself is
+gone: it never comes back as something else.
 """
 
+import logging
+import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
 from goclaw.errors import StateError
-from goclaw.registries.base import Entry, EntryKind, canonical, digest, entry_of, version_order
+from goclaw.records import record
+from goclaw.registries.base import MOST_BYTES, MOST_ENTRIES, Entry, EntryKind, Packed, packed, unpacked, version_order
+from goclaw.registries.file import ShelfFile
+
+log = logging.getLogger(__name__)
 
 FILE = "registry.db"
 OWN = ""
 """Stands for the registry that is served here, among the names of others."""
-BUSY_MS = 5_000
-SCHEMA_VERSION = 1
-_SCHEMA = (
-    """CREATE TABLE entries (
-        registry TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,
-        document BLOB NOT NULL, sha256 TEXT NOT NULL, published_at REAL NOT NULL, published_by TEXT NOT NULL,
-        latest INTEGER NOT NULL, via TEXT NOT NULL,
-        PRIMARY KEY (registry, kind, name, version)) WITHOUT ROWID""",
-    """CREATE TABLE pins (
-        registry TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,
-        sha256 TEXT NOT NULL, PRIMARY KEY (registry, kind, name, version)) WITHOUT ROWID""",
-    """CREATE TABLE owners (
-        kind TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID""",
-    """CREATE TABLE syncs (
-        registry TEXT PRIMARY KEY, synced_at REAL NOT NULL, tried_at REAL NOT NULL, etag TEXT NOT NULL,
-        problem TEXT NOT NULL) WITHOUT ROWID""",
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-)
+MOST_PINS = 10 * MOST_ENTRIES
+"""Versions of one registry that are remembered, also of those that are gone: one that lists others every time would
+fill the disk."""
+_REVISION = "revision"
+"""The fact that is another one after each change of what is listed."""
+
+Key: TypeAlias = tuple[str, str, str]
+"""Kind, name and version."""
 
 
 class ChangedEntry(StateError):
@@ -48,7 +42,11 @@ class ForeignName(StateError):
     """The name belongs to somebody else."""
 
 
-@dataclass(frozen=True, slots=True)
+class FullShelf(StateError):
+    """There is no room for more."""
+
+
+@record
 class Listed:
     """An entry as a registry lists it."""
 
@@ -61,7 +59,7 @@ class Listed:
     """The registries, by their ids, through which it came."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kept:
     """An entry that is kept."""
 
@@ -80,7 +78,26 @@ class Kept:
         return (self.latest, *version_order(self.entry.version, self.published_at))
 
 
-@dataclass(frozen=True, slots=True)
+@record
+class Line:
+    """An entry that is kept, without its document."""
+
+    registry: str
+    key: Key
+    sha256: str
+    published_at: float
+    latest: bool
+    via: tuple[str, ...]
+    size: int
+    """Bytes of the document."""
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """As `Kept.order`."""
+        return (self.latest, *version_order(self.key[2], self.published_at))
+
+
+@record
 class Taken:
     """What came of taking a catalogue over."""
 
@@ -89,7 +106,7 @@ class Taken:
     """Entries that were left as they were, each with the reason, for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sync:
     """When a catalogue was fetched."""
 
@@ -102,10 +119,10 @@ class Sync:
 
 
 class Shelf:
-    """The file at `path`; it need not exist. Every method raises `StateError` where it cannot be used."""
+    """The file at `path`; it need not exist, and reading makes none. Methods raise `StateError` if it is unusable."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = ShelfFile(path)
 
     def publish(self, document: Mapping[str, Any], by: str, now: float) -> bool:
         """Keep a version of this gateway's own registry; whether it is new. Nothing changes where it is there.
@@ -114,34 +131,39 @@ class Shelf:
             ValueError: it is no entry.
             ChangedEntry: this version was something else.
             ForeignName: somebody else published this name first.
+            FullShelf: more would be refused by those who fetch it.
         """
-        entry, sha256 = entry_of(document), digest(document)
-        with self._opened() as connection:
+        new = packed(document)
+        entry = new.entry
+        with self._file.writing() as connection:
             owner = connection.execute(
                 "INSERT INTO owners VALUES (:kind, :name, :by) ON CONFLICT DO UPDATE SET owner = owner RETURNING owner",
                 {"kind": entry.kind, "name": entry.name, "by": by},
             ).fetchone()[0]
             if owner != by:
                 raise ForeignName(f"{entry.kind} {entry.name} belongs to somebody else here; choose another name")
-            if not _pin(connection, OWN, entry, sha256):
+            known = _pins(connection, OWN, entry.name)
+            if known.get(_key(entry), new.sha256) != new.sha256:
                 raise ChangedEntry(
                     f"{entry.kind} {entry.name} {entry.version} is published already as something else; "
                     "what is published never changes, so give it another version"
                 )
-            listed = Listed(document, now)
-            return _insert(connection, OWN, entry, sha256, listed, by)
+            if _key(entry) in _beside(connection, OWN, entry.name):
+                return False
+            _refuse_full(connection, new)
+            _insert(connection, OWN, [(new, Listed(document, now))], by)
+            return True
 
-    def withdraw(self, kind: EntryKind, name: str, version: str, by: str) -> bool:
-        """Remove a version of this gateway's own registry; whether it was there. Raises `ForeignName`."""
-        with self._opened() as connection:
+    def withdraw(self, kind: EntryKind, name: str, version: str, by: str | None) -> bool:
+        """Remove a version of this gateway's own registry; whether it was there.
+
+        `by` None: whoever runs the registry, to whom every name belongs. Raises `ForeignName` for others.
+        """
+        with self._file.writing() as connection:
             found = connection.execute("SELECT owner FROM owners WHERE kind = ? AND name = ?", (kind, name)).fetchone()
-            if found and found[0] != by:
+            if found and by is not None and found[0] != by:
                 raise ForeignName(f"{kind} {name} belongs to somebody else here")
-            done = connection.execute(
-                "DELETE FROM entries WHERE registry = ? AND kind = ? AND name = ? AND version = ?",
-                (OWN, kind, name, version),
-            )
-            return done.rowcount > 0
+            return _delete(connection, OWN, [(kind, name, version)])
 
     def take(self, registry: str, listed: Sequence[Listed], now: float, etag: str = "") -> Taken:
         """Take the whole catalogue of another registry over: what is not listed any more goes.
@@ -149,31 +171,31 @@ class Shelf:
         What is no entry, and a version that has become something else, is left out; the version as it was stays.
         """
         refused: list[str] = []
-        seen: set[tuple[str, str, str]] = set()
-        with self._opened() as connection:
-            for each in listed:
-                try:
-                    entry, sha256 = entry_of(each.document), digest(each.document)
-                except ValueError as error:
-                    refused.append(f"{str(each.document.get('name', '?'))[:100]!r}: {error}")
-                    continue
-                if (key := (entry.kind, entry.name, entry.version)) in seen:
-                    refused.append(f"{' '.join(key)} is listed twice")
-                    continue
-                seen.add(key)
-                if not _pin(connection, registry, entry, sha256):
+        # Before the file is locked: reading a large catalogue takes seconds.
+        read = dict(_read(listed, refused))
+        with self._file.writing() as connection:
+            pins, beside = _pins(connection, registry), _beside(connection, registry)
+            fresh: list[tuple[Packed, Listed]] = []
+            for key, (new, each) in read.items():
+                if (pinned := pins.get(key)) is None and len(pins) >= MOST_PINS:
+                    refused.append(f"{' '.join(key)}: this registry has had {MOST_PINS:,} versions, and no more fit")
+                elif pinned not in (None, new.sha256):
                     refused.append(f"{' '.join(key)} is not what it was; what is published should never change")
-                    continue
-                _insert(connection, registry, entry, sha256, each, "")
-            _drop_others(connection, registry, seen)
+                elif key not in beside:
+                    pins[key] = new.sha256
+                    fresh.append((new, each))
+                elif beside[key] != _said(each):
+                    _update(connection, registry, key, each)
+            _insert(connection, registry, fresh, "")
+            _delete(connection, registry, [key for key in beside if key not in read])
             connection.execute(
                 "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, ?, '')", (registry, now, now, "" if refused else etag)
             )
-        return Taken(len(seen), tuple(refused))
+        return Taken(len(read), tuple(refused))
 
     def tried(self, registry: str, now: float, problem: str = "") -> None:
         """A catalogue was asked for: nothing had changed (no problem), or it could not be had."""
-        with self._opened() as connection:
+        with self._file.writing() as connection:
             connection.execute(
                 "INSERT INTO syncs VALUES (:registry, :well, :now, '', :problem) ON CONFLICT DO UPDATE SET "
                 "synced_at = max(synced_at, :well), tried_at = :now, problem = :problem",
@@ -182,113 +204,179 @@ class Shelf:
 
     def sync(self, registry: str) -> Sync:
         """When that was."""
-        with self._opened() as connection:
-            found = connection.execute(
-                "SELECT synced_at, tried_at, etag, problem FROM syncs WHERE registry = ?", (registry,)
-            ).fetchone()
-        return Sync(*found) if found else Sync()
+        rows = self._rows("SELECT synced_at, tried_at, etag, problem FROM syncs WHERE registry = ?", registry)
+        return Sync(*rows[0]) if rows else Sync()
 
     def entries(self, registry: str | None = None) -> list[Kept]:
         """All that is kept, of all registries or of one (`OWN`: this gateway's), by name, the newest versions first."""
-        with self._opened() as connection:
-            rows = connection.execute(
-                "SELECT * FROM entries WHERE :registry IS NULL OR registry = :registry", {"registry": registry}
-            ).fetchall()
-        kept = sorted((_kept(row) for row in rows), key=lambda each: each.order, reverse=True)
+        rows = self._rows("SELECT * FROM entries WHERE ?1 IS NULL OR registry = ?1", registry)
+        kept = sorted(_kept(rows), key=lambda each: each.order, reverse=True)
         return sorted(kept, key=lambda each: (each.registry, each.entry.kind, each.entry.name))
 
     def versions(self, registry: str, kind: EntryKind, name: str) -> list[Kept]:
         """The versions of one thing, the newest first."""
-        with self._opened() as connection:
-            rows = connection.execute(
-                "SELECT * FROM entries WHERE registry = ? AND kind = ? AND name = ?", (registry, kind, name)
-            ).fetchall()
-        return sorted((_kept(row) for row in rows), key=lambda each: each.order, reverse=True)
+        rows = self._rows("SELECT * FROM entries WHERE registry = ? AND kind = ? AND name = ?", registry, kind, name)
+        return sorted(_kept(rows), key=lambda each: each.order, reverse=True)
+
+    def lines(self, registry: str) -> list[Line]:
+        """What is kept of one registry, without its documents, in no order."""
+        columns = "kind, name, version, sha256, published_at, latest, via, length(document) AS size"
+        rows = self._rows(f"SELECT {columns} FROM entries WHERE registry = ?", registry)  # noqa: S608 - columns of ours
+        return [
+            Line(registry, (row[0], row[1], row[2]), row[3], row[4], bool(row[5]), _via(row[6]), row[7]) for row in rows
+        ]
+
+    def documents(self, lines: Iterable[Line]) -> list[bytes | None]:
+        """The documents of these, in their canonical form; None for one that is gone."""
+        with self._file.reading() as connection:
+            return [_document(connection, line) if connection else None for line in lines]
+
+    def owned(self) -> set[tuple[str, str]]:
+        """Kind and name of all that was ever published in this gateway's own registry."""
+        return {(row[0], row[1]) for row in self._rows("SELECT kind, name FROM owners")}
+
+    def revision(self) -> str:
+        """Another one whenever something that is listed has changed."""
+        rows = self._rows("SELECT value FROM facts WHERE name = ?", _REVISION)
+        return str(rows[0][0]) if rows else ""
 
     def fact(self, name: str, value: str) -> str:
         """What is kept under a name; `value` from now on, where nothing is."""
-        with self._opened() as connection:
+        with self._file.writing() as connection:
             found = connection.execute(
                 "INSERT INTO facts VALUES (:name, :value) ON CONFLICT DO UPDATE SET value = value RETURNING value",
                 {"name": name, "value": value},
             ).fetchone()
         return str(found[0])
 
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        """One transaction on the file."""
+    def _rows(self, sql: str, *values: str | None) -> list[sqlite3.Row]:
+        with self._file.reading() as connection:
+            return connection.execute(sql, values).fetchall() if connection else []
+
+
+def _key(entry: Entry) -> Key:
+    return entry.kind.value, entry.name, entry.version
+
+
+def _read(listed: Iterable[Listed], refused: list[str]) -> Iterator[tuple[Key, tuple[Packed, Listed]]]:
+    """What can be taken over; `refused` gets the rest."""
+    seen: set[Key] = set()
+    for each in listed:
         try:
-            connection = sqlite3.connect(self._path, timeout=BUSY_MS / 1_000, isolation_level=None)
-            try:
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
-                self._make_ready(connection)
-                connection.row_factory = sqlite3.Row
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            raise StateError(
-                f"{self._path} cannot be used ({error}); if it is damaged, get it back with `goclaw restore`, or move "
-                "it away: what was fetched is fetched anew, what was published here has to be published again"
-            ) from error
-
-    def _make_ready(self, connection: sqlite3.Connection) -> None:
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found == SCHEMA_VERSION:
-            return
-        if found:
-            raise StateError(f"{self._path} is of a newer GoClaw (schema {found}); update this one")
-        self._path.chmod(0o600)
-        for statement in _SCHEMA:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            new = packed(each.document)
+        except ValueError as error:
+            refused.append(f"{str(each.document.get('name', '?'))[:100]!r}: {error}")
+            continue
+        if (key := _key(new.entry)) in seen:
+            refused.append(f"{' '.join(key)} is listed twice")
+            continue
+        seen.add(key)
+        yield key, (new, each)
 
 
-def _pin(connection: sqlite3.Connection, registry: str, entry: Entry, sha256: str) -> bool:
-    """Whether the version is what it was, or new."""
-    found = connection.execute(
-        "INSERT INTO pins VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET sha256 = sha256 RETURNING sha256",
-        (registry, entry.kind, entry.name, entry.version, sha256),
-    ).fetchone()
-    return bool(found[0] == sha256)
-
-
-def _insert(connection: sqlite3.Connection, registry: str, entry: Entry, sha256: str, listed: Listed, by: str) -> bool:
-    """Keep an entry; of one that is there, what the registry says beside its document. Whether it is new."""
-    key = (registry, entry.kind, entry.name, entry.version)
-    beside = (int(listed.latest), orjson.dumps(listed.via).decode())
-    updated = connection.execute(
-        "UPDATE entries SET latest = ?, via = ? WHERE registry = ? AND kind = ? AND name = ? AND version = ?",
-        (*beside, *key),
+def _pins(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, str]:
+    """What the versions of a registry are and were."""
+    rows = connection.execute(
+        "SELECT kind, name, version, sha256 FROM pins WHERE registry = ?1 AND (?2 IS NULL OR name = ?2)",
+        (registry, name),
     )
-    if updated.rowcount:
-        return False
-    connection.execute(
-        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*key, canonical(listed.document), sha256, listed.published_at, by, *beside),
+    return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+
+def _beside(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, tuple[int, str]]:
+    """What is there of a registry, with what that says of each beside its document."""
+    rows = connection.execute(
+        "SELECT kind, name, version, latest, via FROM entries WHERE registry = ?1 AND (?2 IS NULL OR name = ?2)",
+        (registry, name),
     )
-    return True
+    return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
 
 
-def _drop_others(connection: sqlite3.Connection, registry: str, seen: set[tuple[str, str, str]]) -> None:
-    kept = connection.execute("SELECT kind, name, version FROM entries WHERE registry = ?", (registry,)).fetchall()
+def _said(listed: Listed) -> tuple[int, str]:
+    return int(listed.latest), orjson.dumps(listed.via).decode()
+
+
+def _insert(connection: sqlite3.Connection, registry: str, new: Sequence[tuple[Packed, Listed]], by: str) -> None:
+    if not new:
+        return
     connection.executemany(
+        "INSERT OR IGNORE INTO pins VALUES (?, ?, ?, ?, ?)",
+        [(registry, *_key(each.entry), each.sha256) for each, _ in new],
+    )
+    connection.executemany(
+        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (registry, *_key(each.entry), each.canonical, each.sha256, listed.published_at, by, *_said(listed))
+            for each, listed in new
+        ],
+    )
+    _renew(connection)
+
+
+def _update(connection: sqlite3.Connection, registry: str, key: Key, listed: Listed) -> None:
+    connection.execute(
+        "UPDATE entries SET latest = ?, via = ? WHERE registry = ? AND kind = ? AND name = ? AND version = ?",
+        (*_said(listed), registry, *key),
+    )
+    _renew(connection)
+
+
+def _delete(connection: sqlite3.Connection, registry: str, keys: Sequence[Key]) -> bool:
+    """Whether something was there."""
+    if not keys:
+        return False
+    done = connection.executemany(
         "DELETE FROM entries WHERE registry = ? AND kind = ? AND name = ? AND version = ?",
-        [(registry, *row) for row in kept if tuple(row) not in seen],
+        [(registry, *key) for key in keys],
     )
+    if done.rowcount > 0:
+        _renew(connection)
+    return done.rowcount > 0
 
 
-def _kept(row: sqlite3.Row) -> Kept:
-    document = orjson.loads(row["document"])
-    return Kept(
-        row["registry"],
-        entry_of(document),
-        document,
-        row["sha256"],
-        row["published_at"],
-        row["published_by"],
-        bool(row["latest"]),
-        tuple(orjson.loads(row["via"])),
-    )
+def _renew(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_REVISION, secrets.token_hex(8)))
+
+
+def _refuse_full(connection: sqlite3.Connection, new: Packed) -> None:
+    number, size = connection.execute(
+        "SELECT count(*), coalesce(sum(length(document)), 0) FROM entries WHERE registry = ?", (OWN,)
+    ).fetchone()
+    pins = connection.execute("SELECT count(*) FROM pins WHERE registry = ?", (OWN,)).fetchone()[0]
+    if number >= MOST_ENTRIES or size + len(new.canonical) > MOST_BYTES or pins >= MOST_PINS:
+        raise FullShelf(
+            f"this registry has {number:,} versions of {size >> 20} MB together, and no more fit "
+            f"({MOST_ENTRIES:,}, {MOST_BYTES >> 20} MB): withdraw old ones"
+        )
+
+
+def _document(connection: sqlite3.Connection, line: Line) -> bytes | None:
+    row = connection.execute(
+        "SELECT document FROM entries WHERE registry = ? AND kind = ? AND name = ? AND version = ? AND sha256 = ?",
+        (line.registry, *line.key, line.sha256),
+    ).fetchone()
+    return bytes(row[0]) if row else None
+
+
+def _via(text: str) -> tuple[str, ...]:
+    return tuple(orjson.loads(text))
+
+
+def _kept(rows: Iterable[sqlite3.Row]) -> Iterator[Kept]:
+    for row in rows:
+        try:
+            entry, document = unpacked(bytes(row["document"]), row["sha256"]), orjson.loads(row["document"])
+        except (ValueError, TypeError) as error:
+            # A bit that fell over on the disk, or rules that have become stricter: the others are fine.
+            log.warning("%s %s %s is not used: %s", row["kind"], row["name"], row["version"], error)
+            continue
+        yield Kept(
+            row["registry"],
+            entry,
+            document,
+            row["sha256"],
+            row["published_at"],
+            row["published_by"],
+            bool(row["latest"]),
+            _via(row["via"]),
+        )
