@@ -6,7 +6,6 @@ with what was given. Templates and schemas are checked where tools are made (`go
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
@@ -15,6 +14,7 @@ from goclaw import catalog
 from goclaw.config.registries import EntryName, EntryVersion
 from goclaw.config.section import Section
 from goclaw.config.values import Names, Selection
+from goclaw.records import record
 from goclaw.selection import BUILT_IN
 
 ARGUMENT = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
@@ -202,7 +202,7 @@ def _all(exports: Mapping[str, Mapping[str, ExportSettings]]) -> Iterator[tuple[
             yield agent, name, export
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Publication:
     """A set of tools that registries are told of."""
 

@@ -174,7 +174,8 @@ class RegistryClient:
         """In the registry's own words, where it has some."""
         help_ = f"; check registries.{self._name}.auth" if answer.status in KEY_REFUSED else ""
         words = quoted_error(answer.body)
-        return RegistryError(f"the registry {self._name} refused (HTTP {answer.status}): {what}{words}{help_}")
+        text = f"the registry {self._name} refused (HTTP {answer.status}): {what}{words}{help_}"
+        return RegistryError(text, status=answer.status)
 
     async def _ask(
         self, method: str, url: URL, params: Mapping[str, str] | None = None, body: bytes | None = None, etag: str = ""

@@ -1,0 +1,86 @@
+"""What others are told of where our tools can be used, and what in the configuration stands in the way of that."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from goclaw.config.exports import Publication
+from goclaw.config.keys import closest
+from goclaw.config.listening import is_loopback
+from goclaw.config.schema import Config
+from goclaw.selection import Toolsets
+
+PUBLIC = "v0"
+"""Begins the versions of the public MCP registry's interface, which is written with a program of its own."""
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, never listened on
+"""Addresses to listen on that are none to call."""
+
+
+def public_address(config: Config, port: int = 0) -> str:
+    """The URL of our MCP server for others; `port`: where it really listens, if any will do.
+
+    Empty: there is none to tell, as it listens everywhere and nobody said under which name.
+    """
+    server = config.mcp.server
+    if server.public_url:
+        return server.public_url
+    if server.host in EVERYWHERE:
+        return ""
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    return f"http://{host}:{port or server.port}/mcp"
+
+
+def may_be_told(config: Config, registry: str) -> bool:
+    """Whether anything can be published to the registry of that name."""
+    settings = config.registries.get(registry)
+    return settings is not None and not settings.api_version.startswith(PUBLIC)
+
+
+def hindrances(config: Config) -> Iterator[tuple[str, str]]:
+    """What keeps sets from being published as the configuration says: the place, and why with what helps."""
+    if not config.publications:
+        return
+    for each in config.publications:
+        yield from ((f"{each.place}.publish_to", why) for why in _of_one(config, each))
+    if not config.mcp.server.enabled:
+        yield (
+            "mcp.server.enabled",
+            "is not set, so nobody could use what `publish_to` offers, and nothing is published; set it to true",
+        )
+    elif not public_address(config):
+        yield (
+            "mcp.server.public_url",
+            f"is needed for `publish_to`: others cannot call {config.mcp.server.host}; set it to where they reach the "
+            "MCP server",
+        )
+    elif is_loopback(urlsplit(public_address(config)).hostname or "") and not all(_is_here(config)):
+        yield (
+            "mcp.server.public_url",
+            "is not set, or means this machine alone: what is published can be used from nowhere else; set it to where "
+            "others reach the MCP server",
+        )
+
+
+def _of_one(config: Config, each: Publication) -> Iterator[str]:
+    for name in each.settings.publish_to:
+        if name not in config.registries:
+            meant = closest(name, list(config.registries))
+            known = ", ".join(config.registries) or "none"
+            yield f"unknown registry `{name}`; " + (f"did you mean `{meant}`?" if meant else f"known are: {known}")
+        elif not may_be_told(config, name):
+            yield (
+                f"the registry `{name}` has the format of the public MCP registry, to which its own program publishes; "
+                "name another one"
+            )
+    if not each.agent and each.toolset not in (known_sets := Toolsets(config.toolsets).names):
+        meant = closest(each.toolset, known_sets)
+        yield f"unknown set `{each.toolset}`" + (
+            f"; did you mean `{meant}`?" if meant else "; define it in `tools.sets`"
+        )
+
+
+def _is_here(config: Config) -> Iterator[bool]:
+    """Whether each registry that is told of something is on this machine itself."""
+    named = {name for each in config.publications for name in each.settings.publish_to}
+    return (
+        is_loopback(urlsplit(config.registries[name].url).hostname or "") for name in named & set(config.registries)
+    )
