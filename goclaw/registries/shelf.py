@@ -98,6 +98,18 @@ class Line:
 
 
 @record
+class _New:
+    """A version on its way into the file."""
+
+    key: Key
+    canonical: bytes
+    sha256: str
+    published_at: float
+    said: tuple[int, str]
+    """What is said beside the document: whether it is the newest, and the way that it came, as JSON."""
+
+
+@record
 class Taken:
     """What came of taking a catalogue over."""
 
@@ -133,8 +145,8 @@ class Shelf:
             ForeignName: somebody else published this name first.
             FullShelf: more would be refused by those who fetch it.
         """
-        new = packed(document)
-        entry = new.entry
+        read = packed(document)
+        entry, new = read.entry, _new(read, Listed(document, now))
         with self._file.writing() as connection:
             owner = connection.execute(
                 "INSERT INTO owners VALUES (:kind, :name, :by) ON CONFLICT DO UPDATE SET owner = owner RETURNING owner",
@@ -143,15 +155,15 @@ class Shelf:
             if owner != by:
                 raise ForeignName(f"{entry.kind} {entry.name} belongs to somebody else here; choose another name")
             known = _pins(connection, OWN, entry.name)
-            if known.get(_key(entry), new.sha256) != new.sha256:
+            if known.get(new.key, new.sha256) != new.sha256:
                 raise ChangedEntry(
                     f"{entry.kind} {entry.name} {entry.version} is published already as something else; "
                     "what is published never changes, so give it another version"
                 )
-            if _key(entry) in _beside(connection, OWN, entry.name):
+            if new.key in _beside(connection, OWN, entry.name):
                 return False
             _refuse_full(connection, new)
-            _insert(connection, OWN, [(new, Listed(document, now))], by)
+            _insert(connection, OWN, [new], by)
             return True
 
     def withdraw(self, kind: EntryKind, name: str, version: str, by: str | None) -> bool:
@@ -172,20 +184,20 @@ class Shelf:
         """
         refused: list[str] = []
         # Before the file is locked: reading a large catalogue takes seconds.
-        read = dict(_read(listed, refused))
+        read = {new.key: new for new in _read(listed, refused)}
         with self._file.writing() as connection:
             pins, beside = _pins(connection, registry), _beside(connection, registry)
-            fresh: list[tuple[Packed, Listed]] = []
-            for key, (new, each) in read.items():
+            fresh: list[_New] = []
+            for key, new in read.items():
                 if (pinned := pins.get(key)) is None and len(pins) >= MOST_PINS:
                     refused.append(f"{' '.join(key)}: this registry has had {MOST_PINS:,} versions, and no more fit")
                 elif pinned not in (None, new.sha256):
                     refused.append(f"{' '.join(key)} is not what it was; what is published should never change")
                 elif key not in beside:
                     pins[key] = new.sha256
-                    fresh.append((new, each))
-                elif beside[key] != _said(each):
-                    _update(connection, registry, key, each)
+                    fresh.append(new)
+                elif beside[key] != new.said:
+                    _update(connection, registry, new)
             _insert(connection, registry, fresh, "")
             _delete(connection, registry, [key for key in beside if key not in read])
             connection.execute(
@@ -254,24 +266,26 @@ class Shelf:
             return connection.execute(sql, values).fetchall() if connection else []
 
 
-def _key(entry: Entry) -> Key:
-    return entry.kind.value, entry.name, entry.version
+def _new(read: Packed, listed: Listed) -> _New:
+    key = (read.entry.kind.value, read.entry.name, read.entry.version)
+    said = (int(listed.latest), orjson.dumps(listed.via).decode())
+    return _New(key, read.canonical, read.sha256, listed.published_at, said)
 
 
-def _read(listed: Iterable[Listed], refused: list[str]) -> Iterator[tuple[Key, tuple[Packed, Listed]]]:
+def _read(listed: Iterable[Listed], refused: list[str]) -> Iterator[_New]:
     """What can be taken over; `refused` gets the rest."""
     seen: set[Key] = set()
     for each in listed:
         try:
-            new = packed(each.document)
+            new = _new(packed(each.document), each)
         except ValueError as error:
             refused.append(f"{str(each.document.get('name', '?'))[:100]!r}: {error}")
             continue
-        if (key := _key(new.entry)) in seen:
-            refused.append(f"{' '.join(key)} is listed twice")
+        if new.key in seen:
+            refused.append(f"{' '.join(new.key)} is listed twice")
             continue
-        seen.add(key)
-        yield key, (new, each)
+        seen.add(new.key)
+        yield new
 
 
 def _pins(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, str]:
@@ -292,31 +306,23 @@ def _beside(connection: sqlite3.Connection, registry: str, name: str | None = No
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
 
 
-def _said(listed: Listed) -> tuple[int, str]:
-    return int(listed.latest), orjson.dumps(listed.via).decode()
-
-
-def _insert(connection: sqlite3.Connection, registry: str, new: Sequence[tuple[Packed, Listed]], by: str) -> None:
+def _insert(connection: sqlite3.Connection, registry: str, new: Sequence[_New], by: str) -> None:
     if not new:
         return
     connection.executemany(
-        "INSERT OR IGNORE INTO pins VALUES (?, ?, ?, ?, ?)",
-        [(registry, *_key(each.entry), each.sha256) for each, _ in new],
+        "INSERT OR IGNORE INTO pins VALUES (?, ?, ?, ?, ?)", [(registry, *each.key, each.sha256) for each in new]
     )
     connection.executemany(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (registry, *_key(each.entry), each.canonical, each.sha256, listed.published_at, by, *_said(listed))
-            for each, listed in new
-        ],
+        [(registry, *each.key, each.canonical, each.sha256, each.published_at, by, *each.said) for each in new],
     )
     _renew(connection)
 
 
-def _update(connection: sqlite3.Connection, registry: str, key: Key, listed: Listed) -> None:
+def _update(connection: sqlite3.Connection, registry: str, new: _New) -> None:
     connection.execute(
         "UPDATE entries SET latest = ?, via = ? WHERE registry = ? AND kind = ? AND name = ? AND version = ?",
-        (*_said(listed), registry, *key),
+        (*new.said, registry, *new.key),
     )
     _renew(connection)
 
@@ -338,7 +344,7 @@ def _renew(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (_REVISION, secrets.token_hex(8)))
 
 
-def _refuse_full(connection: sqlite3.Connection, new: Packed) -> None:
+def _refuse_full(connection: sqlite3.Connection, new: _New) -> None:
     number, size = connection.execute(
         "SELECT count(*), coalesce(sum(length(document)), 0) FROM entries WHERE registry = ?", (OWN,)
     ).fetchone()
