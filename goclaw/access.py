@@ -301,11 +301,11 @@ class Access:
         """The answer where something is of an MCP server that no role of the person sees."""
         if action != "mcp.use" and not (action in ("tool.use", "command.run") and object_.startswith(MCP)):
             return None
-        for name, server in self._config.mcp.servers.items():
+        for name, (place, server) in self._config.mcp_servers.items():
             prefixes = (f"{MCP}{name}__", f"{MCP}{name.replace('-', '_')}__")  # of tools, and of commands
             concerned = object_ == name if action == "mcp.use" else object_.startswith(prefixes)
             if concerned and server.roles and not (person.is_admin or person.roles.keys() & set(server.roles)):
-                return Decision(False, f"users.json {person.user.key}: config mcp.servers.{name}.roles")
+                return Decision(False, f"users.json {person.user.key}: config {place}.roles")
         return None
 
     def _tool(self, person: Person, name: str) -> Decision:

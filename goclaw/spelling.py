@@ -67,16 +67,17 @@ def _unknown_commands(named: Collection[str], known: Collection[str]) -> list[st
 
 def _unknown_roles(config: Config, roles: Collection[str]) -> Iterator[str]:
     """A line for each role that sees an MCP server and does not exist."""
-    for server, settings in config.mcp.servers.items():
+    for place, settings in config.mcp_servers.values():
         for name in sorted(set(settings.roles) - set(roles)):
-            yield f"mcp.servers.{server}.roles: unknown role `{name}`{_hint(name, roles)}; nobody has it"
+            yield f"{place}.roles: unknown role `{name}`{_hint(name, roles)}; nobody has it"
 
 
 def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
     """What there is as soon as MCP servers are configured, whatever they have."""
-    if not config.mcp.servers:
+    if not (servers := config.mcp_servers):
         return {}
-    tags = frozenset({"mcp", *(f"mcp-{name}" for name in config.mcp.servers)})
+    own = (tag for _, settings in servers.values() for tag in settings.tags)
+    tags = frozenset({"mcp", *(f"mcp-{name}" for name in servers), *own})
     return dict.fromkeys(("list_mcp_resources", "read_mcp_resource"), tags)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from goclaw.config import embedding, hooks, listening
+from goclaw.config import embedding, from_registry, hooks, listening
 from goclaw.config.environment import LOCATION, environment_layer
 from goclaw.config.files import lies_inside, readable_by_others, shown_path
 from goclaw.config.keys import Loc
@@ -122,7 +122,7 @@ def load_config(
     config = _validated({"state_dir": str(state_dir)}, layers)
     if file and lies_inside(file, config.workspace_path):
         raise ConfigError(f"{shown_path(file)}: lies inside the workspace: the agent could change it; move one")
-    named = (environ, config.tools.exec.env, *(server.variables() for server in config.mcp.servers.values()))
+    named = (environ, config.tools.exec.env, *(server.variables() for _, server in config.mcp_servers.values()))
     for secret in (*secret_values(config), *chain.from_iterable(map(_named_as_secrets, named))):
         remember(secret)
         remember(secret.removeprefix("Bearer "))
@@ -211,6 +211,7 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     yield from listening.contradictions(config)
     yield from hooks.contradictions(config.hooks)
     yield from embedding.contradictions(config)
+    yield from from_registry.contradictions(config)
     for index, spec in enumerate(config.models.agent):
         name, colon, model = spec.partition(":")
         if spec != "demo" and not (name and colon and model):

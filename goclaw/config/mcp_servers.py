@@ -148,6 +148,7 @@ class McpClientSettings(Section):
     timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
     allow: Globs = Field((), description="Which of its tools: names, or `read_*`; empty: all of them.")
     deny: Globs = Field((), description="Which of those not.")
+    tags: Names = Field((), description="Tags of all its tools, besides `mcp` and `mcp-<name>`.")
     roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
     elicitation: bool = Field(True, description="Whether it may ask the person for whom a call is made.")
     sampling: SamplingSettings | None = Field(

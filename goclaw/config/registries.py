@@ -4,6 +4,7 @@ What becomes of what such a catalogue says is in `goclaw.registries` (docs/regis
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -125,6 +126,10 @@ class FromRegistrySettings(Section):
     timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
     tags: Names = Field((), description="Tags of all its tools.")
     roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
+
+    def variables(self) -> Mapping[str, str]:
+        """What `env` says, in the open: for the program alone."""
+        return {name: value.get_secret_value() for name, value in self.env.items()}
 
 
 class RegistryServerSettings(Section):

@@ -14,8 +14,9 @@ from goclaw.config.agents import AgentsSettings
 from goclaw.config.exports import Publication, publications
 from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpSettings
+from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
-from goclaw.config.registries import Registries, RegistryServerSettings
+from goclaw.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
 from goclaw.config.section import Section
 from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import (
@@ -37,6 +38,7 @@ from goclaw.config.values import (
     WebhookSecret,
     absolute,
 )
+from goclaw.selection import TAG
 
 
 class WebhookSettings(Section):
@@ -325,8 +327,16 @@ class Config(Section):
 
     @property
     def toolsets(self) -> dict[str, tuple[str, ...]]:
-        """The sets of tools beside those built in: `tools.sets`, and behind them what agents export."""
-        return {**self.agents.exported_sets, **self.tools.sets}
+        """The sets of tools beside those built in: `tools.sets`, those of registries, and what agents export."""
+        of_registries = {name: (f"{TAG}mcp-{name}",) for name in self.tools.from_registry}
+        return {**self.agents.exported_sets, **of_registries, **self.tools.sets}
+
+    @property
+    def mcp_servers(self) -> dict[str, tuple[str, McpClientSettings | FromRegistrySettings]]:
+        """Every MCP server that the agent uses, by name: the key at which it stands, and what is said there."""
+        ours = {name: (f"mcp.servers.{name}", each) for name, each in self.mcp.servers.items()}
+        found = {name: (f"tools.from_registry.{name}", each) for name, each in self.tools.from_registry.items()}
+        return {**found, **ours}
 
     @property
     def publications(self) -> tuple[Publication, ...]:
