@@ -116,6 +116,8 @@ class Taken:
     entries: int
     refused: tuple[str, ...] = ()
     """Entries that were left as they were, each with the reason, for people."""
+    changed: tuple[str, ...] = ()
+    """Those of them that are not what they were: somebody has to look who is to blame."""
 
 
 @record
@@ -183,6 +185,7 @@ class Shelf:
         What is no entry, and a version that has become something else, is left out; the version as it was stays.
         """
         refused: list[str] = []
+        changed: list[str] = []
         # Before the file is locked: reading a large catalogue takes seconds.
         read = {new.key: new for new in _read(listed, refused)}
         with self._file.writing() as connection:
@@ -192,7 +195,7 @@ class Shelf:
                 if (pinned := pins.get(key)) is None and len(pins) >= MOST_PINS:
                     refused.append(f"{' '.join(key)}: this registry has had {MOST_PINS:,} versions, and no more fit")
                 elif pinned not in (None, new.sha256):
-                    refused.append(f"{' '.join(key)} is not what it was; what is published should never change")
+                    changed.append(f"{' '.join(key)} is not what it was; what is published should never change")
                 elif key not in beside:
                     pins[key] = new.sha256
                     fresh.append(new)
@@ -201,9 +204,10 @@ class Shelf:
             _insert(connection, registry, fresh, "")
             _delete(connection, registry, [key for key in beside if key not in read])
             connection.execute(
-                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, ?, '')", (registry, now, now, "" if refused else etag)
+                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, ?, '')",
+                (registry, now, now, "" if refused or changed else etag),
             )
-        return Taken(len(read), tuple(refused))
+        return Taken(len(read), (*changed, *refused), tuple(changed))
 
     def tried(self, registry: str, now: float, problem: str = "") -> None:
         """A catalogue was asked for: nothing had changed (no problem), or it could not be had."""
