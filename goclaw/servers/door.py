@@ -1,8 +1,8 @@
 """Terminals over TCP: who shows an access token comes in as the user to whom it belongs, and as nobody else.
 
-The listener has looked at Host, Origin and sizes before (`servers.http`). A token says who somebody is, never what he
-may do: that is looked up in users.json at every use. It comes in the header `Authorization` only: addresses end up in
-logs and histories, so one with a query is refused. What a client gets then is in `servers.serving`.
+Host, Origin and sizes were looked at before (`servers.listener`). A token says who somebody is, never what he may do:
+that is looked up in users.json at every use. It comes in the header `Authorization` only: addresses end up in logs and
+histories, so one with a query is refused. What a client gets then is in `servers.serving`.
 """
 
 import ipaddress
@@ -103,7 +103,7 @@ class Door:
         address = network_of(request.remote or "")
         if request.query_string:
             return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
-        name = await self._tokens.find_new(_shown_token(request))
+        name = await self._tokens.find_new(shown_token(request))
         token = self._tokens.get(name)
         if token is None:
             return self._refuse(address)
@@ -172,7 +172,7 @@ def network_of(address: str) -> str:
     return str(found)
 
 
-def _shown_token(request: web.Request) -> str:
+def shown_token(request: web.Request) -> str:
     """The token that a request shows; empty where there is none, or more than one."""
     shown = request.headers.getall("Authorization", [])
     found = BEARER.fullmatch(shown[0]) if len(shown) == 1 else None

@@ -4,7 +4,7 @@ from tests.mutations.bug import Bug, bug
 
 _SERVING = "goclaw/servers/serving.py"
 _TOKENS = "goclaw/tokens.py"
-_HTTP = "goclaw/servers/http.py"
+_HTTP = "goclaw/servers/listener.py"
 _WEBHOOK = "goclaw/channels/telegram/webhook.py"
 
 BUGS: list[Bug] = [
@@ -78,7 +78,7 @@ BUGS: list[Bug] = [
         "pages of strangers may call",
         "CVE-2026-25253: a page reaches the daemon of whoever opens it",
         _HTTP,
-        'if any(origin.lower() not in self._origins for origin in request.headers.getall("Origin", [])):',
+        'if any(origin.lower() not in self._place.origins for origin in request.headers.getall("Origin", [])):',
         "if False:",
         "tests/servers/test_http.py::test_a_page_may_call_only_if_it_is_named",
     ),
@@ -86,7 +86,7 @@ BUGS: list[Bug] = [
         "any Host is ours",
         "CVE-2026-25253: DNS rebinding",
         _HTTP,
-        "if len(named) != 1 or not names_us(named[0], self._host, self._names):",
+        "if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):",
         "if len(named) != 1:",
         "tests/servers/test_http.py::test_a_foreign_host_is_refused",
     ),

@@ -16,7 +16,8 @@ from goclaw.channels.base import Routes
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
-from goclaw.servers.http import Caps, open_http
+from goclaw.servers.http import open_http
+from goclaw.servers.listener import Caps
 
 HURRIED = Caps(head_seconds=0.2, body_seconds=0.2, body_bytes=1_000, connections=3)
 HOOK = "https://claw.example.org/hook"
@@ -264,7 +265,7 @@ async def test_what_breaks_is_in_the_log_and_not_in_the_answer(caplog: pytest.Lo
 
 
 async def test_the_log_has_paths_without_queries(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "goclaw.servers.http")
+    caplog.set_level(logging.INFO, "goclaw.servers.listener")
     async with site() as here:
         await here.ask("/nowhere?token=abc")
     assert "GET /nowhere from 127.0.0.1: 404" in caplog.text

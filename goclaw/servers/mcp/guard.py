@@ -1,7 +1,7 @@
 """Who comes in over HTTP: nobody without an access token, no foreign page, nothing boundless. Before a body is read.
 
-The same rules as for terminals (`servers.http`, `servers.door`), on the library's kind of application (ASGI). A token
-says who somebody is, never what they may do. Whose token goes is cut off within two seconds.
+The same rules as for terminals (`servers.listener`, `servers.door`), on the library's kind of application (ASGI). A
+token says who somebody is, never what they may do. Whose token goes is cut off within two seconds.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from goclaw.events import Actor
 from goclaw.records import record
 from goclaw.redact import mask, printable
 from goclaw.servers.door import BEARER, CHALLENGE, Bounds, Failures, network_of
-from goclaw.servers.http import HEADERS, LONGEST_LOGGED, names_us
+from goclaw.servers.listener import HEADERS, LONGEST_LOGGED, names_us
 from goclaw.servers.mcp.ports import ENTRY
 from goclaw.tokens import Token, Tokens
 
@@ -35,6 +35,8 @@ LOOK_SECONDS = 0.5
 """Between two looks whether whoever is connected may stay."""
 ACTOR = "goclaw.actor"
 """In the scope of a request: for whom it is made."""
+GONE = "goclaw.gone"
+"""In the scope of a request: set when it has ended. The library lets calls of older clients go on without them."""
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 
 
@@ -149,6 +151,7 @@ class Guard:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, name: str, token: Token) -> int:
         """Hand the request on as its user's, for as long as its token is valid."""
         scope[ACTOR] = Actor(token.user, ENTRY, name=token.user)
+        scope[GONE] = asyncio.Event()
         # By this the library keeps the sessions of its older protocol apart: each belongs to who opened it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[], subject=token.user))
         answer = _Answer(send)
@@ -165,6 +168,7 @@ class Guard:
         except TimeoutError:
             await answer.end(HTTPStatus.REQUEST_TIMEOUT)
         finally:
+            scope[GONE].set()
             self._requests.pop(task, None)
             self._cut.discard(task)
         return answer.status
