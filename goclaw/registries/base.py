@@ -20,6 +20,8 @@ from goclaw.records import record
 
 LONGEST_DOCUMENT = 512 * 1024
 """Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""
+MOST_VALUES = 50_000
+"""Of one document, as `values` counts them: what holds the interpreter while it is read are these, not its bytes."""
 MOST_TOOLS = 500
 MOST_ENTRIES = 20_000
 """Of one catalogue, all versions counted."""
@@ -139,6 +141,8 @@ def packed(document: Mapping[str, Any]) -> Packed:
     raw = canonical(document)
     if len(raw) > LONGEST_DOCUMENT:
         raise ValueError(f"an entry has more than {LONGEST_DOCUMENT // 1024} kB")
+    if values(raw) > MOST_VALUES:
+        raise ValueError(f"an entry has more than {MOST_VALUES:,} values")
     return Packed(_read(raw), raw, hashlib.sha256(raw).hexdigest())
 
 
@@ -168,6 +172,11 @@ def canonical(document: Mapping[str, Any]) -> bytes:
         return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:
         raise ValueError(f"an entry should be JSON: {error}") from None
+
+
+def values(raw: bytes) -> int:
+    """How many values JSON has, about: never fewer than there are."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 def digest(document: Mapping[str, Any]) -> str:

@@ -78,6 +78,7 @@ def test_an_entry_that_was_made_here_is_read_as_it_was_made() -> None:
         ({"description": "x" * 10_001}, "description: "),
         ({"later": object()}, "should be JSON"),
         ({"later": "x" * LONGEST_DOCUMENT}, "more than 512 kB"),
+        ({"later": [[]] * 50_000}, "more than 50,000 values"),
         ({"later": "\ud800"}, "should be JSON"),
     ],
 )
