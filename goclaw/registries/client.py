@@ -5,8 +5,7 @@ registry answers has an end: each page, their number, all of them together. What
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -18,11 +17,11 @@ from goclaw.clock import Clock
 from goclaw.config.registries import RegistrySettings
 from goclaw.errors import ConfigError
 from goclaw.net.answers import KEY_REFUSED, LONGEST_ERROR, quoted_error, read_whole, wanted_pause
+from goclaw.records import record
 from goclaw.redact import remember
 from goclaw.registries.base import MOST_BYTES, MOST_ENTRIES, EntryKind, RegistryError, packed
 from goclaw.registries.pages import LONGEST_PAGE, Entries, Page, Wanted, Wrapped, read_page
 from goclaw.registries.public import is_public, read_public_page
-from goclaw.registries.shelf import Listed
 
 PAGE = 100
 """Entries that are asked for at once."""
@@ -38,18 +37,18 @@ PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Catalogue:
     """All that a registry lists."""
 
-    listed: Sequence[Listed]
+    listed: Entries
     """`via` of each ends with the id of this registry, if it has one."""
     etag: str = ""
     refused: tuple[str, ...] = ()
     """Entries that are none, each with the reason, for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Answer:
     status: int
     etag: str

@@ -6,11 +6,11 @@ bounded by `MOST_PARTS`, so that the event loop is held up by no page.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import orjson
 
+from goclaw.records import record
 from goclaw.redact import printable
 from goclaw.registries.base import canonical, digest
 from goclaw.registries.shelf import Listed
@@ -30,7 +30,7 @@ Wanted = Callable[[str], bool]
 """Whether an entry of this name is wanted."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wrapped:
     """An entry with its document in the canonical form, which is a tenth of what it takes unwrapped."""
 
@@ -50,6 +50,10 @@ class Entries(Sequence[Listed]):
     def __init__(self, wrapped: Sequence[Wrapped] = ()) -> None:
         self._wrapped = tuple(wrapped)
 
+    def without(self, registry: str) -> "Entries":
+        """The same without what came through the registry with that id."""
+        return Entries([each for each in self._wrapped if registry not in each.via])
+
     def __len__(self) -> int:
         return len(self._wrapped)
 
@@ -65,7 +69,7 @@ class Entries(Sequence[Listed]):
         return self._wrapped[index].unwrapped()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """A page that was read."""
 

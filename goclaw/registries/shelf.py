@@ -207,7 +207,7 @@ class Shelf:
                 "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, ?, '')",
                 (registry, now, now, "" if refused or changed else etag),
             )
-        return Taken(len(read), (*changed, *refused), tuple(changed))
+        return Taken(len(read), (*refused, *changed), tuple(changed))
 
     def tried(self, registry: str, now: float, problem: str = "") -> None:
         """A catalogue was asked for: nothing had changed (no problem), or it could not be had."""
