@@ -105,6 +105,12 @@ SERVERS = {
 }
 """Listeners whose libraries are loaded only where the configuration wants them."""
 
+REGISTRIES = {
+    "syncing": "goclaw.registries.syncing:SYNCING",
+    "publishing": "goclaw.registries.publishing:PUBLISHER",
+}
+"""What is loaded when there are `registries`."""
+
 TOOL_SOURCES = {
     "cli": "goclaw.tools.cli_source:SOURCE",
     "agents": "goclaw.tools.exported:SOURCE",

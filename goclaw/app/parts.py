@@ -33,6 +33,8 @@ class McpState:
 
     line: str = ""
     """For people; empty: there is none."""
+    port: int = 0
+    """Where it listens now; 0: nowhere."""
 
 
 @record

@@ -11,6 +11,7 @@ from goclaw.app.ending_tasks import tell_of_end
 from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
 from goclaw.app.prompting import LiveCommands
+from goclaw.app.publishing import keep_published
 from goclaw.app.standing import details, watch_faults
 from goclaw.app.winding import wind_down
 from goclaw.commands.base import Command, CommandPorts
@@ -97,6 +98,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
             stack.push_async_callback(door.end)
     if ground.config.mcp.server.enabled and not alone:
         await stack.enter_async_context(background(serve_mcp(app, gateway), "MCP clients"))
+    if ground.config.publications and not alone:
+        await stack.enter_async_context(background(keep_published(app), "publishing"))
 
 
 async def _tools(app: App) -> None:

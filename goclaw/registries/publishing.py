@@ -1,0 +1,142 @@
+"""Telling registries what this gateway offers: at the start, when it changes, and again where a registry was down.
+
+Each registry has a loop of its own, so that one that hangs holds up no other. Nothing is ever taken back: what is not
+offered any more stays in a registry until somebody withdraws it there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from goclaw.errors import StateError
+from goclaw.registries.base import EntryKind, RegistryError
+from goclaw.registries.client import RegistryClient
+from goclaw.registries.offering import Offer, Offered, offer
+from goclaw.registries.publish_ports import PublisherPart, PublisherPorts
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 30.0
+"""Between two looks at which tools there are."""
+FACT = "published"
+"""What the daemon remembers under this name: `registry/kind/name` and the version of it that was told last."""
+_CONFLICT, _FORBIDDEN = 409, 403
+
+
+class Client(Protocol):
+    """What is asked of a registry. Both raise `RegistryError`."""
+
+    async def publish(self, document: Mapping[str, Any]) -> bool: ...
+
+    async def withdraw(self, kind: EntryKind, name: str, version: str) -> bool: ...
+
+
+class Publisher:
+    """Tells one registry."""
+
+    def __init__(self, registry: str, client: Client, ports: PublisherPorts, told: dict[str, str]) -> None:
+        """`told`: what is remembered of all registries (`FACT`), and changed here."""
+        self._registry = registry
+        self._client = client
+        self._ports = ports
+        self._settings = ports.config.registries[registry]
+        self._told = told
+        self._seen: dict[tuple[EntryKind, str], str] = {}
+        """What each thing was at the last look, by its digest."""
+        self._known: dict[tuple[EntryKind, str], str] = {}
+        """The same of what the registry has for sure."""
+        self._again_at = 0.0
+        self._reported: set[str] = set()
+
+    async def run(self) -> None:
+        """Tell it until cancelled."""
+        while True:
+            before = dict(self._told)
+            await self.look()
+            if self._told != before:
+                await self._remember()
+            await self._ports.clock.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Tell it what it does not know yet, unless it shall be left alone for a while."""
+        ports, address = self._ports, self._ports.address()
+        if not address or ports.clock.monotonic() < self._again_at:
+            return
+        wanted = await asyncio.to_thread(offer, ports.config, self._registry, ports.specs(), address)
+        problems = {place: (why, False) for place, why in wanted.problems.items()}
+        self._report(problems | await self._tell_all(self._due(wanted)))
+
+    async def _tell_all(self, due: Sequence[Offered]) -> dict[str, tuple[str, bool]]:
+        """What went wrong: the place, why, and whether the registry refused it for good."""
+        problems: dict[str, tuple[str, bool]] = {}
+        for at, each in enumerate(due):
+            try:
+                await self._tell(each)
+            except RegistryError as error:
+                pause = max(self._settings.sync_interval, error.retry_after or 0)
+                self._again_at = self._ports.clock.monotonic() + pause
+                problems[each.place] = (f"{error}{_remedy(each, error)}", bool(error.status))
+                if not error.status:  # it does not answer: nor would it for the others
+                    return problems | {other.place: (str(error), False) for other in due[at:]}
+        return problems
+
+    def _due(self, wanted: Offer) -> list[Offered]:
+        """What is new or has changed. A change counts when two looks agree: servers, and their tools, come and go."""
+        due = []
+        for each in wanted.offered:
+            key = (each.kind, each.name)
+            is_settled = self._seen.get(key, each.sha256) == each.sha256
+            self._seen[key] = each.sha256
+            if is_settled and self._known.get(key) != each.sha256:
+                due.append(each)
+        return due
+
+    async def _tell(self, each: Offered) -> None:
+        """Raises RegistryError."""
+        fact = f"{self._registry}/{each.kind}/{each.name}"
+        is_new = await self._client.publish(each.document)
+        if not is_new and each.is_made and self._told.get(fact, each.version) != each.version:
+            # It was there before, and something else since: only what is published anew becomes the newest.
+            await self._client.withdraw(each.kind, each.name, each.version)
+            await self._client.publish(each.document)
+        self._known[(each.kind, each.name)] = each.sha256
+        self._told[fact] = each.version
+        log.info("%s is in the registry %s: %s %s", each.place, self._registry, each.name, each.version)
+
+    def _report(self, problems: Mapping[str, tuple[str, bool]]) -> None:
+        for place in self._reported - problems.keys():
+            self._ports.report(self._title(place), "")
+        for place, (why, for_good) in problems.items():
+            self._ports.report(self._title(place), f"is not published: {why}", for_good=for_good)
+        self._reported = set(problems)
+
+    def _title(self, place: str) -> str:
+        return f"{place} in the registry {self._registry}"
+
+    async def _remember(self) -> None:
+        try:
+            await self._ports.learn(FACT, self._told)
+        except StateError as error:
+            log.warning("it could not be written down what the registry %s was told: %s", self._registry, error)
+
+
+def _remedy(each: Offered, error: RegistryError) -> str:
+    """What the operator can do about it here."""
+    if error.status == _CONFLICT and not each.is_made:
+        return f"; give it another `version` ({each.place}.version)"
+    if error.status == _FORBIDDEN and each.kind is EntryKind.TOOLSET:
+        return f"; if the name is somebody else's there, set {each.place}.publish_as"
+    return ""
+
+
+async def publish(ports: PublisherPorts, registries: Iterable[str]) -> None:
+    """Tell these registries what is published to them, until cancelled. Raises `StateError`."""
+    told = dict(await ports.fact(FACT) or {})
+    async with asyncio.TaskGroup() as group:
+        for name in registries:
+            client = RegistryClient(name, ports.config.registries[name], ports.http, ports.clock)
+            group.create_task(Publisher(name, client, ports, told).run(), name=f"publishing to {name}")
+
+
+PUBLISHER = PublisherPart(publish)
