@@ -1,6 +1,7 @@
 """What one place sets, and how places are put on top of each other."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,7 @@ class Layer:
             self._mark((*loc, name), inner, place)
 
 
-def merged(layers: list[dict[str, Any]]) -> dict[str, Any]:
+def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One mapping out of several: later ones win, mappings inside are merged, lists are replaced."""
     result: dict[str, Any] = {}
     for layer in layers:

@@ -1,17 +1,27 @@
-"""What every mapping of the configuration has in common."""
+"""What every mapping of the configuration has in common.
 
-from typing import Any, get_args
+A section is made ready when something of it is configured: what checks it costs more time and memory than reading the
+whole file, and most configurations set a few sections only. So nothing is built when a section is defined, a key that
+holds sections is `Later[…]`, and the defaults of a section are `Section.model_construct`, which checks nothing.
+"""
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from functools import cache, partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, ValidationInfo, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 MOST = 1_000_000_000
 """No number of the configuration means more than this; the kernel takes sizes below 2^63 bytes."""
+
+T = TypeVar("T")
 
 
 class Section(BaseModel):
     """A mapping of the configuration; a key that it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -28,3 +38,26 @@ class Section(BaseModel):
         if isinstance(value, int | float) and value > MOST:
             raise ValueError(f"should be at most {MOST:,}")
         return value
+
+
+class _WhenGiven:
+    """Builds what checks a key when the key is first given. What it finds is told as it would be otherwise."""
+
+    def __init__(self, kind: Any) -> None:
+        self._checks = cache(partial(TypeAdapter[Any], kind))
+
+    def __get_pydantic_core_schema__(self, _: Any, __: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(lambda value: self._checks().validate_python(value))
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(self._checks().core_schema)
+
+
+if TYPE_CHECKING:
+    Later = Annotated[T, ...]
+    """A key of this type, whose checks are built when a configuration has it."""
+else:
+
+    class Later:
+        def __class_getitem__(cls, kind: Any) -> Any:
+            return Annotated[kind, _WhenGiven(kind)]
