@@ -11,6 +11,7 @@ from goclaw.cli.frame import say
 from goclaw.cli.review import shared
 from goclaw.config.document import effective, example, markdown
 from goclaw.config.files import shown_path
+from goclaw.config.publishing import hindrances
 from goclaw.config.schema import Config
 from goclaw.doctor.security import weak_spots
 from goclaw.llm.open import check_caching
@@ -33,6 +34,8 @@ def check(context: typer.Context) -> None:
     users = Users.read(path).all()
     for warning in spelling(loaded.config, users):
         say(f"warning: {warning}")
+    for place, why in hindrances(loaded.config):
+        say(f"warning: {place}: {why}")
     print(f"{shown_path(loaded.path)}: fine" if loaded.path else "no configuration file; the defaults are in force")
     print(f"{shown_path(path)}: fine" if path.exists() else f"{shown_path(path)}: no such file; nobody is listed")
     _section("Weak", (f"{spot.text}\n    → {spot.remedy}" for spot in weak_spots(loaded, users)))

@@ -1,0 +1,17 @@
+"""The doctor's check of what is published to registries: whether it can be, and which address others are told."""
+
+from goclaw.config.load import Loaded
+from goclaw.config.publishing import hindrances, public_address
+from goclaw.doctor.base import Finding
+from goclaw.toolkit.parts import load_parts
+
+
+async def check_publishing(loaded: Loaded) -> list[Finding]:
+    """A line for each thing that is in the way, else one that says what others are told; nothing where nothing is."""
+    config = (await load_parts(loaded.config)).merged(loaded.config)
+    if not config.publications:
+        return []
+    if found := list(hindrances(config)):
+        return [Finding("publishing", "warning", f"{place}: {why}", "docs/registries.md") for place, why in found]
+    sets = ", ".join(f"{each.name} to {' and '.join(each.settings.publish_to)}" for each in config.publications)
+    return [Finding("publishing", "ok", f"{sets}; others are told {public_address(config)}")]
