@@ -12,6 +12,7 @@ from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
 from goclaw.app.prompting import LiveCommands
 from goclaw.app.publishing import keep_published
+from goclaw.app.registries import keep_registries
 from goclaw.app.standing import details, watch_faults
 from goclaw.app.winding import wind_down
 from goclaw.commands.base import Command, CommandPorts
@@ -98,6 +99,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
             stack.push_async_callback(door.end)
     if ground.config.mcp.server.enabled and not alone:
         await stack.enter_async_context(background(serve_mcp(app, gateway), "MCP clients"))
+    if ground.config.registries and not alone:
+        await stack.enter_async_context(background(keep_registries(app), "catalogues of registries"))
     if ground.config.publications and not alone:
         await stack.enter_async_context(background(keep_published(app), "publishing"))
 

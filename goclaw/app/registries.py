@@ -1,0 +1,37 @@
+"""The daemon's part in what registries list: it has catalogues fetched, and tells the operator what of it fails."""
+
+import asyncio
+from functools import partial
+
+from goclaw import catalog
+from goclaw.app.parts import App
+from goclaw.plugins import load
+from goclaw.registries.sync_ports import SyncPart, SyncPorts
+
+AFTER = 1.0
+"""Seconds after the start: nobody waits for a catalogue, and what was fetched before is there already."""
+
+
+async def keep_registries(app: App) -> None:
+    """Keep the catalogues of all registries in sync, until cancelled."""
+    ground = app.ground
+    await ground.clock.sleep(AFTER)
+    part = await asyncio.to_thread(load, catalog.REGISTRIES["syncing"], SyncPart)
+    await part.run(
+        SyncPorts(
+            registries=ground.config.registries,
+            state=ground.config.state_dir,
+            http=ground.ports.http,
+            clock=ground.clock,
+            tell=partial(_tell, app),
+        )
+    )
+
+
+def _tell(app: App, registry: str, problem: str, *, changed: bool) -> None:
+    """Beside the faults of tools; to an admin where only a person can say who is to blame."""
+    app.sources.report(f"registries.{registry}", problem)
+    if changed:
+        app.ground.alerts.tell(f"registry {registry}", f"the registry {registry} has changed what it said: {problem}")
+    elif not problem:
+        app.ground.alerts.clear(f"registry {registry}")
