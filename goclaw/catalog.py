@@ -112,10 +112,11 @@ REGISTRIES = {
 """What is loaded when there are `registries`."""
 
 TOOL_SOURCES = {
-    "cli": "goclaw.tools.cli_source:SOURCE",
-    "agents": "goclaw.tools.exported:SOURCE",
-    "mcp": "goclaw.tools.mcp_source:SOURCE",
+    "tools.cli": "goclaw.tools.cli_source:SOURCE",
+    "agents.exported_sets": "goclaw.tools.exported:SOURCE",
+    "mcp.servers": "goclaw.tools.mcp_source:SOURCE",
 }
+"""By what of the configuration they make tools of; they are loaded where there is any."""
 
 MCP = {
     "client": "goclaw.mcp.connection:CLIENT",

@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from goclaw import catalog
@@ -179,7 +180,9 @@ async def open_sources(config: Config, clock: Clock, parts: Parts | None = None)
     sources = Sources([Named(BUILT_IN, BuiltIn(gates))])
     ports = SourcePorts(config, clock, sources.report)
     async with AsyncExitStack() as stack:
-        for path in catalog.TOOL_SOURCES.values():
+        for wanted, path in catalog.TOOL_SOURCES.items():
+            if not attrgetter(wanted)(config):
+                continue
             part = load(path, SourcePart)
             sources.add(Named(part.origin, await stack.enter_async_context(part.open(ports))))
         for plugin in plugins("tools"):
