@@ -1,24 +1,20 @@
 """Notices when memory files of a workspace may have changed. What it notices is a hint and no more: `sweeping` looks.
 
-The kernel tells about folders (inotify, through `watchfiles`), each watched by itself and never with what is below it:
-so no symbolic link leads the watch out of the workspace, and of the workspace itself only a few names matter. Where the
-kernel tells nothing (no watches left, a network folder that another machine writes to) there is a look now and then.
+The kernel tells about folders (`workspace.hints`); of the workspace itself only a few names matter. Where it tells
+nothing (no watches left, a network folder that another machine writes to) there is a look now and then.
 """
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path, PurePosixPath
-
-from watchfiles import watch
-from watchfiles.main import FileChange
+from pathlib import PurePosixPath
 
 from goclaw.clock import Clock
 from goclaw.errors import ToolError
 from goclaw.records import record
-from goclaw.supervise import background, keep_running, see_through
+from goclaw.supervise import background, keep_running
 from goclaw.workspace import Workspace
+from goclaw.workspace.hints import Hints, NothingTold, open_hints
 
 log = logging.getLogger(__name__)
 
@@ -101,9 +97,9 @@ class _Watching:
         while True:
             ground = await ground_of(self._workspace, self._sources)
             try:
-                async with _open(self._workspace, ground) as hints:
+                async with open_hints(self._workspace.root, ground.folders) as hints:
                     await self._follow(ground, hints)
-            except _NothingTold as error:
+            except NothingTold as error:
                 if isinstance(error.__cause__, FileNotFoundError):
                     await self._clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
                     continue
@@ -111,7 +107,7 @@ class _Watching:
                 await self._changed()
                 await self._clock.sleep(SAFETY_SECONDS)
 
-    async def _follow(self, ground: Ground, hints: "_Hints") -> None:
+    async def _follow(self, ground: Ground, hints: Hints) -> None:
         """Return when other folders are to be watched."""
         due = True  # what happened before the watch was laid
         swept = self._clock.monotonic()
@@ -132,55 +128,6 @@ class _Watching:
             self._told = True
             extra = {"workspace": str(self._workspace.root), "why": why, "seconds": SAFETY_SECONDS}
             log.warning("memory files cannot be watched, changes are looked for now and then", extra=extra)
-
-
-class _NothingTold(Exception):
-    """The kernel cannot be asked, or does not answer."""
-
-
-class _Hints:
-    """What the kernel tells about some folders."""
-
-    def __init__(self, root: Path, folders: Sequence[str]) -> None:
-        self._root = root
-        self._changes: Generator[set[FileChange], None, None] = watch(
-            *(root / folder for folder in folders),
-            watch_filter=None,
-            debounce=1,
-            step=1,
-            rust_timeout=1,
-            yield_on_timeout=True,
-            recursive=False,
-            force_polling=False,
-            raise_interrupt=False,
-        )
-
-    async def look(self) -> list[str]:
-        """The paths, relative to the workspace, that changed since the last look; the first one lays the watch."""
-        # To its end: what is under way in a thread cannot be closed.
-        found = await see_through(asyncio.to_thread(self._next), "looking at what the kernel told")
-        return [str(Path(path).relative_to(self._root)) for _, path in found]
-
-    async def close(self) -> None:
-        """Give the watches back."""
-        await see_through(asyncio.to_thread(self._changes.close), "closing a watch")
-
-    def _next(self) -> set[FileChange]:
-        try:
-            return next(self._changes)
-        except (OSError, RuntimeError) as error:  # the latter is the base of what `watchfiles` raises
-            raise _NothingTold(str(error)) from error
-
-
-@asynccontextmanager
-async def _open(workspace: Workspace, ground: Ground) -> AsyncIterator[_Hints]:
-    # The kernel names what it tells about by its real path.
-    hints = _Hints(await asyncio.to_thread(workspace.root.resolve), ground.folders)
-    try:
-        await hints.look()
-        yield hints
-    finally:
-        await hints.close()
 
 
 async def _is_folder(workspace: Workspace, path: str) -> bool:

@@ -16,7 +16,7 @@ from goclaw.clock import SteppedClock
 from goclaw.errors import StateError
 from goclaw.memory import watching
 from goclaw.memory.watching import SAFETY_SECONDS, Ground, ground_of, watched
-from goclaw.workspace import Workspace
+from goclaw.workspace import Workspace, hints
 
 
 class HastyClock(SteppedClock):
@@ -178,7 +178,7 @@ async def test_now_and_then_there_is_a_sweep_without_a_reason(workspace: Workspa
 async def test_without_watches_it_is_said_once_and_looked_at_now_and_then(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watching, "watch", lambda *paths, **options: NoWatches())
+    monkeypatch.setattr(hints, "watch", lambda *paths, **options: NoWatches())
     with caplog.at_level(logging.WARNING):
         async with watching_of(workspace) as sweeps:
             for number in (1, 2):

@@ -124,13 +124,13 @@ class Offer:
 
     async def subscribe(self, ctx: Context, params: SubscribeRequestParams) -> EmptyResult:
         caller = self._who(ctx)
-        if not self._resources.may(caller.actor, params.uri):
+        if not await self._resources.there(caller.actor, params.uri):
             raise MCPError(NOT_FOUND, f"there is no resource {params.uri[:200]}")
         await self.hub.subscribe(caller.connection, params.uri)
         return EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        self.hub.unsubscribe(self._who(ctx).connection, params.uri)
+        await self.hub.unsubscribe(self._who(ctx).connection, params.uri)
         return EmptyResult()
 
     async def set_level(self, ctx: Context, params: SetLevelRequestParams) -> EmptyResult:
@@ -205,5 +205,5 @@ async def open_offer(ports: McpPorts, who: Who) -> AsyncIterator[Offer]:
     """What is offered to whoever `who` finds, while the block runs."""
     tools = ToolOffer(ports)
     resources = ResourceOffer(ports, tools.reads)
-    async with open_hub(ports, resources.may) as hub:
+    async with open_hub(ports, resources.may, resources.there) as hub:
         yield Offer(ports, who, tools, resources, hub)

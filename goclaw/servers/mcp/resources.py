@@ -24,13 +24,23 @@ from mcp_types import (
 )
 
 from goclaw.audit import Entry
-from goclaw.errors import GoclawError
+from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor, TranscriptRow
 from goclaw.mcp import declared
 from goclaw.redact import mask
 from goclaw.servers.mcp.paging import page
 from goclaw.servers.mcp.ports import McpPorts
-from goclaw.servers.mcp.uris import FILE, STATUS, TRANSCRIPT, Absent, file_uri, path_of, session_of, transcript_uri
+from goclaw.servers.mcp.uris import (
+    FILE,
+    STATUS,
+    TRANSCRIPT,
+    Absent,
+    file_uri,
+    is_file,
+    path_of,
+    session_of,
+    transcript_uri,
+)
 
 JSON, TEXT, UNKNOWN = "application/json", "text/plain", "application/octet-stream"
 MOST_BYTES = 1 << 20
@@ -118,6 +128,24 @@ class ResourceOffer:
         if scheme == FILE:
             return self._ports.may_read_files(actor)
         return scheme == TRANSCRIPT and access.authorize(actor, "session.read", session_of(uri)[0]).allowed
+
+    async def there(self, actor: Actor, uri: str) -> bool:
+        """Whether the actor could read what the URI names, or could if it were there: for who wants to watch it."""
+        if not self.may(actor, uri):
+            return False
+        if uri in self._declared or not uri.startswith(f"{FILE}:"):
+            return True
+        if not is_file(uri):
+            return False
+        path = path_of(uri)
+        try:
+            found = await (await self._ports.workspace(actor)).stat(path)
+        except ToolError:
+            return True  # it may come; what the workspace does not show is never told
+        try:
+            return await self._reads(actor, path) == found.path
+        except ToolError:
+            return False
 
     def declared(self, uri: str) -> declared.Resource | None:
         """What code declares under this URI."""

@@ -31,6 +31,16 @@ def path_of(uri: str) -> str:
     return path
 
 
+def is_file(uri: str) -> bool:
+    """Whether the URI names what could be a file of the workspace."""
+    if not uri.startswith(f"{FILE}:"):
+        return False
+    try:
+        return ".." not in path_of(uri).split("/")
+    except Absent:
+        return False
+
+
 def transcript_uri(session: str) -> str:
     """The URI of a conversation: its key has colons in it, which would be read as a port."""
     return f"{TRANSCRIPT}://{quote(session, safe='')}"

@@ -36,6 +36,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from goclaw.errors import GoclawError
 from goclaw.events import Actor
 from goclaw.mcp.declared import Notification, Resource
+from goclaw.servers.mcp.files import WHOLE, Interests, follow_files
 from goclaw.servers.mcp.ports import Change, Changed, ListChanged, McpPorts, Told
 from goclaw.servers.mcp.uris import STATUS
 from goclaw.supervise import background, keep_running
@@ -64,6 +65,8 @@ _EVENTS: dict[str, Callable[[], ServerEvent]] = {
 }
 
 Listener = Callable[[Change], None]
+There = Callable[[Actor, str], Awaitable[bool]]
+"""Whether an actor could read what a URI names, or could if it were there."""
 
 
 @dataclass(slots=True)
@@ -80,23 +83,27 @@ class _Peer:
 class Hub:
     """Spreads changes. Made by `open_hub`."""
 
-    def __init__(self, ports: McpPorts, may: Callable[[Actor, str], bool]) -> None:
-        """`may`: whether an actor may read what a URI names."""
+    def __init__(self, ports: McpPorts, may: Callable[[Actor, str], bool], there: There) -> None:
+        """`may`: whether an actor may read what a URI names; `there`: the same, looked at as a whole."""
         self._ports = ports
         self._may = may
+        self._there = there
+        self.files = Interests(ports.workspace)
+        """Who wants to know of which files."""
         self._listeners: dict[object, tuple[Actor, Listener]] = {}
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
-        self._outgoing: asyncio.Queue[Change] = asyncio.Queue(MOST_WAITING)
+        self._outgoing: asyncio.Queue[tuple[Change, str]] = asyncio.Queue(MOST_WAITING)
+        """Each with the only person who is to hear of it, or nobody."""
         self._rights = {each.name: each.may for each in ports.declared.notifications}
 
-    def publish(self, change: Change) -> None:
-        """Tell everybody who may know and wants to."""
+    def publish(self, change: Change, person: str = "") -> None:
+        """Tell everybody who may know and wants to; with the key of a `person` only that one, whose files they are."""
         for actor, listener in list(self._listeners.values()):
-            if self._concerns(actor, change):
+            if person in ("", actor.key) and self._concerns(actor, change):
                 listener(change)
         if self._peers:
             try:
-                self._outgoing.put_nowait(change)
+                self._outgoing.put_nowait((change, person))
             except asyncio.QueueFull:
                 log.warning("MCP clients take no notifications; one is left out")
 
@@ -118,8 +125,11 @@ class Hub:
 
         token = self._enter(actor, offer)
         try:
+            if self._may(actor, WHOLE):
+                await self.files.put(token, actor, (), everything=True)
             yield waiting
         finally:
+            self.files.drop(token)
             self._leave(token)
 
     async def listen(
@@ -127,12 +137,18 @@ class Hub:
     ) -> SubscriptionsListenResult:
         """Serve one stream of 2026-07-28."""
         wanted = params.notifications
-        uris = [uri for uri in wanted.resource_subscriptions or () if self._may(actor, uri)][:MOST_URIS]
+        asked = list(wanted.resource_subscriptions or ())[:MOST_URIS]
+        uris = [uri for uri in asked if await self._there(actor, uri)]
         for uri in uris:
             await self._announce(actor, uri)
         honoured = wanted.model_copy(update={"resource_subscriptions": uris or None})
         stream = ListenHandler(_View(self, actor), max_buffered_events=MOST_WAITING)
-        return await stream(ctx, params.model_copy(update={"notifications": honoured}))
+        token = object()
+        try:
+            await self.files.put(token, actor, uris)
+            return await stream(ctx, params.model_copy(update={"notifications": honoured}))
+        finally:
+            self.files.drop(token)
 
     def met(self, key: str, actor: Actor, ctx: ServerRequestContext[Any, Any]) -> None:
         """A message came over a connection: that is how its client can be told something later."""
@@ -141,10 +157,14 @@ class Hub:
         peer = self._peers.get(key)
         if peer is None or peer.actor != actor:
             peer = self._peers[key] = _Peer(actor, ctx.session)
+            self.files.drop(key)
+            # Nothing public of the library tells that a connection has ended.
+            if (connection := getattr(ctx.session, "_connection", None)) is not None:
+                connection.exit_stack.callback(self._gone, key, peer)
         peer.session = ctx.session
         self._peers.move_to_end(key)
         while len(self._peers) > MOST_PEERS:
-            self._peers.popitem(last=False)
+            self._gone(*next(iter(self._peers.items())))
 
     async def subscribe(self, key: str, uri: str) -> None:
         """A client of an older version wants to know of a resource.
@@ -152,15 +172,21 @@ class Hub:
         Raises:
             MCPError: it subscribed to too many, or whoever declares the resource refuses it.
         """
-        peer = self._peers[key]
-        if len(peer.uris) >= MOST_URIS:
+        peer = self._peers.get(key)
+        if peer and len(peer.uris) >= MOST_URIS:
             raise MCPError(INTERNAL_ERROR, f"at most {MOST_URIS} subscriptions")
-        await self._announce(peer.actor, uri)
+        if peer:
+            await self._announce(peer.actor, uri)
+        if peer is None or self._peers.get(key) is not peer:
+            raise MCPError(INTERNAL_ERROR, "the connection has ended, or was silent for too long: open another one")
         peer.uris.add(uri)
+        await self._watch_files(key, peer)
 
-    def unsubscribe(self, key: str, uri: str) -> None:
+    async def unsubscribe(self, key: str, uri: str) -> None:
         """It does not any more."""
-        self._peers[key].uris.discard(uri)
+        if peer := self._peers.get(key):
+            peer.uris.discard(uri)
+            await self._watch_files(key, peer)
 
     def hear(self, key: str, level: str) -> None:
         """A client says from which level on it wants log messages, as which it gets what code declares."""
@@ -177,9 +203,9 @@ class Hub:
     async def send(self) -> None:
         """Tell older clients, one change after the other, until cancelled."""
         while True:
-            change = await self._outgoing.get()
+            change, person = await self._outgoing.get()
             for key, peer in list(self._peers.items()):
-                if self._wanted(peer, change):
+                if person in ("", peer.actor.key) and self._wanted(peer, change):
                     await self._send(key, peer, change)
 
     async def _send(self, key: str, peer: _Peer, change: Change) -> None:
@@ -198,7 +224,18 @@ class Hub:
                         params = LoggingMessageNotificationParams(level=LEVEL, logger=name, data=dict(payload))
                         await peer.session.send_notification(LoggingMessageNotification(params=params))
         except TimeoutError:
-            self._peers.pop(key, None)
+            self._gone(key, peer)
+
+    async def _watch_files(self, key: str, peer: _Peer) -> None:
+        await self.files.put(key, peer.actor, peer.uris)
+        if self._peers.get(key) is not peer:
+            self.files.drop(key)  # it went meanwhile
+
+    def _gone(self, key: str, peer: _Peer) -> None:
+        """A connection has ended, or is as good as that."""
+        if self._peers.get(key) is peer:
+            del self._peers[key]
+            self.files.drop(key)
 
     def _wanted(self, peer: _Peer, change: Change) -> bool:
         if isinstance(change, Changed) and change.resource not in peer.uris:
@@ -258,14 +295,16 @@ class _View:
 
 
 @asynccontextmanager
-async def open_hub(ports: McpPorts, may: Callable[[Actor, str], bool]) -> AsyncIterator[Hub]:
+async def open_hub(ports: McpPorts, may: Callable[[Actor, str], bool], there: There) -> AsyncIterator[Hub]:
     """A hub that is told what changes, while the block runs."""
-    hub = Hub(ports, may)
+    hub = Hub(ports, may, there)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "telling MCP clients": hub.send,
         "changes for MCP clients": partial(_follow, hub, ports),
         "tools for MCP clients": partial(_look_at_tools, hub, ports),
     }
+    if ports.config.mcp.server.resources:
+        tasks["files for MCP clients"] = partial(follow_files, hub.files, ports.clock, ports.workspace, hub.publish)
     for resource in ports.declared.resources:
         tasks[f"changes of {resource.uri}"] = partial(_follow_declared, hub, resource)
     for notification in ports.declared.notifications:
