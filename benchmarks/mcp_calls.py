@@ -72,7 +72,7 @@ async def _bare() -> AsyncIterator[Callable[[], Awaitable[None]]]:
 
 @asynccontextmanager
 async def _ours() -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    source = load(TOOL_SOURCES["mcp.servers"], SourcePart)
+    source = load(TOOL_SOURCES["mcp"], SourcePart)
     servers = {"bench": {"command": sys.executable, "args": SERVER}}
     with tempfile.TemporaryDirectory(prefix="goclaw-bench-") as folder:
         async with open_bench(Path(folder), sources=[source], mcp={"servers": servers}) as bench:

@@ -112,11 +112,17 @@ REGISTRIES = {
 """What is loaded when there are `registries`."""
 
 TOOL_SOURCES = {
-    "tools.cli": "goclaw.tools.cli_source:SOURCE",
-    "agents.exported_sets": "goclaw.tools.exported:SOURCE",
-    "mcp.servers": "goclaw.tools.mcp_source:SOURCE",
+    "cli": "goclaw.tools.cli_source:SOURCE",
+    "agents": "goclaw.tools.exported:SOURCE",
+    "mcp": "goclaw.tools.mcp_source:SOURCE",
 }
-"""By what of the configuration they make tools of; they are loaded where there is any."""
+
+MADE_OF = {
+    "cli": "tools.cli",
+    "agents": "agents.exported_sets",
+    "mcp": "mcp.servers",
+}
+"""What of the configuration a source makes tools of: it is loaded where there is any."""
 
 MCP = {
     "client": "goclaw.mcp.connection:CLIENT",

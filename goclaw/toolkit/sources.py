@@ -180,8 +180,8 @@ async def open_sources(config: Config, clock: Clock, parts: Parts | None = None)
     sources = Sources([Named(BUILT_IN, BuiltIn(gates))])
     ports = SourcePorts(config, clock, sources.report)
     async with AsyncExitStack() as stack:
-        for wanted, path in catalog.TOOL_SOURCES.items():
-            if not attrgetter(wanted)(config):
+        for name, path in catalog.TOOL_SOURCES.items():
+            if not attrgetter(catalog.MADE_OF[name])(config):
                 continue
             part = load(path, SourcePart)
             sources.add(Named(part.origin, await stack.enter_async_context(part.open(ports))))
