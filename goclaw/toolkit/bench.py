@@ -14,6 +14,7 @@ from goclaw.audit import Entry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
+from goclaw.errors import ToolError
 from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
@@ -26,6 +27,7 @@ from goclaw.toolkit.base import Tool, ToolSource
 from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.sampling import Sample, Sampled
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.users import Users
@@ -64,6 +66,10 @@ class Bench:
     audited: list[Entry]
     answers: list[str] = field(default_factory=list)
     """What the person answers to a tool's questions, in order; then nothing more."""
+    samples: list[str] = field(default_factory=list)
+    """What a model answers to what tools want to know (`ToolContext.sample`), in order; then nothing more."""
+    sampled: list[Sample] = field(default_factory=list)
+    """What it was asked."""
     wanted: list[Wanted] = field(default_factory=list)
     """What the person was asked to agree to, and did."""
     asked: list[Question] = field(default_factory=list)
@@ -92,6 +98,7 @@ class Bench:
             ask=self._answer,
             keep_todos=self._keep,
             turn="bench",
+            sample=self._sample,
         )
         return await self.dispatcher.call(ToolCall(f"call-{len(self.audited) + 1}", name, dict(arguments or {})), scope)
 
@@ -106,6 +113,12 @@ class Bench:
     async def _answer(self, question: Question, step: str) -> str | None:
         self.asked.append(question)
         return self.answers.pop(0) if self.answers else None
+
+    async def _sample(self, wanted: Sample) -> Sampled:
+        self.sampled.append(wanted)
+        if not self.samples:
+            raise ToolError("the model has nothing to say")
+        return Sampled(self.samples.pop(0), "bench:model", tokens=15)
 
     async def _keep(self, todos: Sequence[Todo]) -> None:
         self.todos = list(todos)
