@@ -1,0 +1,148 @@
+"""What this gateway's registry offers, in pages: what was published here, and what is shared on of other registries.
+
+A name is one registry's: of those published here nobody else's versions are offered, of the others those of the first
+registry that has it. Otherwise whoever publishes `data-tools 99.0.0` somewhere would be the newest of ours.
+"""
+
+import base64
+import hashlib
+import threading
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from goclaw.records import record
+from goclaw.registries.base import LATEST, values
+from goclaw.registries.shelf import OWN, Key, Line, Shelf
+
+PAGE_ENTRIES = 100
+PAGE_BYTES = 2 << 20
+PAGE_VALUES = 100_000
+"""What a client has to hold and to parse at once; a page has at least one entry, whatever its size."""
+LONGEST_CURSOR = 1_000
+
+Name = tuple[str, str]
+"""Kind and name."""
+
+
+@record
+class Index:
+    """What is offered at one moment, without its documents."""
+
+    revision: str
+    lines: Sequence[Line]
+    """By kind, name and version."""
+    newest: Mapping[Name, Line]
+    tag: str
+    """Another one for every other catalogue."""
+
+
+class Catalogue:
+    """Reads the shelf. All of it blocks; call it in a thread. Everything raises `StateError` as the shelf does."""
+
+    def __init__(self, shelf: Shelf, shared: Sequence[str]) -> None:
+        self._shelf = shelf
+        self._sources = (OWN, *shared)
+        self._index: Index | None = None
+        self._reading = threading.Lock()
+
+    def tag(self, kind: str) -> str:
+        """The ETag of the listing of one kind; empty: of all."""
+        return f'"{self._current().tag}{f"-{kind}" if kind else ""}"'
+
+    def page(self, kind: str, cursor: str, limit: int) -> dict[str, Any]:
+        """A part of the listing, and where the next one begins.
+
+        Raises:
+            ValueError: the cursor is none.
+        """
+        index = self._current()
+        lines = [line for line in index.lines if kind in ("", line.key[0])]
+        begin = bisect_right(lines, _key_of(cursor), key=lambda line: line.key) if cursor else 0
+        wanted = lines[begin : begin + min(max(limit, 1), PAGE_ENTRIES)]
+        items: list[dict[str, Any]] = []
+        size = parts = taken = 0
+        for line, document in zip(wanted, self._shelf.documents(wanted), strict=True):
+            if document is not None:  # else it was withdrawn a moment ago
+                size, parts = size + len(document), parts + values(document)
+                if items and (size > PAGE_BYTES or parts > PAGE_VALUES):
+                    break
+                items.append(_item(index, line, document))
+            taken += 1
+        is_last = begin + taken == len(lines)
+        return {"entries": items, "next_cursor": "" if is_last else _cursor_of(lines[begin + taken - 1].key)}
+
+    def versions(self, kind: str, name: str) -> list[dict[str, Any]]:
+        """All versions of something, the newest first."""
+        index = self._current()
+        found = sorted(_lines_of(index, kind, name), key=lambda line: line.order, reverse=True)
+        documents = self._shelf.documents(found)
+        return [_item(index, line, each) for line, each in zip(found, documents, strict=True) if each is not None]
+
+    def version(self, kind: str, name: str, version: str) -> dict[str, Any] | None:
+        """One of them; `latest`: the newest."""
+        index = self._current()
+        newest = index.newest.get((kind, name))
+        lines = [newest] if version == LATEST and newest else _lines_of(index, kind, name)
+        for line in lines:
+            if version in (LATEST, line.key[2]) and (document := self._shelf.documents([line])[0]) is not None:
+                return _item(index, line, document)
+        return None
+
+    def _current(self) -> Index:
+        with self._reading:
+            revision = self._shelf.revision()
+            if self._index is None or self._index.revision != revision:
+                self._index = self._read(revision)
+            return self._index
+
+    def _read(self, revision: str) -> Index:
+        of: dict[Name, str] = dict.fromkeys(self._shelf.owned(), OWN)
+        newest: dict[Name, Line] = {}
+        chosen: list[Line] = []
+        for source in self._sources:
+            for line in self._shelf.lines(source):
+                name = line.key[:2]
+                if of.setdefault(name, source) != source:
+                    continue
+                chosen.append(line)
+                if name not in newest or newest[name].order < line.order:
+                    newest[name] = line
+        chosen.sort(key=lambda line: line.key)
+        said = [(line.key, line.sha256, line.published_at, line.latest, line.via) for line in chosen]
+        return Index(revision, chosen, newest, hashlib.sha256(orjson.dumps(said)).hexdigest()[:32])
+
+
+def _lines_of(index: Index, kind: str, name: str) -> Sequence[Line]:
+    begin = bisect_right(index.lines, (kind, name, ""), key=lambda line: line.key)
+    end = bisect_right(index.lines, (kind, f"{name}\0", ""), key=lambda line: line.key)
+    return index.lines[begin:end]
+
+
+def _item(index: Index, line: Line, document: bytes) -> dict[str, Any]:
+    return {
+        "document": orjson.Fragment(document),
+        "sha256": line.sha256,
+        "published_at": line.published_at,
+        "latest": index.newest.get(line.key[:2]) == line,
+        "via": line.via,
+    }
+
+
+def _cursor_of(key: Key) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")
+
+
+def _key_of(cursor: str) -> Key:
+    """Raises ValueError."""
+    if len(cursor) > LONGEST_CURSOR:
+        raise ValueError("the cursor is none of ours")
+    try:
+        kind, name, version = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, TypeError):
+        raise ValueError("the cursor is none of ours") from None
+    if not isinstance(kind, str) or not isinstance(name, str) or not isinstance(version, str):
+        raise ValueError("the cursor is none of ours")
+    return kind, name, version

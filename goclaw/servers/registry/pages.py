@@ -1,0 +1,246 @@
+"""The interface of the registry, version v1: what can be read, published and withdrawn, all of it JSON.
+
+Whoever publishes a name first has it; admins may withdraw everything. All of that is in the audit log, refused or not.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from goclaw.audit import Entry as AuditEntry
+from goclaw.channels.base import Handler
+from goclaw.clock import Clock
+from goclaw.errors import StateError
+from goclaw.records import record
+from goclaw.redact import printable
+from goclaw.registries.base import Entry, EntryKind, entry_of
+from goclaw.registries.shelf import ChangedEntry, ForeignName, FullShelf, Shelf
+from goclaw.servers.listener import HEADERS, LONGEST_LOGGED
+from goclaw.servers.registry.catalogue import PAGE_ENTRIES, Catalogue
+from goclaw.servers.registry.refusal import Refusal
+from goclaw.servers.registry.visitors import Visitor, Visitors
+
+log = logging.getLogger(__name__)
+
+VERSION = "v1"
+ANSWER_SECONDS = 60.0
+"""Until a caller has taken its answer: who reads none holds two megabytes of ours."""
+_NO_ENTRY = "there is no such entry here"
+_STATUS: Mapping[type[StateError], HTTPStatus] = {
+    ChangedEntry: HTTPStatus.CONFLICT,
+    ForeignName: HTTPStatus.FORBIDDEN,
+    FullShelf: HTTPStatus.INSUFFICIENT_STORAGE,
+}
+
+
+@record
+class About:
+    """What the registry says of itself."""
+
+    id: str
+    name: str
+
+    def json(self) -> dict[str, str]:
+        """On the wire."""
+        return {"id": self.id, "name": self.name}
+
+
+class Pages:
+    """The handlers."""
+
+    def __init__(
+        self,
+        about: About,
+        shelf: Shelf,
+        catalogue: Catalogue,
+        visitors: Visitors,
+        clock: Clock,
+        audit: Callable[[AuditEntry], None],
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._about = about
+        self._shelf = shelf
+        self._catalogue = catalogue
+        self._visitors = visitors
+        self._clock = clock
+        self._audit = audit
+        self._answer_seconds = answer_seconds
+
+    def add_to(self, application: web.Application) -> None:
+        """Put them on an application."""
+        versions = f"/{VERSION}/entries/{{kind}}/{{name}}/versions"
+        pages: tuple[tuple[str, str, Handler], ...] = (
+            ("GET", f"/{VERSION}/", self.about),
+            ("GET", f"/{VERSION}", self.about),
+            ("GET", f"/{VERSION}/entries", self.entries),
+            ("GET", versions, self.versions),
+            ("GET", f"{versions}/{{version}}", self.version),
+            ("PUT", f"{versions}/{{version}}", self.publish),
+            ("DELETE", f"{versions}/{{version}}", self.withdraw),
+        )
+        for method, path, page in pages:
+            application.router.add_route(method, path, page)
+        application.middlewares.append(self.answer)
+
+    @web.middleware
+    async def answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Send what a handler says, within its time."""
+        try:
+            response = await handler(request)
+        except Refusal as refusal:
+            await _drain(request)
+            response = refusal.response()
+        except StateError as error:
+            log.error("the registry cannot answer: %s", error)
+            response = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "this registry cannot answer now").response()
+        try:
+            async with asyncio.timeout(self._answer_seconds):
+                await response.prepare(request)
+                await response.write_eof()
+        except (TimeoutError, ConnectionError):
+            if request.transport:
+                request.transport.abort()
+        return response
+
+    async def about(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/`."""
+        await self._visitors.reader(request)
+        return _json({"registry": self._about.json(), "api_version": VERSION})
+
+    async def entries(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/entries`: a page of the catalogue. The first one has the ETag of the whole."""
+        await self._visitors.reader(request)
+        query = request.query
+        kind, cursor, limit = query.get("kind", ""), query.get("cursor", ""), query.get("limit", str(PAGE_ENTRIES))
+        if kind and kind not in set(EntryKind):
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"`kind` should be one of {', '.join(EntryKind)}")
+        if not (limit.isascii() and limit.isdigit() and len(limit) < 10):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "`limit` should be a number")
+        # Before the page: what changes in between is asked for once more then, not overlooked.
+        tag = "" if cursor else await asyncio.to_thread(self._catalogue.tag, kind)
+        if tag and tag in request.headers.get("If-None-Match", ""):
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={**HEADERS, "ETag": tag})
+        try:
+            page = await asyncio.to_thread(self._catalogue.page, kind, cursor, int(limit))
+        except ValueError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+        return _json({"registry": self._about.json(), **page}, headers={"ETag": tag} if tag else {})
+
+    async def versions(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/entries/{kind}/{name}/versions`."""
+        await self._visitors.reader(request)
+        found = await asyncio.to_thread(
+            self._catalogue.versions, request.match_info["kind"], request.match_info["name"]
+        )
+        if not found:
+            raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
+        return _json({"versions": found})
+
+    async def version(self, request: web.Request) -> web.StreamResponse:
+        """`GET /v1/entries/{kind}/{name}/versions/{version}`, or `latest`."""
+        await self._visitors.reader(request)
+        found = await asyncio.to_thread(self._catalogue.version, *_address(request))
+        if found is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
+        return _json(found)
+
+    async def publish(self, request: web.Request) -> web.StreamResponse:
+        """`PUT` the same address: keep a version, for ever as it is."""
+        visitor = await self._visitors.known(request)
+        body = await request.read()
+
+        def keep() -> bool:
+            return self._shelf.publish(_document(body, _address(request)), visitor.user, self._clock.now())
+
+        is_new = await self._change("publish", visitor, request, lambda: asyncio.to_thread(keep))
+        return _json({}, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+
+    async def withdraw(self, request: web.Request) -> web.StreamResponse:
+        """`DELETE` it: nobody gets it from here any more."""
+        visitor = await self._visitors.known(request)
+        kind, name, version = _address(request)
+
+        def remove() -> bool:
+            if kind not in set(EntryKind):
+                return False
+            by = None if visitor.is_admin else visitor.user
+            return self._shelf.withdraw(EntryKind(kind), name, version, by)
+
+        if not await self._change("withdraw", visitor, request, lambda: asyncio.to_thread(remove)):
+            raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
+        return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
+
+    async def _change(
+        self, verb: str, visitor: Visitor, request: web.Request, work: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        """Change what is kept, where that is allowed, and write down who did it, or who wanted to. Raises `Refusal`."""
+        refusal: Refusal | None = None
+        done = False
+        try:
+            if not visitor.publishes:
+                words = "this user may not publish here: an admin may, and who is in `registry_server.publishers`"
+                raise Refusal(HTTPStatus.FORBIDDEN, words)
+            done = await work()
+        except Refusal as error:
+            refusal = error
+        except ValueError as error:
+            refusal = Refusal(HTTPStatus.BAD_REQUEST, str(error))
+        except tuple(_STATUS) as error:
+            refusal = Refusal(_STATUS[type(error)], str(error))
+        allowed = refusal is None or refusal.status != HTTPStatus.FORBIDDEN
+        self._audit(
+            AuditEntry(
+                f"registry.{verb}",
+                " ".join(_address(request)),
+                visitor.actor,
+                visitor.address,
+                allowed=allowed,
+                rule=f"token {visitor.token}{f', {visitor.publishes}' if visitor.publishes else ''}",
+                result="refused" if refusal else "done" if done else "nothing to do",
+                detail=str(refusal or ""),
+            )
+        )
+        what = " ".join(printable(f"{verb} {' '.join(_address(request))}").split())[:LONGEST_LOGGED]
+        outcome = refusal or ("done" if done else "nothing to do")
+        log.info("%s with the token %s: %s: %s", visitor.user, visitor.token, what, outcome)
+        if refusal:
+            raise refusal
+        return done
+
+
+def _json(
+    content: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    headers = {**HEADERS, **(headers or {})}
+    return web.Response(body=orjson.dumps(content), status=status, content_type="application/json", headers=headers)
+
+
+def _address(request: web.Request) -> tuple[str, str, str]:
+    found = request.match_info
+    return found["kind"], found["name"], found["version"]
+
+
+def _document(body: bytes, address: tuple[str, str, str]) -> Mapping[str, Any]:
+    """The document that was sent, if it is the one of the address. Raises ValueError."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise ValueError("an entry should be JSON") from None
+    if not isinstance(document, dict):
+        raise ValueError("an entry should be a JSON object")
+    entry: Entry = entry_of(document)
+    if (entry.kind, entry.name, entry.version) != address:
+        raise ValueError("the address is that of another entry: kind, name and version in it should be the document's")
+    return document
+
+
+async def _drain(request: web.Request) -> None:
+    """Read a body to its end that nobody wants: a caller that still sends would not hear what is wrong with it."""
+    left = 1 << 20
+    while left > 0 and (piece := await request.content.read(65_536)):
+        left -= len(piece)

@@ -1,0 +1,40 @@
+"""Answers that say no: an HTTP status, and words as JSON. They hold nothing of the request."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+
+from aiohttp import web
+
+from goclaw.servers.listener import HEADERS
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_WORDS: Mapping[int, str] = {
+    HTTPStatus.FORBIDDEN: "no web page may call this registry",
+    HTTPStatus.NOT_FOUND: "there is nothing at this address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this cannot be done here",
+    HTTPStatus.REQUEST_TIMEOUT: "the entry did not come in time",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "this is more than any entry may have",
+    HTTPStatus.MISDIRECTED_REQUEST: "this registry has other names (`registry_server.hosts`)",
+}
+"""What the listener refuses by itself."""
+
+
+class Refusal(Exception):
+    """A request that is not answered as its sender wants. The message is for people there."""
+
+    def __init__(self, status: HTTPStatus, words: str, headers: Mapping[str, str] = _NOTHING) -> None:
+        super().__init__(words)
+        self.status = status
+        self.headers = headers
+
+    def response(self) -> web.Response:
+        """As it goes out."""
+        return web.json_response({"error": str(self)}, status=self.status, headers={**HEADERS, **self.headers})
+
+
+def refused(refusal: web.HTTPException) -> web.Response:
+    """The same for what the listener refuses."""
+    words = _WORDS.get(refusal.status, "this is no request that can be answered")
+    allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
+    return Refusal(HTTPStatus(refusal.status), words, allow).response()
