@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import stat
 from io import StringIO
 from pathlib import Path
@@ -10,11 +11,10 @@ from threading import Event
 from typing import Any
 
 import pytest
-from structlog.contextvars import bound_contextvars
 
 from goclaw import logs
 from goclaw.config.schema import Config
-from goclaw.logs import log_path, open_logs
+from goclaw.logs import bound, log_path, open_logs
 from goclaw.redact import remember
 
 TOKEN = "123456789:" + "Aa0-_" * 7
@@ -39,6 +39,27 @@ def test_a_record_is_a_line_in_the_terminal_and_a_json_object_in_the_file(config
     assert line["timestamp"].endswith("+00:00")
     assert "told 3 times" in terminal.getvalue()
     assert "\x1b" not in terminal.getvalue()
+
+
+def test_a_line_for_people_says_all_of_a_record_and_quotes_what_could_be_mistaken(config: Config) -> None:
+    terminal = StringIO()
+    with open_logs(config, terminal):
+        logging.getLogger("x").info("done", extra={"count": 3, "who": "a b", "none": None, "text": "it's \x1b[31mred"})
+    _, _, rest = terminal.getvalue().partition(" ")
+    assert rest == "[info     ] done [x] count=3 who='a b' none=None text=\"it's red\"\n"
+
+
+def test_a_terminal_gets_colours_that_leave_the_text_as_it_is(config: Config) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal, pipe = Terminal(), StringIO()
+    for stream in (terminal, pipe):
+        with open_logs(config, stream):
+            logging.getLogger("x").error("done", extra={"count": 3})
+    coloured, plain = (stream.getvalue().partition(" ")[2] for stream in (terminal, pipe))
+    assert "\x1b[31m" in coloured and re.sub(r"\x1b\[[0-9]+m", "", coloured) == plain
 
 
 @pytest.mark.promise("P-secrets-masked")
@@ -81,9 +102,9 @@ async def test_a_record_carries_the_ids_of_the_work_that_it_was_made_for(config:
     log = logging.getLogger("some.library")
 
     async def work(turn: str) -> None:
-        with bound_contextvars(turn=turn):
+        with bound(turn=turn):
             await asyncio.to_thread(log.info, "in a thread")
-            with bound_contextvars(call=f"call of {turn}"):
+            with bound(call=f"call of {turn}"):
                 log.info("in a call", extra={"turn": "said outright"})
         log.info("afterwards")
 

@@ -8,10 +8,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
-
-from structlog.contextvars import bound_contextvars
 
 from goclaw.agent.kinds import AGENT_TOOL, Kind, Kinds
 from goclaw.agent.loop import go_on, run_turn
@@ -33,6 +31,8 @@ from goclaw.events import (
     session_of_agent,
     turn_of_agent,
 )
+from goclaw.logs import bound
+from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.sessions.level import Level, Root, Seat
 from goclaw.sessions.models import Models
@@ -58,7 +58,7 @@ LONGEST_NAME = 80
 """Characters of what an agent is called for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentPorts:
     """What agents stand on."""
 
@@ -80,7 +80,7 @@ class AgentPorts:
     """What a turn in the background passes before each step."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AtWork:
     """An agent at work, for people."""
 
@@ -122,7 +122,7 @@ class Agents:
         async with self._working(above, agent) as session:
             level = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
             self._running[session.key] = AtWork(agent, level, self._ports.clock.monotonic())
-            with bound_contextvars(agent=agent):
+            with bound(agent=agent):
                 return await self._work(level, agent, kind, task)
 
     def kind(self, above: Level, name: str) -> Kind:
@@ -219,7 +219,7 @@ class Agents:
         level = replace(level, root=Root(own, ports.gate(own)), turn=NestedTurn(own, "", asked), prefix="", seat=seat)
         began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
         self._running[session.key] = AtWork(agent, level, began)
-        with bound_contextvars(agent=agent):
+        with bound(agent=agent):
             return (await self._run(level, agent, kind, task)).answer
 
     async def _work(self, level: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
