@@ -9,11 +9,13 @@ from typing import Any
 from goclaw.config.agents import AgentSettings, RunPolicySettings
 from goclaw.config.exports import ExportSettings
 from goclaw.declare.options import ExportOption, Option, collected
+from goclaw.declare.registries import told_of
 from goclaw.declare.tools import ToolDeclaration
 from goclaw.declare.tools import toolset as made_toolset
+from goclaw.mcp.vetting import full_name
 from goclaw.records import record
 from goclaw.toolkit.base import Tool
-from goclaw.toolkit.parts import AgentPart, ToolsetPart
+from goclaw.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
 
 
 @record
@@ -39,6 +41,8 @@ class Export:
     name: str
     settings: ExportSettings
     toolset: ToolsetPart | None = None
+    registries: tuple[RegistryPart, ...] = ()
+    """Those that are told of it."""
 
 
 class AgentOption(Option):
@@ -72,7 +76,8 @@ def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
     if policies:
         keys["policy"] = policies[0]
     with_tools = (word.toolset for word in words if isinstance(word, Use | Export))
-    return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart)
+    told = tuple(registry for word in exports for registry in word.registries)
+    return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart, told)
 
 
 def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration | Tool") -> Use:
@@ -91,6 +96,8 @@ def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration
         case ToolsetPart():
             if own:
                 raise ValueError(f"{what.name}: tools are added where a toolset is declared, not where it is used")
+            if what.origin:
+                names = tuple(full_name(what.name, name) for name in names)
             known = {tool.spec.name for tool in what.tools} | {part for part in what.also if ":" not in part}
             if what.tools and (unknown := sorted(set(names) - known)):
                 raise ValueError(f"{what.name} has no tool {unknown[0]}; there are {', '.join(sorted(known))}")
@@ -124,6 +131,7 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
     """
     name = what if isinstance(what, str) else what.name
     said = collected([part for part in parts if isinstance(part, ExportOption)], name)
+    told = told_of(said, name)
     declared = [part for part in parts if isinstance(part, ToolDeclaration)]
     done: Sequence[Tool] = [part.built(said.get("tags", ())) for part in declared if part.does]
     existing = what.members if isinstance(what, ToolsetPart) else ()
@@ -132,8 +140,8 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
         **said, tools={part.name: part.exported() for part in declared if not part.does}, include=included or None
     )
     if isinstance(what, ToolsetPart):
-        return Export(name, settings, what)
-    return Export(name, settings, ToolsetPart(f"{name}.methods", tools=tuple(done)) if done else None)
+        return Export(name, settings, what, told)
+    return Export(name, settings, ToolsetPart(f"{name}.methods", tools=tuple(done)) if done else None, told)
 
 
 def own_tools() -> ExportOption:

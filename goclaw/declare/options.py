@@ -32,6 +32,10 @@ class RegistryOption(Option):
     """Stands in `registry`."""
 
 
+class PublishOption(ToolsetOption, ExportOption):
+    """Stands in `toolset` and in `export`: what registries are told of it."""
+
+
 class LabelOption(ToolOption, ToolsetOption, ExportOption):
     """Stands wherever tools are described."""
 

@@ -1,12 +1,18 @@
-"""Registries in the words of the source document. They compile to `config.registries`; nothing asks one yet."""
+"""Registries in the words of the source document: what they compile to is in docs/registries.md.
+
+A registry gets into the configuration by being named: by a toolset that is from it, or by what is published to it.
+"""
 
 from typing import Any
 
-from goclaw.config.registries import RegistrySettings
-from goclaw.declare.options import ExportOption, Option, RegistryOption, ToolsetOption, collected
-from goclaw.records import record
-from goclaw.toolkit.parts import RegistryOrigin
+from pydantic import TypeAdapter
 
+from goclaw.config.registries import FromRegistrySettings, RegistryName, RegistrySettings
+from goclaw.declare.options import Option, PublishOption, RegistryOption, collected
+from goclaw.records import record
+from goclaw.toolkit.parts import RegistryPart
+
+_NAME: TypeAdapter[str] = TypeAdapter(RegistryName)
 Time = str | float
 
 
@@ -15,32 +21,24 @@ class FederationOption(Option):
 
 
 @record
-class Registry:
-    """A catalogue, and its name here."""
-
-    name: str
-    settings: RegistrySettings
-
-
-@record
 class FromRegistry:
     """A toolset of a registry."""
 
-    registry: Registry
+    registry: RegistryPart
     toolset: str
 
-    def at(self, version: str) -> RegistryOrigin:
-        """The same at a version; empty: the newest."""
-        return RegistryOrigin(self.registry.name, self.toolset, version)
+    def at(self, version: str, tags: tuple[str, ...]) -> FromRegistrySettings:
+        """The same at a version (empty: the newest), with tags for its tools. Raises ValueError."""
+        return FromRegistrySettings(registry=self.registry.name, toolset=self.toolset, version=version, tags=tags)
 
 
-def registry(name: str, *options: RegistryOption) -> Registry:
+def registry(name: str, *options: RegistryOption) -> RegistryPart:
     """A catalogue of toolsets, agents and MCP servers.
 
     Raises:
         ValueError: it has no `url`, or something of it cannot be.
     """
-    return Registry(name, RegistrySettings.model_validate(collected(options, name)))
+    return RegistryPart(_NAME.validate_python(name), RegistrySettings.model_validate(collected(options, name)))
 
 
 def url(endpoint: str) -> RegistryOption:
@@ -53,9 +51,9 @@ def api_version(version: str) -> RegistryOption:
     return RegistryOption("api_version", version)
 
 
-def security(token: str) -> RegistryOption:
-    """The token that it wants. Take it from the environment: what stands in code is no secret."""
-    return RegistryOption("auth", token)
+def security(token: str | None) -> RegistryOption:
+    """The token that it wants. Take it from the environment (None: it is not set): what stands in code is no secret."""
+    return RegistryOption("auth", token or None)
 
 
 def timeout(time: Time) -> RegistryOption:
@@ -94,16 +92,36 @@ def exclude(*patterns: str) -> FederationOption:
     return FederationOption("exclude", patterns)
 
 
-def from_registry(source: Registry, toolset: str) -> FromRegistry:
+def from_registry(source: RegistryPart, toolset: str) -> FromRegistry:
     """A toolset of a registry, for `toolset`."""
     return FromRegistry(source, toolset)
 
 
-def version(pinned: str) -> ToolsetOption:
-    """Exactly this version of a registry's toolset."""
-    return ToolsetOption("version", pinned)
+def version(exactly: str) -> PublishOption:
+    """The version of a registry's toolset that is used, and no other; of one that is published, its version there."""
+    return PublishOption("version", exactly)
 
 
-def publish_to(*registries: Registry) -> ExportOption:
-    """The registries to which an export is offered."""
-    return ExportOption("publish_to", tuple(each.name for each in registries))
+def publish_to(*registries: RegistryPart) -> PublishOption:
+    """The registries to which an export, or a toolset that no agent exports, is offered."""
+    return PublishOption("publish_to", registries)
+
+
+def told_of(said: dict[str, Any], where: str) -> tuple[RegistryPart, ...]:
+    """The registries among what was said, which is then as the configuration has it: with their names.
+
+    Raises:
+        ValueError: it says how something is published, and not where.
+    """
+    registries: tuple[RegistryPart, ...] = said.get("publish_to", ())
+    if not registries and (lost := sorted({"version", "publish_as"} & said.keys())):
+        raise ValueError(
+            f"{where}: {lost[0]} is of what is published or from a registry; say publish_to(...), or from_registry(...)"
+        )
+    said["publish_to"] = tuple(each.name for each in registries)
+    return registries
+
+
+def publish_as(name: str) -> PublishOption:
+    """What it is called there, where many publish: `team/data-tools`."""
+    return PublishOption("publish_as", name)

@@ -8,12 +8,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from goclaw.config.exports import ConfirmSettings, ExportedToolSettings, PassthroughSettings
-from goclaw.config.mcp_servers import PinnedTool
+from goclaw.config.exports import ConfirmSettings, ExportedToolSettings, PassthroughSettings, PublishSettings
+from goclaw.config.mcp_servers import PinnedTool, ServerName
 from goclaw.declare.options import ToolOption, ToolsetOption, collected
-from goclaw.declare.registries import FromRegistry
+from goclaw.declare.registries import FromRegistry, told_of
 from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
 from goclaw.mcp.vetting import full_name
 from goclaw.records import record
@@ -24,6 +24,9 @@ from goclaw.toolkit.binding import Errors, Method, Service, bind
 from goclaw.toolkit.binding import passthrough as forwarded
 from goclaw.toolkit.consent import DENIED
 from goclaw.toolkit.parts import ToolsetPart
+
+PUBLISHED = PublishSettings.model_fields.keys()
+_SERVER: TypeAdapter[str] = TypeAdapter(ServerName)
 
 
 @record
@@ -170,9 +173,10 @@ def toolset(
     origin = next((part for part in (first, *parts) if isinstance(part, FromRegistry)), None)
     name = first if isinstance(first, str) else first.toolset
     said = collected([part for part in parts if isinstance(part, ToolsetOption)], name)
+    if origin is not None:
+        return _of_registry(name, origin, parts, said)
     labels: tuple[str, ...] = said.get("tags", ())
-    if "version" in said and origin is None:
-        raise ValueError(f"{name}: version pins what comes from a registry; say from_registry(...)")
+    told = told_of(said, name)
     declared = [part for part in parts if isinstance(part, ToolDeclaration)]
     given = tuple(part for part in parts if isinstance(part, Tool))
     server: str = said.get("from_mcp", "")
@@ -186,7 +190,33 @@ def toolset(
         also=selected,
         tags=labels,
         pins={server: {each.name: each.pinned() for each in declared}} if server and declared else {},
-        origin=origin.at(said.get("version", "")) if origin else None,
+        publish=PublishSettings(**{word: said[word] for word in PUBLISHED & said.keys()}) if told else None,
+        registries=told,
+    )
+
+
+def _of_registry(name: str, origin: FromRegistry, parts: tuple[Any, ...], said: dict[str, Any]) -> ToolsetPart:
+    """A toolset of a registry: here it is an MCP server of its name. Raises ValueError."""
+    try:
+        _SERVER.validate_python(name)
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ValueError(
+            f"{name!r}: what is from a registry is here an MCP server, whose name {why}; say "
+            'toolset("name", from_registry(...))'
+        ) from None
+    if foreign := [word for word in ("from_mcp", "publish_to", "publish_as") if word in said]:
+        raise ValueError(f"{name}: {foreign[0]} does not go with from_registry")
+    if any(isinstance(part, ToolDeclaration | Tool) for part in parts):
+        raise ValueError(f"{name}: which tools there are says the registry, so none are declared here")
+    labels: tuple[str, ...] = said.get("tags", ())
+    return ToolsetPart(
+        name,
+        said.get("description", ""),
+        also=(f"tag:mcp-{name}",),
+        tags=labels,
+        origin=origin.at(said.get("version", ""), labels),
+        registries=(origin.registry,),
     )
 
 

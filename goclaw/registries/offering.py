@@ -93,7 +93,7 @@ def _toolset(config: Config, each: Publication, specs: Sequence[ToolSpec], addre
         description=each.settings.description or (agent.description if agent else ""),
         tags=each.settings.tags,
         tools=[_tool(spec).model_dump(exclude_defaults=True) for spec in tools],
-        remotes=[{"url": address}],
+        remotes=[_remote(address)],
     )
 
 
@@ -131,7 +131,7 @@ def _agent(place: str, name: str, description: str, sets: Sequence[str], address
         version=MADE,
         description=description,
         toolsets=sets,
-        remotes=[{"url": address}],
+        remotes=[_remote(address)],
     )
 
 
@@ -142,3 +142,8 @@ def _offered(place: str, **fields: Any) -> Offered:
     if entry.version == MADE:
         document["version"] = f"{MADE}{digest(document)[:_DIGITS]}"
     return Offered(place, entry.kind, entry.name, document["version"], document, digest(document))
+
+
+def _remote(address: str) -> Mapping[str, Any]:
+    """Our MCP server, to which nobody comes without a token."""
+    return {"url": address, "headers": ["Authorization"]}

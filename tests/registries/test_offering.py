@@ -52,7 +52,7 @@ def test_a_published_set_says_of_its_tools_what_mcp_clients_are_told() -> None:
     document = documents(offer(configured(), "corp", SPECS, ADDRESS))["toolset planning"]
     entry = entry_of(document)
     assert (entry.description, entry.tags) == ("Plans.", ("plans",))
-    assert [remote.url for remote in entry.remotes] == [ADDRESS]
+    assert [(remote.url, remote.headers) for remote in entry.remotes] == [(ADDRESS, ("Authorization",))]
     plan, search = entry.tools
     assert (plan.name, plan.title, plan.description) == ("create_plan", "Make a plan", "Make a plan.\n\nTakes a goal.")
     assert (plan.input_schema, plan.output_schema) == (SCHEMA, {"type": "object"})
