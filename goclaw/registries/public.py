@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from goclaw.registries.base import Entry, EntryKind, Package, Remote, canonical, entry_of
 from goclaw.registries.pages import Page, Wanted, Wrapped, cursor_of, listed_in, parsed, sorted_out
 
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 """Where the registry's own word on a server stands, beside the publisher's."""
-_HOMES = {"npm": "https://registry.npmjs.org", "pypi": "https://pypi.org"}
-"""Where `npx` and `uvx` look; a package of the same name elsewhere is another one."""
+_HOMES = {"npm": ["npmjs", "org"], "pypi": ["pypi", "org"]}
+"""The end of the host where `npx` and `uvx` look; a package of the same name elsewhere is another one."""
 _HARMLESS = frozenset({"-y", "--yes"})
 """Arguments of `npx` itself, which it gets anyway."""
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
@@ -95,8 +96,7 @@ def _remote(remote: Mapping[str, Any]) -> Remote:
 
 def _package(package: Mapping[str, Any]) -> Package:
     kind = str(package.get("registry_type") or package.get("registry_name") or "")
-    home = str(package.get("registry_base_url") or _HOMES.get(kind, "")).rstrip("/")
-    if kind in _HOMES and home != _HOMES[kind]:
+    if kind in _HOMES and (home := package.get("registry_base_url")) and _host(home)[-2:] != _HOMES[kind]:
         raise _Unusable("it is not where it would be looked for")
     if _section(package.get("transport")).get("type", "stdio") != "stdio":
         raise _Unusable("it does not speak over its standard streams")
@@ -110,6 +110,13 @@ def _package(package: Mapping[str, Any]) -> Package:
         arguments=tuple(_arguments(package.get("package_arguments"))),
         variables=_required(package.get("environment_variables")),
     )
+
+
+def _host(url: Any) -> list[str]:
+    try:
+        return (urlsplit(str(url)).hostname or "").split(".")
+    except ValueError:
+        return []
 
 
 def _arguments(value: Any) -> Iterator[str]:
