@@ -120,13 +120,14 @@ TOOL_SOURCES = {
 MADE_OF = {
     "cli": "tools.cli",
     "agents": "agents.exported_sets",
-    "mcp": "mcp.servers",
+    "mcp": "mcp_servers",
 }
 """What of the configuration a source makes tools of: it is loaded where there is any."""
 
 MCP = {
     "client": "goclaw.mcp.connection:CLIENT",
     "workshop": "goclaw.tools.mcp_tools:WORKSHOP",
+    "finders": "goclaw.toolkit.from_registry:FINDERS",
 }
 """What is loaded when there are servers of the Model Context Protocol: their libraries take seconds."""
 

@@ -75,8 +75,9 @@ async def _serve(config: Config, user: str | None) -> None:
 
 
 def _without_servers(config: Config) -> Config:
-    """The same without `mcp.servers`: whose list names this very command would start itself again and again.
+    """The same without MCP servers: whose list names this very command would start itself again and again.
 
     Nothing is lost by it: what speaks to us speaks to other servers by itself.
     """
-    return config.model_copy(update={"mcp": config.mcp.model_copy(update={"servers": {}})})
+    mcp, tools = config.mcp.model_copy(update={"servers": {}}), config.tools.model_copy(update={"from_registry": {}})
+    return config.model_copy(update={"mcp": mcp, "tools": tools})

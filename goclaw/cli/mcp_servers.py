@@ -1,4 +1,4 @@
-"""`goclaw mcp list|approve`: the servers of `mcp.servers`, asked by this very command and not by the daemon."""
+"""`goclaw mcp list|approve`: the MCP servers of the configuration, asked by this very command, not by the daemon."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from goclaw.errors import ConfigError, ToolError
 from goclaw.events import Actor
 from goclaw.mcp.base import Definition, LinkPorts, Listing
 from goclaw.mcp.known import FILE
-from goclaw.mcp.servers import McpServers, Server, open_servers
+from goclaw.mcp.servers import McpServers, Server, finders, open_servers
 from goclaw.mcp.vetting import Vetted, full_name, vetted
 from goclaw.users import login_name
 
@@ -33,7 +33,9 @@ class _Looked:
     seen: dict[str, Vetted] = field(default_factory=dict)
 
     async def listed(self, server: Server, listing: Listing) -> None:
-        self.seen[server.name] = await asyncio.to_thread(vetted, server.name, server.settings, listing.tools)
+        self.seen[server.name] = await asyncio.to_thread(
+            vetted, server.name, server.settings, listing.tools, server.pinned_by
+        )
 
     def changed(self, name: str) -> list[tuple[Definition, tuple[str, ...]]]:
         """Tools of a server that are not as they were agreed to, with what is different."""
@@ -60,11 +62,16 @@ def approve(
 
 
 async def _look(config: Config, names: Sequence[str]) -> _Looked:
+    clock = RealClock()
     wanted = {name: settings for name, settings in config.mcp.servers.items() if not names or name in names}
-    if names and not wanted:
-        raise ConfigError(f"no MCP server is called {', '.join(names)}; see `mcp.servers` in the configuration")
-    ports = LinkPorts(RealClock(), Path(config.state_dir), config.workspace_path)
-    looked = _Looked(McpServers(wanted, ports, lambda what, fault: None))
+    found = {name: each for name, each in (await finders(config, clock)).items() if not names or name in names}
+    if names and not wanted and not found:
+        raise ConfigError(
+            f"no MCP server is called {', '.join(names)}; see `mcp.servers` and `tools.from_registry` in the "
+            "configuration"
+        )
+    ports = LinkPorts(clock, Path(config.state_dir), config.workspace_path)
+    looked = _Looked(McpServers(wanted, ports, lambda what, fault: None, found))
     async with open_servers(looked.servers, looked.listed):
         await looked.servers.settled(SECONDS)
         for server in looked.servers.servers.values():
@@ -85,8 +92,8 @@ def _show(name: str, looked: _Looked) -> None:
 
 
 async def _list(config: Config) -> None:
-    if not config.mcp.servers:
-        say("no MCP server is configured (`mcp.servers`)")
+    if not config.mcp_servers:
+        say("no MCP server is configured (`mcp.servers`, `tools.from_registry`)")
     await _look(config, ())
 
 

@@ -15,7 +15,10 @@ import orjson
 
 from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.schema import Config
 from goclaw.errors import ToolError
+from goclaw.net import Guard
+from goclaw.records import record
 from goclaw.specs import Annotations
 
 
@@ -187,6 +190,33 @@ class LinkPorts:
     """Where a program is started that has no folder of its own."""
     workspace: Path
     """What a server is told where files are (its root)."""
+    guard: Guard | None = None
+    """Decides which addresses may be reached; none: the operator has chosen the address."""
+
+
+@record
+class Found:
+    """Where a server is that stands in no configuration itself."""
+
+    settings: McpClientSettings
+    guard: Guard | None
+    pinned_by: str
+    """Who says what its tools have to be, in words."""
+
+
+class Finder(Protocol):
+    """Knows where such a server is. What it raises is a GoclawError that says why nobody knows."""
+
+    place: str
+    """The key of the configuration that wants it."""
+    settings: McpClientSettings
+    """What is known before it was found: what the operator says of it, without an address."""
+
+    async def find(self) -> Found: ...
+
+    async def news(self) -> None:
+        """Return when `find` may have something else to say than the last time."""
+        ...
 
 
 Connect = Callable[[str, McpClientSettings, LinkPorts], AbstractAsyncContextManager[Link]]
@@ -197,3 +227,10 @@ class McpClient:
     """The line of the catalogue: how a connection is made."""
 
     connect: Connect
+
+
+@record
+class FinderPart:
+    """The line of the catalogue: who finds the servers of `tools.from_registry`, by their names."""
+
+    of: Callable[[Config, Clock], Mapping[str, Finder]]

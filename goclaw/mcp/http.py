@@ -1,14 +1,16 @@
 """A server at an address (streamable HTTP): the library's transport on a client whose answers have an end.
 
-The address is the operator's word, so the guard for addresses that models choose is not asked. Redirects are followed
-within the same origin alone (the library sees to that): headers with secrets go nowhere else.
+An address that is the operator's word is called as it is; one that a registry has said goes by the guard for addresses,
+which is asked where the connection is made. Redirects are followed within the same origin alone (the library sees to
+that): headers with secrets go nowhere else.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import cast
 from urllib.parse import urlsplit
 
+import httpcore2
 import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
@@ -17,9 +19,11 @@ from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.mcp.base import LinkPorts
 from goclaw.mcp.bounds import LONGEST_MESSAGE, UNASKED, Throttle
-from goclaw.net import check_reachable
+from goclaw.net import Guard, check_reachable
 
 CONNECT_SECONDS = 15.0
+CONNECTIONS = 100
+"""To one server at once: the library's own value."""
 SILENCE_SECONDS = 300.0
 """How long a stream of events may be silent, at least: the library's own value."""
 
@@ -50,10 +54,40 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
+class _Guarded(httpcore2.AnyIOBackend):
+    """Connects to the addresses that the guard has checked, and asks nobody for the name again."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__()
+        self._guard = guard
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        failed: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for address in await self._guard.addresses(host, port):
+            try:
+                return await super().connect_tcp(address, port, timeout, local_address, socket_options)
+            except httpcore2.ConnectError as error:
+                failed = error
+        raise failed
+
+
 class _Transport(httpx2.AsyncHTTPTransport):
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, guard: Guard | None) -> None:
         super().__init__()
         self._throttle = Throttle(clock)
+        if guard:
+            self._pool = httpcore2.AsyncConnectionPool(
+                ssl_context=httpx2.create_ssl_context(),
+                max_connections=CONNECTIONS,
+                network_backend=_Guarded(guard),
+            )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
@@ -74,7 +108,9 @@ async def open_address(settings: McpClientSettings, ports: LinkPorts) -> AsyncIt
     headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
     silence = max(SILENCE_SECONDS, settings.timeout + CONNECT_SECONDS)
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=silence)
-    async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_Transport(ports.clock)) as client:
+    async with httpx2.AsyncClient(
+        headers=headers, timeout=timeout, transport=_Transport(ports.clock, ports.guard)
+    ) as client:
         async with streamable_http_client(
             settings.url or "", http_client=client, max_sse_event_size=LONGEST_MESSAGE
         ) as streams:

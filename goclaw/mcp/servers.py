@@ -6,18 +6,21 @@ calls and nothing else.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from goclaw import catalog
+from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.schema import Config
 from goclaw.errors import GoclawError, ToolError
-from goclaw.mcp.base import Definition, Link, LinkPorts, Listing, McpClient, PromptDefinition
+from goclaw.mcp.base import Definition, Finder, FinderPart, Link, LinkPorts, Listing, McpClient, PromptDefinition
 from goclaw.mcp.bounds import Counts
 from goclaw.mcp.known import KnownTools
-from goclaw.mcp.words import shown
-from goclaw.plugins import load_large
+from goclaw.mcp.words import CONFIGURATION, shown
+from goclaw.plugins import load, load_large
 from goclaw.supervise import background, ends_within
 
 log = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ STEADY_SECONDS = 60.0
 """A connection that held so long begins anew with the first pause."""
 LIST_PAUSE = 0.5
 """Seconds between two looks at the lists of one server, however often it says that they changed."""
+_MOVED = ""
+"""Why a connection ended that nothing was wrong with."""
 
 
 @dataclass(slots=True)
@@ -48,6 +53,15 @@ class Server:
     """It was looked at once, whatever came of it."""
     sampled: Counts = field(default_factory=Counts)
     """How often it asked the model."""
+    finder: Finder | None = None
+    """Who knows where it is, at each try; none: the configuration says so."""
+    pinned_by: str = CONFIGURATION
+    """Who says what its tools have to be, in words."""
+
+    @property
+    def place(self) -> str:
+        """The key of the configuration that wants it."""
+        return self.finder.place if self.finder else f"mcp.servers.{self.name}"
 
     def connected(self) -> Link:
         """The open connection.
@@ -69,8 +83,16 @@ Report = Callable[[str, str], None]
 class McpServers:
     """All servers of the configuration, by name."""
 
-    def __init__(self, settings: Mapping[str, McpClientSettings], ports: LinkPorts, report: Report) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, McpClientSettings],
+        ports: LinkPorts,
+        report: Report,
+        finders: Mapping[str, Finder] | None = None,
+    ) -> None:
+        """`finders`: by name, who knows where the servers are that stand in no configuration."""
         self.servers = {name: Server(name, each) for name, each in settings.items() if each.enabled}
+        self.servers |= {name: Server(name, each.settings, finder=each) for name, each in (finders or {}).items()}
         self.known = KnownTools(ports.state)
         self._ports = ports
         self._report = report
@@ -97,21 +119,33 @@ class McpServers:
             began = clock.monotonic()
             why = await self._connected(server, client, listed)
             server.link = None
+            if why == _MOVED:
+                continue
             if clock.monotonic() - began > STEADY_SECONDS:
                 pause = FIRST_PAUSE
             server.state = f"{why}; the next try in {pause:g} s"
-            self._report(f"mcp.servers.{server.name}", why)
+            self._report(server.place, why)
             server.settled.set()
-            await clock.sleep(pause)
+            await self._rest(server, pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _rest(self, server: Server, seconds: float) -> None:
+        """Until it is worth another try."""
+        if server.finder is None:
+            await self._ports.clock.sleep(seconds)
+            return
+        async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
+            await ends_within(news, self._ports.clock, seconds)
 
     async def _connected(self, server: Server, client: McpClient, listed: Listed) -> str:
         """Connect once and serve until the connection breaks: why it did, whatever it was."""
         server.state = "connecting"
         link: Link | None = None
         try:
-            async with client.connect(server.name, server.settings, self._ports) as link:
-                await self._serve(server, link, listed)
+            ports = await self._found(server)
+            async with client.connect(server.name, server.settings, ports) as link:
+                if await self._until_moved(server, self._serve(server, link, listed)):
+                    return _MOVED
         except Exception as error:
             return (link.last_words() if link else "") or _words(error)
         except BaseExceptionGroup as errors:
@@ -119,6 +153,38 @@ class McpServers:
                 raise
             return (link.last_words() if link else "") or _words(errors)
         return link.last_words() or "it ended the connection"
+
+    async def _found(self, server: Server) -> LinkPorts:
+        """Learn where it is, and what a connection to it stands on."""
+        if server.finder is None:
+            return self._ports
+        found = await server.finder.find()
+        server.settings, server.pinned_by = found.settings, found.pinned_by
+        return replace(self._ports, guard=found.guard)
+
+    async def _until_moved(self, server: Server, serving: Coroutine[Any, Any, None]) -> bool:
+        """Serve until the connection breaks, or the server is somewhere else: whether it was that."""
+        if server.finder is None:
+            await serving
+            return False
+        async with (
+            background(self._moves(server, server.finder), f"news of the MCP server {server.name}") as moving,
+            background(serving, f"serving the MCP server {server.name}") as served,
+        ):
+            await asyncio.wait({moving, served}, return_when=asyncio.FIRST_COMPLETED)
+            return not served.done()
+
+    async def _moves(self, server: Server, finder: Finder) -> None:
+        """Return when the server is somewhere else. One that nobody finds any more is still where it was."""
+        while True:
+            await finder.news()
+            try:
+                found = await finder.find()
+            except GoclawError as error:
+                log.info("the MCP server %s stays where it is: %s", server.name, error)
+                continue
+            if found.settings != server.settings:
+                return
 
     async def _serve(self, server: Server, link: Link, listed: Listed) -> None:
         """Look at the lists of a server, and again as often as it says that they changed."""
@@ -129,7 +195,7 @@ class McpServers:
             server.definitions, server.prompts = listing.tools, listing.prompts
             await listed(server, listing)
             server.link, server.state = link, f"connected: {link.about}"
-            self._report(f"mcp.servers.{server.name}", listing.cut)
+            self._report(server.place, listing.cut)
             server.settled.set()
             if not await _first(link.changed, link.broken):
                 return
@@ -159,6 +225,14 @@ def _words(error: BaseException) -> str:
     if isinstance(error, GoclawError):
         return words
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+async def finders(config: Config, clock: Clock) -> Mapping[str, Finder]:
+    """Who finds the servers of `tools.from_registry`, by their names. What does it is loaded only if there are any."""
+    if not config.tools.from_registry:
+        return {}
+    part = await asyncio.to_thread(load, catalog.MCP["finders"], FinderPart)
+    return part.of(config, clock)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
 from goclaw.mcp.base import Definition
 from goclaw.mcp.sameness import first_difference
 from goclaw.mcp.shaping import Refused, shaped
-from goclaw.mcp.words import quoted
+from goclaw.mcp.words import CONFIGURATION, quoted
 from goclaw.records import record
 from goclaw.specs import MCP
 
@@ -63,16 +63,18 @@ def is_wanted(name: str, settings: McpClientSettings) -> bool:
     return allowed and not any(fnmatchcase(name, glob) for glob in settings.deny)
 
 
-def vetted(server: str, settings: McpClientSettings, definitions: Sequence[Definition]) -> Vetted:
-    """Look at everything that a server lists."""
+def vetted(
+    server: str, settings: McpClientSettings, definitions: Sequence[Definition], pinned_by: str = CONFIGURATION
+) -> Vetted:
+    """Look at everything that a server lists. `pinned_by`: who says what its tools have to be, in words."""
     offered: dict[str, Offered] = {}
     missing = settings.tools.keys() - {definition.name for definition in definitions}
-    refused = dict.fromkeys(sorted(missing), "the configuration names it, and the server does not list it")
+    refused = dict.fromkeys(sorted(missing), f"{pinned_by} names it, and the server does not list it")
     for definition in definitions:
         if not is_wanted(definition.name, settings):
             continue
         try:
-            found = _offered(server, settings, definition)
+            found = _offered(server, settings, definition, pinned_by)
             if (look := alike(found.name)) in offered:
                 raise Refused(f"its name is that of {offered[look].definition.name}, or looks like it")
             offered[look] = found
@@ -81,14 +83,14 @@ def vetted(server: str, settings: McpClientSettings, definitions: Sequence[Defin
     return Vetted(tuple(offered.values()), refused)
 
 
-def _offered(server: str, settings: McpClientSettings, definition: Definition) -> Offered:
+def _offered(server: str, settings: McpClientSettings, definition: Definition, pinned_by: str) -> Offered:
     if not _NAME.fullmatch(definition.name):
         raise Refused("its name has other characters than letters, digits, and `_`, `-`, `.`, `/`")
     name = full_name(server, definition.name)
     if len(name) > LONGEST_NAME:
         raise Refused(f"its name is too long: {name} has {len(name)} characters, at most {LONGEST_NAME} are taken")
     if settings.tools:
-        _check_pin(definition, settings.tools.get(definition.name))
+        _check_pin(definition, settings.tools.get(definition.name), pinned_by)
     said = quoted(definition.description or definition.annotations.title, LONGEST_DESCRIPTION)
     words = (
         f"{server}: “{said}”\n\nA tool of the MCP server {server}. How that server describes it and its arguments is "
@@ -97,11 +99,11 @@ def _offered(server: str, settings: McpClientSettings, definition: Definition) -
     return Offered(name, server, definition, words, shaped(definition.input_schema))
 
 
-def _check_pin(definition: Definition, pinned: PinnedTool | None) -> None:
+def _check_pin(definition: Definition, pinned: PinnedTool | None, pinned_by: str) -> None:
     if pinned is None:
-        raise Refused("it is none of those that the configuration names (`tools`)")
+        raise Refused(f"it is none of those that {pinned_by} names (`tools`)")
     if odd := list(_odd(definition, pinned)):
-        raise Refused(f"it is not as the configuration wants it (`tools`): {', '.join(odd)} differ")
+        raise Refused(f"it is not as {pinned_by} wants it (`tools`): {', '.join(odd)} differ")
 
 
 def _odd(definition: Definition, pinned: PinnedTool) -> Iterator[str]:

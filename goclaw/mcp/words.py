@@ -2,6 +2,8 @@
 
 from goclaw.redact import mask, printable, revealed
 
+CONFIGURATION = "the configuration"
+"""Who says what tools of a server have to be, unless a registry does."""
 LONGEST = 300
 """Characters of an error that are repeated."""
 _PRESENTATION = str.maketrans(dict.fromkeys((0xFE0F, 0x200D)))

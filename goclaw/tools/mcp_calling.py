@@ -64,7 +64,7 @@ async def calling(ctx: ToolContext, server: Server, what: str) -> AsyncIterator[
     except TimeoutError:
         raise ToolError(
             f"{what} of the MCP server {server.name} timed out after {seconds:g} s, and the server was told to end it "
-            f"(mcp.servers.{server.name}.timeout)"
+            f"({server.place}.timeout)"
         ) from None
 
 

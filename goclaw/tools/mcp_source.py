@@ -1,4 +1,4 @@
-"""The tools, resources and prompts of the servers in `mcp.servers`, as a live source.
+"""The tools, resources and prompts of the servers in `mcp.servers` and `tools.from_registry`, as a live source.
 
 Nothing that costs time is loaded before a server is configured, and then in a thread. The tools of a server that is
 away stay: a call is told why it fails, and what providers have cached of a request stays true.
@@ -12,9 +12,9 @@ from functools import partial
 from typing import Protocol
 
 from goclaw import catalog
-from goclaw.mcp.base import Definition, LinkPorts, Listing, PromptDefinition
+from goclaw.mcp.base import Definition, Finder, LinkPorts, Listing, PromptDefinition
 from goclaw.mcp.known import KnownTools
-from goclaw.mcp.servers import McpServers, Server
+from goclaw.mcp.servers import McpServers, Server, finders
 from goclaw.mcp.vetting import Offered, Vetted, vetted
 from goclaw.plugins import load_large
 from goclaw.supervise import background
@@ -64,10 +64,10 @@ class _Shelf:
 class McpSource:
     """Implements `ToolSource`, `ConnectingSource` and `PromptSource`."""
 
-    def __init__(self, ports: SourcePorts) -> None:
+    def __init__(self, ports: SourcePorts, finders: Mapping[str, Finder]) -> None:
         config = ports.config
         link_ports = LinkPorts(ports.clock, config.state_dir, config.workspace_path)
-        self.servers = McpServers(config.mcp.servers, link_ports, ports.report)
+        self.servers = McpServers(config.mcp.servers, link_ports, ports.report, finders)
         self._report = ports.report
         self._shelves = {name: _Shelf() for name in self.servers.servers}
         self._own: tuple[Tool, ...] = ()
@@ -104,7 +104,7 @@ class McpSource:
         self, workshop: Workshop, server: Server, definitions: Sequence[Definition]
     ) -> tuple[dict[str, tuple[Offered, bool, Tool]], dict[str, str]]:
         """In a thread. A tool that is as it was stays the very same object: what was agreed to goes on."""
-        seen: Vetted = vetted(server.name, server.settings, definitions)
+        seen: Vetted = vetted(server.name, server.settings, definitions, server.pinned_by)
         before, found, faults = self._shelves[server.name].made, {}, dict(seen.refused)
         for offered in seen.offered:
             changed = bool(self.servers.known.changes(server.name, offered.definition))
@@ -118,7 +118,7 @@ class McpSource:
         return found, faults
 
     def _tell(self, server: Server, shelf: _Shelf, faults: dict[str, str]) -> None:
-        place = f"mcp.servers.{server.name}"
+        place = server.place
         named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MOST_FAULTS]}
         if (more := len(faults) - MOST_FAULTS) > 0:
             named[f"{place}: others"] = f"{more} more are left out"
@@ -137,12 +137,12 @@ class McpSource:
 
 @asynccontextmanager
 async def _open(ports: SourcePorts) -> AsyncIterator[ToolSource]:
-    if not any(settings.enabled for settings in ports.config.mcp.servers.values()):
+    if not any(settings.enabled for _, settings in ports.config.mcp_servers.values()):
         yield Fixed(())
         return
-    source = McpSource(ports)
+    source = McpSource(ports, await finders(ports.config, ports.clock))
     async with background(source.run(), "MCP servers"):
         yield source
 
 
-SOURCE = SourcePart("mcp", _open, "an MCP server (config mcp.servers)")
+SOURCE = SourcePart("mcp", _open, "an MCP server (config mcp.servers, tools.from_registry)")

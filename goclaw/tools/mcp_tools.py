@@ -56,7 +56,7 @@ class _Workshop:
             raise ValueError(f"its schema cannot be used: {error}") from None
         changed = _Changed(offered, server, known) if known.changes(server.name, offered.definition) else None
         return Tool(
-            spec=_spec(offered, confirm=_CHANGED if changed else None),
+            spec=_spec(offered, server.settings.tags, confirm=_CHANGED if changed else None),
             arguments=arguments,
             run=_run(offered, server, checked, changed),
             own_timeout=True,
@@ -75,7 +75,7 @@ class _Workshop:
         return prompts_of(server, listed)
 
 
-def _spec(offered: Offered, confirm: Confirmation | None) -> ToolSpec:
+def _spec(offered: Offered, tags: Sequence[str], confirm: Confirmation | None) -> ToolSpec:
     definition, hints = offered.definition, offered.definition.annotations
     return ToolSpec(
         name=offered.name,
@@ -84,7 +84,7 @@ def _spec(offered: Offered, confirm: Confirmation | None) -> ToolSpec:
         side_effect=_SIDE_EFFECT[hints.risk],
         risk=hints.risk,
         idempotent=bool(hints.read_only or hints.idempotent),
-        tags=frozenset({"mcp", f"mcp-{offered.server}"}),
+        tags=frozenset({"mcp", f"mcp-{offered.server}", *tags}),
         foreign=True,
         annotations=hints,
         call_hint=f"{definition.name} of {offered.server}",

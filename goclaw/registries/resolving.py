@@ -1,0 +1,187 @@
+"""From a line of `tools.from_registry` to the settings of an MCP server, by what was fetched of the registry.
+
+Nothing is asked here: what the shelf has decides, so that a start without a network works as the last one did. All
+that an entry says is a stranger's word. It chooses an address or a package and says what the tools have to be; what
+they are called, who sees them, which tags and which headers they get is the operator's alone.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from goclaw.clock import ago
+from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
+from goclaw.config.registries import FromRegistrySettings, RegistrySettings
+from goclaw.records import record
+from goclaw.registries.base import Entry, EntryKind, Package, RegistryError, Remote, ToolEntry
+from goclaw.registries.shelf import Kept, Shelf, Sync
+
+STREAMABLE = "streamable-http"
+_NPM = re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*", re.IGNORECASE)
+_PYPI = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_EXACT = re.compile(r"[0-9][0-9A-Za-z.+!_-]*")
+"""A version, and none of what stands for several: both programs would look for the newest then."""
+
+
+@record
+class Resolved:
+    """What was found."""
+
+    settings: McpClientSettings
+    about: str
+    """The entry, for people: `data-tools 1.2.0 of the registry corp`."""
+    is_trusted: bool = False
+    """Its address may be a private one: the operator says so, or it is where the registry itself is."""
+
+
+def resolve(
+    settings: FromRegistrySettings, registry: RegistrySettings | None, shelf: Shelf, now: float, place: str
+) -> Resolved:
+    """The server that the line at `place` means now. Blocks on the shelf.
+
+    Raises:
+        RegistryError: there is none that may be used; the message says why and what helps.
+        StateError: the shelf cannot be used.
+    """
+    if registry is None:
+        raise RegistryError(f"the registry {settings.registry} is not configured (registries.{settings.registry})")
+    kept = _chosen(settings, registry, shelf, now, place)
+    entry = kept.entry
+    about = f"{entry.name} {entry.version} of the registry {settings.registry}"
+    if settings.sha256 and kept.sha256 != settings.sha256:
+        raise RegistryError(f"{about} is not what {place}.sha256 says: it has {kept.sha256}")
+    ours = {"timeout": settings.timeout, "roles": settings.roles, "tags": settings.tags}
+    ours["tools"] = _pins(entry, about)
+    if remote := next((each for each in entry.remotes if _is_usable(each)), None):
+        return _at_address(remote, settings, registry, ours, about, place)
+    return _as_program(entry, settings, ours, about, place)
+
+
+def _chosen(settings: FromRegistrySettings, registry: RegistrySettings, shelf: Shelf, now: float, place: str) -> Kept:
+    """The version that is used."""
+    name, sync = settings.registry, shelf.sync(settings.registry)
+    kinds = (EntryKind.TOOLSET, EntryKind.MCP_SERVER)
+    versions = next((found for kind in kinds if (found := shelf.versions(name, kind, settings.toolset))), [])
+    if not versions:
+        raise RegistryError(_nothing(settings, shelf, sync))
+    if settings.version:
+        chosen = next((each for each in versions if each.entry.version == settings.version), None)
+        if chosen is None:
+            raise RegistryError(
+                f"the registry {name} has no version {settings.version} of {settings.toolset}; it has "
+                f"{', '.join(each.entry.version for each in versions[:5])}"
+            )
+        return chosen
+    if now - sync.synced_at > registry.cache_ttl:
+        raise RegistryError(
+            f"nobody knows the newest version of {settings.toolset}: the catalogue of the registry {name} was fetched "
+            f"{ago(now - sync.synced_at)}{_because(sync)}; a version in {place}.version is used at any time"
+        )
+    return versions[0]
+
+
+def _nothing(settings: FromRegistrySettings, shelf: Shelf, sync: Sync) -> str:
+    """Why nothing of that name is there."""
+    name = settings.registry
+    if not sync.synced_at:
+        return f"the catalogue of the registry {name} was not fetched yet{_because(sync)}"
+    if agents := shelf.versions(name, EntryKind.AGENT, settings.toolset):
+        toolsets = ", ".join(agents[0].entry.toolsets) or "none"
+        return f"{settings.toolset} of the registry {name} is an agent; name one of its toolsets: {toolsets}"
+    return (
+        f"the registry {name} has no toolset and no MCP server that is called {settings.toolset}; `goclaw registry "
+        f"search` says what it has, and registries.{name}.federation may leave it out"
+    )
+
+
+def _because(sync: Sync) -> str:
+    return f" ({sync.problem})" if sync.problem else ""
+
+
+def _pins(entry: Entry, about: str) -> Mapping[str, PinnedTool]:
+    """What the server's tools have to be. Of an MCP server the registry does not know them."""
+    if entry.kind is EntryKind.TOOLSET and not entry.tools:
+        raise RegistryError(f"{about} has no tools")
+    return {tool.name: _pin(tool) for tool in entry.tools}
+
+
+def _pin(tool: ToolEntry) -> PinnedTool:
+    return PinnedTool(
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        read_only=tool.read_only,
+        destructive=tool.destructive,
+    )
+
+
+def _is_usable(remote: Remote) -> bool:
+    """Whether it is an address that our client can call."""
+    try:
+        parts = urlsplit(remote.url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return remote.type == STREAMABLE and is_address and not parts.username and remote.url.isprintable()
+
+
+def _at_address(
+    remote: Remote,
+    settings: FromRegistrySettings,
+    registry: RegistrySettings,
+    ours: Mapping[str, object],
+    about: str,
+    place: str,
+) -> Resolved:
+    missing = _missing(remote.headers, {name.lower() for name in settings.headers})
+    if missing:
+        raise RegistryError(f"{about} wants the headers {', '.join(missing)}; set them in {place}.headers")
+    parts = urlsplit(remote.url)
+    is_trusted = settings.private or parts.hostname == urlsplit(registry.url).hostname
+    if settings.headers and parts.scheme != "https" and not is_trusted:
+        raise RegistryError(
+            f"{about} is at an address without encryption ({parts.hostname}), to which {place}.headers do not go; in a "
+            f"network of your own set {place}.private"
+        )
+    return Resolved(_made({"url": remote.url, "headers": settings.headers, **ours}, about), about, is_trusted)
+
+
+def _made(values: Mapping[str, object], about: str) -> McpClientSettings:
+    try:
+        return McpClientSettings.model_validate(values)
+    except ValueError:
+        raise RegistryError(f"{about} says of its server what no configuration could") from None
+
+
+def _missing(wanted: tuple[str, ...], given: set[str]) -> list[str]:
+    return [name[:100] for name in wanted if name.lower() not in given]
+
+
+def _as_program(
+    entry: Entry, settings: FromRegistrySettings, ours: Mapping[str, object], about: str, place: str
+) -> Resolved:
+    usable = list(_commands(entry.packages))
+    if not usable:
+        raise RegistryError(
+            f"{about} has no address that can be used (streamable HTTP), and no package of npm or PyPI with its version"
+        )
+    if not settings.packages:
+        raise RegistryError(
+            f"{about} has no address that can be used, only packages: {place}.packages lets one be fetched and started "
+            "here, where a stranger's program then runs as you"
+        )
+    package, command = usable[0]
+    if missing := _missing(package.variables, {name.lower() for name in settings.env}):
+        raise RegistryError(f"{about} wants the variables {', '.join(missing)}; set them in {place}.env")
+    return Resolved(_made({"command": command[0], "args": command[1:], "env": settings.env, **ours}, about), about)
+
+
+def _commands(packages: tuple[Package, ...]) -> Iterator[tuple[Package, tuple[str, ...]]]:
+    """How those packages are started whose version is said."""
+    for package in packages:
+        if not _EXACT.fullmatch(package.version):
+            continue
+        if package.kind == "npm" and _NPM.fullmatch(package.identifier):
+            yield package, ("npx", "-y", f"{package.identifier}@{package.version}", *package.arguments)
+        elif package.kind == "pypi" and _PYPI.fullmatch(package.identifier):
+            yield package, ("uvx", f"{package.identifier}=={package.version}", *package.arguments)

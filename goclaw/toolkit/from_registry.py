@@ -1,0 +1,87 @@
+"""Finds the servers of `tools.from_registry`: joins what was fetched of registries to who connects MCP servers.
+
+Loaded only where that key is configured. Where a server is, is looked up at each try to connect, so that nobody waits
+for a registry: without one, what was fetched before counts, and what is fetched later is found then.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from goclaw.clock import Clock
+from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.registries import FromRegistrySettings
+from goclaw.config.schema import Config
+from goclaw.mcp.base import Finder, FinderPart, Found
+from goclaw.net import Guard, UrlRefused
+from goclaw.registries.base import RegistryError
+from goclaw.registries.resolving import Resolved, resolve
+from goclaw.registries.shelf import FILE, Shelf
+
+LOOK_SECONDS = 5.0
+"""Between two looks whether the shelf has changed: by the daemon itself, or by `goclaw registry sync`."""
+_HTTPS, _HTTP = 443, 80
+
+
+class FromRegistry:
+    """One line. Implements `Finder`."""
+
+    def __init__(self, name: str, settings: FromRegistrySettings, config: Config, clock: Clock) -> None:
+        self.place = f"tools.from_registry.{name}"
+        self.settings = McpClientSettings.model_construct(
+            timeout=settings.timeout, roles=settings.roles, tags=settings.tags
+        )
+        self._wanted = settings
+        self._registry = config.registries.get(settings.registry)
+        self._guard = Guard(config.tools.network.allow, config.tools.network.deny)
+        self._shelf = Shelf(config.state_dir / FILE)
+        self._file = config.state_dir / FILE
+        self._clock = clock
+        self._seen: tuple[int, int] = (0, 0)
+
+    async def find(self) -> Found:
+        """Where the server is by what was fetched last.
+
+        Raises:
+            RegistryError: it is nowhere, or where nothing may be called.
+            StateError: the shelf cannot be used.
+        """
+        self._seen = await asyncio.to_thread(_stamp, self._file)
+        now = self._clock.now()
+        found = await asyncio.to_thread(resolve, self._wanted, self._registry, self._shelf, now, self.place)
+        guard = None if found.is_trusted or found.settings.url is None else self._guard
+        if guard:
+            await self._check(found, guard)
+        return Found(found.settings, guard, found.about)
+
+    async def news(self) -> None:
+        """Return when the shelf has changed since the last `find`."""
+        while await asyncio.to_thread(_stamp, self._file) == self._seen:
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def _check(self, found: Resolved, guard: Guard) -> None:
+        """In words of its own: the guard, which is asked again for each connection, knows not who wants to know."""
+        parts = urlsplit(found.settings.url or "")
+        try:
+            await guard.addresses(parts.hostname or "", parts.port or (_HTTPS if parts.scheme == "https" else _HTTP))
+        except UrlRefused as error:
+            raise RegistryError(
+                f"the address of {found.about} is not called: {error}. If it is one of yours, set {self.place}.private"
+            ) from None
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)
+
+
+def _finders(config: Config, clock: Clock) -> Mapping[str, Finder]:
+    lines = config.tools.from_registry.items()
+    return {name: FromRegistry(name, settings, config, clock) for name, settings in lines if settings.enabled}
+
+
+FINDERS = FinderPart(_finders)
