@@ -110,12 +110,14 @@ class Tokens:
 
     async def refresh(self) -> None:
         """Look at the file now."""
-        # Before the reading: a version that comes in between is read twice rather than missed.
-        self._seen = await asyncio.to_thread(_version, self._path)
+        # Before the reading: a version that comes in between is read twice rather than missed. It counts as seen after
+        # it: until then whoever comes at the same moment with a new token has to look for that, too.
+        seen = await asyncio.to_thread(_version, self._path)
         try:
             self._tokens, problem = await asyncio.to_thread(read_tokens, self._path), ""
         except ConfigError as error:
             self._tokens, problem = {}, "; ".join(error.problems)
+        self._seen = seen
         if problem and problem != self.problem:
             log.error("no access token is valid: %s", problem)
         self.problem = problem
