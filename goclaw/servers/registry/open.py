@@ -31,13 +31,14 @@ async def open_registry(
     """
     settings, caps = config.registry_server, caps or Caps()
     shelf = Shelf(config.state_dir / FILE)
-    about = About(await asyncio.to_thread(shelf.fact, ID, secrets.token_hex(16)), next(iter(settings.hosts), "goclaw"))
+    names = [name.lower() for name in settings.hosts]
+    about = About(await asyncio.to_thread(shelf.fact, ID, secrets.token_hex(16)), next(iter(names), "goclaw"))
     place = Place(
         "the registry",
         "registry_server.port",
         settings.host,
         settings.port,
-        names=frozenset(name.lower() for name in settings.hosts),
+        names=frozenset(names),
     )
     application = guarded(place, caps, refused)
     shared = [name for name, each in config.registries.items() if each.federation.share]

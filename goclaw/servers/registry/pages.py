@@ -61,7 +61,6 @@ class Pages:
         visitors: Visitors,
         clock: Clock,
         audit: Callable[[AuditEntry], None],
-        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._about = about
         self._shelf = shelf
@@ -69,7 +68,6 @@ class Pages:
         self._visitors = visitors
         self._clock = clock
         self._audit = audit
-        self._answer_seconds = answer_seconds
 
     def add_to(self, application: web.Application) -> None:
         """Put them on an application."""
@@ -99,7 +97,7 @@ class Pages:
             log.error("the registry cannot answer: %s", error)
             response = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "this registry cannot answer now").response()
         try:
-            async with asyncio.timeout(self._answer_seconds):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 await response.prepare(request)
                 await response.write_eof()
         except (TimeoutError, ConnectionError):
