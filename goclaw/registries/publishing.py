@@ -14,6 +14,7 @@ from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.client import RegistryClient
 from goclaw.registries.offering import Offer, Offered, offer
 from goclaw.registries.publish_ports import PublisherPart, PublisherPorts
+from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,8 @@ async def publish(ports: PublisherPorts, registries: Iterable[str]) -> None:
     async with asyncio.TaskGroup() as group:
         for name in registries:
             client = RegistryClient(name, ports.config.registries[name], ports.http, ports.clock)
-            group.create_task(Publisher(name, client, ports, told).run(), name=f"publishing to {name}")
+            work = Publisher(name, client, ports, told).run
+            group.create_task(keep_running(f"publishing to {name}", work, ports.clock), name=f"publishing to {name}")
 
 
 PUBLISHER = PublisherPart(publish)
