@@ -32,7 +32,7 @@ def _fault_of_the_disk(error: Exception) -> DiskError | None:
 
 
 @asynccontextmanager
-async def background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
+async def background(work: Coroutine[Any, Any, T], name: str) -> AsyncIterator[asyncio.Task[T]]:
     """Run `work` beside the block and end it with the block. What it failed of is raised there."""
     task = asyncio.create_task(work, name=name)
     try:

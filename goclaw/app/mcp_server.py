@@ -65,12 +65,12 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
         while True:
             try:
                 async with part.open(ports, tokens) as listening:
-                    state.line = f"{settings.host} port {listening.port}"
+                    state.line, state.port = f"{settings.host} port {listening.port}", listening.port
                     await asyncio.Event().wait()
             except StateError as error:
                 if state.line != (line := f"does not listen: {error}"):
                     log.error("%s", error)
-                state.line = line
+                state.line, state.port = line, 0
             await ground.clock.sleep(AGAIN_SECONDS)
 
 
@@ -90,6 +90,8 @@ async def _ports(app: App, gateway: Gateway) -> McpPorts:
         people=ground.users.all,
         version=__version__,
         declared=together(await asyncio.to_thread(declarations)),
+        published=[each.word for each in ground.config.publications],
+        visits=app.sessions.visits,
     )
 
 

@@ -323,7 +323,8 @@ class Agents:
             level = each.level
             spent = await self._ports.spending.of_turn(level.session.key, level.turn.id)
             indent = "  " * (level.depth - 1)
-            lines.append(f"{indent}{level.name} ({each.id}): {_figures(spent)}, {now - each.began:.0f} s")
+            whose = ", for an MCP client" if level.root.guest and level.depth == 1 else ""
+            lines.append(f"{indent}{level.name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
         return lines
 
 

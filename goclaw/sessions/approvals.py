@@ -15,6 +15,7 @@ from goclaw.engine.base import Turn
 from goclaw.errors import ToolError
 from goclaw.events import ALLOW, ALWAYS, DENY, Actor, Question
 from goclaw.messages import ToolCall
+from goclaw.sessions.level import Guest
 from goclaw.sessions.questions import Answer, Questions
 from goclaw.sessions.wording import SHOWN_INPUT, asking_text, is_long, whole_call
 from goclaw.store.approvals import ApprovalRule, ApprovalRules
@@ -159,3 +160,25 @@ class TurnQuestions:
                 tags=self.ports.access.tags(wanted.call.name),
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GuestQuestions:
+    """The same where the one that waits is no person in a conversation; rules that somebody made there do not count."""
+
+    guest: Guest
+    pause: PauseBudget
+    was_denied: Callable[[ToolCall], bool]
+    agent: str
+
+    async def approve(self, wanted: Wanted) -> Consent:
+        """May this call run? Raises ToolError where nobody can be asked."""
+        if self.was_denied(wanted.call):
+            return Consent(refusal=AGAIN)
+        with self.pause():
+            return await self.guest.approve(wanted, self.agent)
+
+    async def ask(self, question: Question, step: str) -> str | None:
+        """The answer. Raises ToolError where nobody can be asked."""
+        with self.pause():
+            return await self.guest.ask(question, step)

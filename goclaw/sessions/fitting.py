@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import takewhile
 
+from goclaw.access import Chosen
 from goclaw.agent.kinds import ABOUT, AGENT_TOOL, Kinds
 from goclaw.compression.choice import is_wanted
 from goclaw.config.agents import MAIN
@@ -16,7 +17,7 @@ from goclaw.llm.base import ChatModel, Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
 from goclaw.messages import ToolResult, UserMessage
 from goclaw.sessions.answering import Answerers
-from goclaw.sessions.approvals import TurnQuestions
+from goclaw.sessions.approvals import GuestQuestions, TurnQuestions
 from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
@@ -101,8 +102,11 @@ class Fitting:
 
     def publish(self, level: Level, event: TurnEvent) -> None:
         """Show what an agent does: in its own session, and in one line to whoever watches those above it."""
-        self.ports.bus.publish(event)
         above = level.parent
+        if above is None and level.root.guest:
+            level.root.guest.emit(event)  # the session is a person's, in which this is no turn
+            return
+        self.ports.bus.publish(event)
         if above is None or not level.call_id:
             return
         match event:
@@ -123,6 +127,24 @@ class Fitting:
     def _home(self, level: Level) -> Session:
         """The person's session as it is now: an agent in the background may have outlived what was in memory then."""
         return self.contexts.known(level.home.key) or level.home
+
+    def _mode(self, level: Level) -> Chosen | None:
+        """The permission mode that was chosen for the conversation; a guest is in none."""
+        return None if level.root.guest else self._home(level).mode
+
+    def _questions(self, level: Level) -> TurnQuestions | GuestQuestions:
+        """Whom an agent's tools may ask."""
+        if guest := level.root.guest:
+            return GuestQuestions(guest, level.paused, level.was_denied, level.name)
+        return TurnQuestions(
+            self.ports.questions,
+            self.ports.approvals,
+            level.root.turn,
+            level.paused,
+            level.was_denied,
+            agent=level.name,
+            prefix=level.prefix,
+        )
 
     async def _affordable(self, level: Level) -> None:
         """Before a request: whether the agent, and every one above it, may spend more. Raises LimitReached."""
@@ -147,15 +169,7 @@ class Fitting:
     def _scope(self, level: Level, reminders: TurnReminders) -> CallScope:
         """On whose behalf an agent's tools are called, and what they may ask of the session."""
         ports, session, policy, inbound = self.ports, level.session, level.policy, level.turn.inbound
-        questions = TurnQuestions(
-            ports.questions,
-            ports.approvals,
-            level.root.turn,
-            level.paused,
-            level.was_denied,
-            agent=level.name,
-            prefix=level.prefix,
-        )
+        questions = self._questions(level)
 
         async def keep_todos(todos: Sequence[Todo]) -> None:
             await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
@@ -177,14 +191,14 @@ class Fitting:
             complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
             tools=level.settings.tools,
             narrowed=self._narrowed(level),
-            chosen_mode=lambda: self._home(level).mode,
+            chosen_mode=partial(self._mode, level),
             reminders=reminders,
             spawn=partial(self.spawn, level),
             sample=self._answering(level).answer,
             workspace=level.workspace,
             teams=self.teams.of(level),
         )
-        scope = replace(scope, forward=partial(self._forward, level, scope))
+        scope = replace(scope, forward=partial(self.forward, level, scope))
         if level.parent is not None:
             return scope
         # What changes the conversation itself is for the agent alone that leads it.
@@ -206,7 +220,8 @@ class Fitting:
             affordable=partial(self._affordable, level),
         )
 
-    async def _forward(self, level: Level, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
+    async def forward(self, level: Level, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        """Hand the call with this step's name and this id on to another tool; `scope` is where it is made."""
         offering = self.kinds.of(wanted.agent)
         selection = offering.settings.tools if offering else ()
         return await Forwarding(self.ports.dispatcher, level.turn, scope, selection).hand_on(wanted, step, call_id)
@@ -250,7 +265,7 @@ class Fitting:
         actor, session = level.turn.inbound.actor, level.session
         tools = [tool for name in names if (tool := self.ports.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
-        told = reminders.block([*self.modes.reminders(actor, self._home(level)), *of_results])
+        told = reminders.block([*self.modes.reminders(actor, self._mode(level)), *of_results])
         text = "\n".join(part for part in (session.remembered, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text

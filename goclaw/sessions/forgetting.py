@@ -36,6 +36,8 @@ class ForgettingPorts:
     blobs: Blobs
     clock: Clock
     contexts: Contexts
+    end_visits: Callable[[str], Awaitable[None]]
+    """Ends the agents of a session that work for calls from outside of it."""
     forgetting: Forgetting
     memory: Callable[[], Awaitable[bool]]
     """`MemoryPort.forget`."""
@@ -91,6 +93,7 @@ class Forgetter:
         """
         async with self._lock:
             await self._ports.tasks.forget(session)
+            await self._ports.end_visits(session)
             rows = 0
             for agent in await self._ports.forgetting.agents_of(session):
                 rows += await self._forget(agent)

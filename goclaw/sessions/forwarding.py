@@ -5,21 +5,22 @@ It goes the way of every call: known, authorized, asked for, audited, and never 
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.errors import OutcomeUnknown
 from goclaw.events import TurnEvent
 from goclaw.messages import ToolCall, ToolResult
+from goclaw.records import record
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
-from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.scope import CallScope, unseen
 from goclaw.toolkit.spawning import Forward
 
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Forwarding:
     """Hands calls on for one agent at work."""
 
@@ -35,7 +36,7 @@ class Forwarding:
         call = ToolCall(call_id, wanted.tool, dict(wanted.input))
         name = f"{step}/{wanted.tool}"
         repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
-        scope = replace(self._within(wanted), step=name, emit=_not_shown)
+        scope = replace(self._within(wanted), step=name, emit=_not_shown, gave=unseen)
         if not repeatable:
             scope = replace(scope, begin=lambda: self.turn.intend(name))
 

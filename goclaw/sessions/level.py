@@ -4,20 +4,34 @@ An agent may what the person may, as far as its own selection of tools and those
 long it waits for people, and /pause and /stop are shared with all above it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from goclaw.agent.policy import RunPolicy
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.engine.base import Turn
+from goclaw.events import Question, TurnEvent
 from goclaw.messages import ToolCall
+from goclaw.records import record
 from goclaw.sessions.pausing import Gate
 from goclaw.sessions.state import Session
+from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
+@record
+class Guest:
+    """Whoever waits for agents from outside of every conversation (`sessions.visiting`): an MCP client."""
+
+    approve: Callable[[Wanted, str], Awaitable[Consent]]
+    """Asks it whether a call may run, of the agent with this name. Raises ToolError where it cannot be asked."""
+    ask: Callable[[Question, str], Awaitable[str | None]]
+    emit: Callable[[TurnEvent], None]
+    """Shows it what is done for it."""
+
+
+@record
 class Root:
     """What all agents of one turn share."""
 
@@ -26,9 +40,11 @@ class Root:
     gate: Gate
     started: set[str] = field(default_factory=set)
     """Ids of the agents that this run of the daemon has started in it."""
+    guest: Guest | None = None
+    """Asked and told in place of the person, where there is no conversation."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seat:
     """An agent's place in a team (`sessions.teams`)."""
 
@@ -38,7 +54,7 @@ class Seat:
     """What it is told of the team."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Level:
     """An agent at work."""
 

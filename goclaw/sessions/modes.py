@@ -12,7 +12,7 @@ from goclaw.audit import Entry
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Decision
-from goclaw.sessions.state import MODE, Contexts, Session
+from goclaw.sessions.state import MODE, Contexts
 from goclaw.store.settings import Settings
 from goclaw.toolkit.reminders import Reminder, Tier
 
@@ -72,9 +72,9 @@ class Modes:
         self._audit(Entry("session.mode", wanted, actor, key, decision.allowed, decision.rule))
         return decision
 
-    def reminders(self, actor: Actor, session: Session) -> Sequence[Reminder]:
+    def reminders(self, actor: Actor, chosen: Chosen | None) -> Sequence[Reminder]:
         """What the model is told of the mode."""
-        return [PLANNING] if self._access.mode(actor, session.mode) == "plan" else []
+        return [PLANNING] if self._access.mode(actor, chosen) == "plan" else []
 
     def leaving_plan(self, key: str, actor: Actor) -> Callable[[Mode], Awaitable[None]]:
         """What a turn of the actor is given to end plan mode with, when a person approved the plan."""

@@ -46,6 +46,7 @@ from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.teams import Teams
 from goclaw.sessions.turn import TurnRun
+from goclaw.sessions.visiting import VisitPorts, Visits
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,6 @@ class Sessions:
             instructed=partial(instructed, ports.hooks),
         )
         self.compactor = Compactor(compaction)
-        self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
         self.calibration = Calibration()
         self.debts = Debts(self.contexts, self.compactor, compaction)
         self.aside = Aside(
@@ -118,6 +118,8 @@ class Sessions:
             self.answerers,
             self._may_answer,
         )
+        self.visits = Visits(self._visiting(kinds))
+        self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
 
     def _receiving(self) -> ReceivedPorts:
         ports = self._ports
@@ -149,12 +151,25 @@ class Sessions:
             tasks=ports.environment.tasks,
         )
 
+    def _visiting(self, kinds: Kinds) -> VisitPorts:
+        return VisitPorts(
+            clock=self._ports.clock,
+            contexts=self.contexts,
+            forward=self._fitting.forward,
+            journal=self._ports.journal,
+            kinds=kinds,
+            pauses=self.pauses,
+            rules=rules_of(self._ports.config.limits),
+            spawn=self.agents.spawn,
+        )
+
     def _forgetting(self) -> ForgettingPorts:
         ports = self._ports
         return ForgettingPorts(
             blobs=ports.blobs,
             clock=ports.clock,
             contexts=self.contexts,
+            end_visits=self.visits.end,
             forgetting=ports.forgetting,
             memory=ports.environment.memory.forget,
             models=ports.models,

@@ -48,7 +48,7 @@ async def _no_begin() -> None:
     """Nothing needs to be known before a call runs."""
 
 
-def _unseen(tool: Tool, value: object) -> None:
+def unseen(tool: Tool, value: object) -> None:
     """Nobody needs more of a result than its text."""
 
 
@@ -106,7 +106,7 @@ class CallScope:
     """Where files are read and written, and commands run; None: in the actor's workspace."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation, as the agent reaches it."""
-    gave: Callable[[Tool, object], None] = _unseen
+    gave: Callable[[Tool, object], None] = unseen
     """Told what a call that succeeded gave back, for programs that take its fields. Nothing in it is masked yet."""
 
 

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from goclaw.audit import Entry
 from goclaw.errors import ToolError
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.servers.mcp.ports import McpPorts
 from goclaw.sessions.wording import asking_text
@@ -35,10 +36,25 @@ NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 """The form that is put: yes or no is how it is left."""
 MOST_OPEN = 1_000
 """Questions that may be open between two calls; the oldest go."""
+IN_THE_MIDDLE = (
+    "a client that speaks this revision of the protocol (2026-07-28 and later) cannot be asked while an agent works "
+    "for it: let it run without asking (`policy.auto_allow`), or ask the agent in a chat or a terminal, where somebody "
+    "can say yes"
+)
 REMEDY = (
     "let it run without asking (`policy.auto_allow`), ask the agent in a chat or a terminal, where somebody can say "
     "yes, or set `mcp.server.elicitation` where the client puts questions to its person"
 )
+
+
+@record
+class Asked:
+    """A question that a client takes to its person between two calls."""
+
+    digest: str = ""
+    """Of the call that it is about."""
+    agreed: frozenset[str] = frozenset()
+    """What was agreed to before in the same chain of calls: a tool and the one that it hands the call on to may ask."""
 
 
 class Approvals:
@@ -46,24 +62,24 @@ class Approvals:
 
     def __init__(self, ports: McpPorts) -> None:
         self._ports = ports
-        self._open: OrderedDict[str, str] = OrderedDict()
-        """By a question's own word: the digest of the call that it is about. Each is good for one answer."""
+        self._open: OrderedDict[str, Asked] = OrderedDict()
+        """By a question's own word. Each is good for one answer."""
 
     def may_decide(self, actor: Actor) -> bool:
         """Whether the actor may answer a question about a call of its own."""
         return self._ports.access.authorize(actor, "question.answer", actor.key).allowed
 
-    def open(self, digest: str) -> str:
+    def open(self, asked: Asked) -> str:
         """A word for a new question."""
         word = secrets.token_urlsafe(16)
-        self._open[word] = digest
+        self._open[word] = asked
         while len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
         return word
 
-    def take(self, word: str) -> str:
-        """The digest that a question was about; empty where there is no such question (any more)."""
-        return self._open.pop(word, "")
+    def take(self, word: str) -> Asked:
+        """What was asked under a word; nothing where there is no such question (any more)."""
+        return self._open.pop(word, Asked())
 
 
 class Approval:
@@ -78,8 +94,11 @@ class Approval:
         self._params = params
         self.asks: InputRequiredResult | None = None
         """What the client is to ask its person before it calls again; it takes the place of the call's result."""
+        self._agreed: set[str] = set()
+        self._answered: Asked | None = None
+        """What the client was asked before this call; looked up once."""
 
-    async def decide(self, actor: Actor, wanted: Wanted) -> Consent:
+    async def decide(self, actor: Actor, wanted: Wanted, agent: str = "") -> Consent:
         """What comes of asking about a call. Implements `Approve`.
 
         Raises:
@@ -90,7 +109,7 @@ class Approval:
         if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             answer = self._answer_to(wanted)
         else:
-            answer = await self._asked(wanted)
+            answer = await self._asked(wanted, agent)
         self._record(actor, wanted, answer)
         if answer != "accept":
             return Consent(refusal=f"the user did not approve {wanted.call.name}")
@@ -99,6 +118,18 @@ class Approval:
             lapsed=lambda: "" if self._approvals.may_decide(actor) else "whoever approved it may not do so any more",
         )
 
+    async def decide_for_agent(self, actor: Actor, wanted: Wanted, agent: str) -> Consent:
+        """The same about a call of the agent with this name, which works for the client's call.
+
+        Newer clients are asked between two calls, and called again the agent would begin anew: they are not asked.
+
+        Raises:
+            ToolError: nobody can be asked.
+        """
+        if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._can_ask(actor):
+            raise ToolError(f"approval required: {wanted.reason}; {IN_THE_MIDDLE}")
+        return await self.decide(actor, wanted, agent)
+
     def _can_ask(self, actor: Actor) -> bool:
         known = self._ctx.session.client_capabilities
         able = known.elicitation if known else None
@@ -106,11 +137,11 @@ class Approval:
         has_forms = able is not None and (able.form is not None or able.url is None)
         return self._ports.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(actor)
 
-    async def _asked(self, wanted: Wanted) -> str:
+    async def _asked(self, wanted: Wanted, agent: str) -> str:
         try:
             async with asyncio.timeout(60 * self._ports.config.policy.approval_minutes):
                 found = await self._ctx.session.elicit_form(
-                    _question(wanted), NO_FIELDS, related_request_id=self._ctx.request_id
+                    _question(wanted, agent), NO_FIELDS, related_request_id=self._ctx.request_id
                 )
         except (TimeoutError, MCPError, ValidationError):
             return "cancel"
@@ -122,8 +153,15 @@ class Approval:
         Raises:
             ToolError: it was not asked yet; `asks` has the question.
         """
+        if self._answered is None:
+            self._answered = self._approvals.take(self._params.request_state or "")
+            self._agreed |= self._answered.agreed
         given = (self._params.input_responses or {}).get(KEY)
-        if isinstance(given, ElicitResult) and self._approvals.take(self._params.request_state or "") == wanted.digest:
+        if wanted.digest in self._agreed:
+            return "accept"
+        if isinstance(given, ElicitResult) and self._answered.digest == wanted.digest:
+            if given.action == "accept":
+                self._agreed.add(wanted.digest)
             return given.action
         self.asks = InputRequiredResult(
             input_requests={
@@ -131,7 +169,7 @@ class Approval:
                     params=ElicitRequestFormParams(message=_question(wanted), requested_schema=NO_FIELDS)
                 )
             },
-            request_state=self._approvals.open(wanted.digest),
+            request_state=self._approvals.open(Asked(wanted.digest, frozenset(self._agreed))),
         )
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
@@ -150,5 +188,6 @@ class Approval:
         )
 
 
-def _question(wanted: Wanted) -> str:
-    return mask(f"May {wanted.call.name} run?\n\n{asking_text(wanted)}")
+def _question(wanted: Wanted, agent: str = "") -> str:
+    whose = f" (the agent {agent})" if agent else ""
+    return mask(f"May {wanted.call.name} run?{whose}\n\n{asking_text(wanted)}")

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from goclaw.config.mcp import McpServerSettings
 from goclaw.errors import StateError
 from goclaw.events import Actor
-from goclaw.servers.mcp.guard import ACTOR, Caps, Guard, warning_of
+from goclaw.servers.mcp.guard import ACTOR, GONE, Caps, Guard, warning_of
 from goclaw.servers.mcp.monitor import PATH as MONITOR
 from goclaw.servers.mcp.monitor import Monitor
 from goclaw.servers.mcp.offer import Caller, Context, Offer, open_offer
@@ -55,7 +55,7 @@ def who(ctx: Context) -> Caller:
     actor = request.scope.get(ACTOR) if isinstance(request, Request) else None
     if not isinstance(request, Request) or not isinstance(actor, Actor):
         raise MCPError(INVALID_REQUEST, "nobody asks")
-    return Caller(actor, f"{actor.key} {request.headers.get(SESSION, '')}")
+    return Caller(actor, f"{actor.key} {request.headers.get(SESSION, '')}", request.scope[GONE])
 
 
 def application(offer: Offer, ports: McpPorts) -> ASGIApp:

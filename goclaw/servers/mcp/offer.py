@@ -1,5 +1,6 @@
 """What GoClaw offers, as the library's server: the same over HTTP and on standard input and output."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -57,6 +58,8 @@ class Caller:
 
     actor: Actor
     connection: str
+    gone: asyncio.Event | None = None
+    """Set when nobody waits for an answer any more; None: that is told in another way."""
 
 
 Who = Callable[[Context], Caller]
@@ -111,7 +114,8 @@ class Offer:
         return await self._tools.listed(self._who(ctx).actor, params)
 
     async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        return await self._tools.called(self._who(ctx).actor, ctx, params)
+        caller = self._who(ctx)
+        return await self._tools.called(caller.actor, ctx, params, caller.gone)
 
     async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         return await self._resources.listed(self._who(ctx).actor, params)

@@ -1,8 +1,8 @@
 """What the MCP server stands on. Nothing here imports the library."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import field
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import field, replace
 from typing import Any, Literal, Protocol
 
 from goclaw.access import Access, own_session
@@ -10,11 +10,16 @@ from goclaw.audit import Entry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.errors import ToolError
 from goclaw.events import Actor, Outline, SessionInfo, TranscriptRow
 from goclaw.mcp.declared import Declared
 from goclaw.records import record
+from goclaw.specs import ToolSpec
 from goclaw.tokens import Tokens
+from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.spawning import AgentTask, Forward
 from goclaw.workspace import Workspace
 
 ENTRY = "mcp"
@@ -72,6 +77,40 @@ class Conversations(Protocol):
         ...
 
 
+ForAgent = Callable[[Wanted, str], Awaitable[Consent]]
+"""Asks whether a call may run, of the agent with this name. Raises ToolError where nobody can be asked."""
+
+
+class Visits(Protocol):
+    """Where agents work for clients (`goclaw.sessions.visiting`)."""
+
+    @property
+    def without(self) -> Sequence[str]:
+        """Tools that are of no use to a client, as a selection that leaves them out."""
+        ...
+
+    def received(self, scope: CallScope, call: str, approve: ForAgent) -> AbstractAsyncContextManager[CallScope]:
+        """The scope of a call with this id, with the ports by which its tool asks agents."""
+        ...
+
+
+class NoVisits:
+    """Where no agents work: in the process of `goclaw mcp serve`."""
+
+    without: Sequence[str] = ()
+
+    @asynccontextmanager
+    async def received(self, scope: CallScope, call: str, approve: ForAgent) -> AsyncIterator[CallScope]:
+        yield replace(scope, spawn=_no_agents, forward=_no_agents)
+
+
+async def _no_agents(task: AgentTask | Forward, step: str, call_id: str) -> Any:
+    raise ToolError(
+        "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
+        "(`mcp.server.enabled`, docs/mcp.md)"
+    )
+
+
 @record
 class McpPorts:
     """Filled in by `app` for the daemon and by `goclaw mcp serve` for itself."""
@@ -89,16 +128,33 @@ class McpPorts:
     version: str = ""
     """GoClaw's own."""
     declared: Declared = field(default_factory=Declared)
+    published: Sequence[str] = ()
+    """Sets of tools that registries are told of, as a selection: whoever finds them there comes here to use them."""
+    visits: Visits = field(default_factory=NoVisits)
 
     def session(self, actor: Actor) -> str:
         """The session in which the actor's calls are made: the actor's own."""
         return self.access.session_for(actor, own_session(actor.key))
 
+    def offered(self, actor: Actor) -> Sequence[ToolSpec]:
+        """The tools that the actor may use, and that are for clients."""
+        return [spec for spec in self.dispatcher.registry.visible_to(actor) if self.selection(spec) is not None]
+
+    def selection(self, spec: ToolSpec | None) -> Sequence[str] | None:
+        """The selection by which clients are offered a tool; None: they are not."""
+        chosen = (self.config.mcp.server.tools, self.published)
+        fitting = (one for one in chosen if spec and self.access.select((one, *self.without), spec))
+        return next(fitting, None)
+
+    @property
+    def without(self) -> tuple[Sequence[str], ...]:
+        """More selections, each of which must have the tool."""
+        return (self.visits.without,) if self.visits.without else ()
+
     def may_read_files(self, actor: Actor) -> bool:
         """Files are for who may use `read`, as in the completion of a terminal; and only where that is offered."""
         spec = self.dispatcher.registry.spec("read")
-        offered = spec is not None and self.access.select((self.config.mcp.server.tools,), spec)
-        return offered and self.access.authorize(actor, "tool.use", "read").allowed
+        return self.selection(spec) is not None and self.access.authorize(actor, "tool.use", "read").allowed
 
 
 @record

@@ -3,8 +3,9 @@
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -25,13 +26,13 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from goclaw.errors import DeliveryError, ToolError
+from goclaw.errors import DeliveryError, StateError, ToolError
 from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
 from goclaw.messages import Image, ToolCall, ToolResult
 from goclaw.redact import mask
 from goclaw.servers.mcp.approving import Approval, Approvals
 from goclaw.servers.mcp.paging import page
-from goclaw.servers.mcp.ports import McpPorts
+from goclaw.servers.mcp.ports import ForAgent, McpPorts
 from goclaw.servers.mcp.progress import Progress, open_progress
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import Tool as OurTool
@@ -52,7 +53,6 @@ class ToolOffer:
     def __init__(self, ports: McpPorts) -> None:
         self._ports = ports
         self._approvals = Approvals(ports)
-        self._selection = ports.config.mcp.server.tools
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -65,23 +65,43 @@ class ToolOffer:
         """Those that the actor may use, and that are offered."""
         registry = self._ports.dispatcher.registry
         await registry.ready()
-        specs, cursor = page(registry.visible_to(actor, self._selection), lambda spec: spec.name, params)
+        specs, cursor = page(self._ports.offered(actor), lambda spec: spec.name, params)
         return ListToolsResult(tools=[_described(spec) for spec in specs], next_cursor=cursor)
 
     async def called(
-        self, actor: Actor, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams
+        self,
+        actor: Actor,
+        ctx: ServerRequestContext[Any, Any],
+        params: CallToolRequestParams,
+        gone: asyncio.Event | None = None,
     ) -> CallToolResult | InputRequiredResult:
-        """One call, under the same rules as any other. What went wrong is told in the result."""
+        """One call, under the same rules as any other. What went wrong is told in the result.
+
+        It ends when the client is `gone`, which the library does not tell of every one.
+        """
         await self._ports.dispatcher.registry.ready()
         approval = Approval(self._approvals, self._ports, ctx, params)
         gave: list[tuple[OurTool, object]] = []
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", params.name, dict(params.arguments or {}))
         async with self._counted(), open_progress(ctx, self._ports.clock) as progress:
             scope = self._scope(actor, partial(approval.decide, actor), gave, progress)
-            result = await _apart(self._ports.dispatcher.call(call, scope), f"tool {params.name[:64]} over MCP")
+            work = self._run(call, scope, partial(approval.decide_for_agent, actor))
+            try:
+                result = await _apart(work, f"tool {params.name[:64]} over MCP", gone)
+            except ToolError as error:
+                return _failed(str(error))
+            except StateError as error:
+                log.warning("a call over MCP was cut: %s", error)
+                return _failed(f"{params.name[:64]} was cut, for nothing can be kept on the disk: {error}")
         if approval.asks is not None:
             return approval.asks
         return await self._answer(result, gave)
+
+    async def _run(self, call: ToolCall, scope: CallScope, approve: ForAgent) -> ToolResult:
+        spec = self._ports.dispatcher.registry.spec(self._ports.dispatcher.registry.meant(call).name)
+        by = self._ports.selection(spec)
+        async with self._ports.visits.received(scope, call.id, approve) as visiting:
+            return await self._ports.dispatcher.call(call, visiting if by is None else replace(visiting, tools=by))
 
     async def reads(self, actor: Actor, path: str) -> str:
         """Which file `read` opens for the actor under this path: rights, fixed arguments and hooks say a word in it.
@@ -110,7 +130,8 @@ class ToolOffer:
             ask=_nobody_answers,
             keep_todos=_keep_nowhere,
             turn=TURN,
-            tools=self._selection,
+            tools=self._ports.config.mcp.server.tools,
+            narrowed=self._ports.without,
             gave=lambda tool, value: gave.append((tool, value)),
         )
 
@@ -167,20 +188,33 @@ def _described(spec: ToolSpec) -> Tool:
     )
 
 
-async def _apart(work: Any, name: str) -> ToolResult:
-    """Run a call in a task of its own.
+def _failed(words: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=mask(words))], is_error=True)
+
+
+async def _apart(work: Coroutine[Any, Any, ToolResult], name: str, gone: asyncio.Event | None = None) -> ToolResult:
+    """Run a call in a task of its own, for as long as the client is there.
 
     The library cancels a request again and again until it has ended (anyio's cancel scopes); a tool is told once, and
     puts its things in order then.
+
+    Raises:
+        ToolError: the client has gone.
     """
-    task: asyncio.Task[ToolResult] = asyncio.create_task(work, name=name)
+    task = asyncio.create_task(work, name=name)
+    left = asyncio.create_task((gone or asyncio.Event()).wait(), name=f"client of {name}")
     try:
-        await asyncio.wait({task})
-    except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            task.cancel()
-            await asyncio.wait({task})
-        raise
+        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        left.cancel()
+        if not task.done():
+            with anyio.CancelScope(shield=True):
+                task.cancel()
+                await asyncio.wait({task})
+            if not task.cancelled() and (error := task.exception()):
+                log.warning("%s failed, and the client had gone: %s", name, error)
+    if task.cancelled():
+        raise ToolError("the client has gone")
     return task.result()
 
 
