@@ -80,7 +80,7 @@ def _usable(value: Any, read: Any) -> Iterator[Any]:
     for each in value if isinstance(value, list) else ():
         try:
             yield read(_section(each))
-        except _Unusable:
+        except ValueError:  # ours, or that of what is none
             continue
 
 
@@ -103,9 +103,12 @@ def _package(package: Mapping[str, Any]) -> Package:
     runtime = set(_arguments(package.get("runtime_arguments")))
     if kind in _HOMES and runtime - _HARMLESS:
         raise _Unusable("it wants to be started in a way of its own")
+    identifier = str(package.get("identifier") or package.get("name") or "")
+    if not kind or not identifier:
+        raise _Unusable("it does not say what it is")
     return Package(
         kind=kind,
-        identifier=str(package.get("identifier") or package.get("name") or ""),
+        identifier=identifier,
         version=str(package.get("version") or ""),
         arguments=tuple(_arguments(package.get("package_arguments"))),
         variables=_required(package.get("environment_variables")),
