@@ -9,6 +9,7 @@ from goclaw.doctor.base import Finding, Verdict
 from goclaw.doctor.embedder import check_embedder
 from goclaw.doctor.hooks import check_hooks
 from goclaw.doctor.listener import check_listener
+from goclaw.doctor.mcp import check_mcp
 from goclaw.doctor.publishing import check_publishing
 from goclaw.doctor.security import check_security
 from goclaw.doctor.state import check_database, check_disk, check_state
@@ -40,6 +41,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "exec": _exec,
         "hooks": check_hooks,
         "tools": check_tools,
+        "mcp": check_mcp,
         "publishing": check_publishing,
         "web search": check_web_search,
         "embedder": check_embedder,

@@ -21,9 +21,9 @@ async def check_listener(config: Config) -> list[Finding]:
     if port == 0:
         return [Finding("http", "ok", f"{host}, a free port; the log names it")]
     if running_pid(config) is None:
-        return [await asyncio.to_thread(_try_port, host, port)]
+        return [await asyncio.to_thread(try_port, host, port)]
     try:
-        async with open_client() as http, http.get(f"http://{_reachable(host)}:{port}/readyz") as response:
+        async with open_client() as http, http.get(f"http://{reachable(host)}:{port}/readyz") as response:
             state = await response.json(content_type=None)
     except (aiohttp.ClientError, ValueError, OSError) as error:
         return [Finding("http", "problem", f"{host} port {port} does not answer: {error}", "`goclaw restart`")]
@@ -33,17 +33,17 @@ async def check_listener(config: Config) -> list[Finding]:
     return [Finding("http", "warning", f"{host} port {port}: not ready: {reasons or response.status}")]
 
 
-def _try_port(host: str, port: int) -> Finding:
-    """Whether the daemon could listen there."""
+def try_port(host: str, port: int, check: str = "http", key: str = "http.port") -> Finding:
+    """Whether the daemon could listen there; `key` is where another port is chosen. Blocks."""
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            return Finding("http", "ok", f"{host} port {port} is free for the listener")
+            return Finding(check, "ok", f"{host} port {port} is free for the listener")
     except OSError as error:
-        remedy = "choose another `http.port`, or end the program that has it"
-        return Finding("http", "problem", f"the listener cannot have {host} port {port}: {error.strerror}", remedy)
+        remedy = f"choose another `{key}`, or end the program that has it"
+        return Finding(check, "problem", f"the listener cannot have {host} port {port}: {error.strerror}", remedy)
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
     """The address under which this machine itself reaches a listener."""
     everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
     host = everywhere.get(host, host)

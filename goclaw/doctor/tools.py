@@ -23,7 +23,7 @@ def _remedy(what: str) -> str:
     if what.startswith("tools.cli."):
         return f"mend `{what}` in the configuration, or remove it"
     if what.startswith("mcp.servers."):
-        return "`goclaw mcp list` says more of it; without it everything else works (docs/mcp.md)"
+        return f"mend `{what.partition(':')[0]}`; `goclaw mcp list` says more; everything else works (docs/mcp.md)"
     if what.startswith("agents."):
         return f"mend `{what}` in the configuration; without it everything else works (docs/agents.md)"
     return "update or uninstall the package, then `goclaw restart`; everything else works without it"

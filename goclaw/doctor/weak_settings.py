@@ -17,6 +17,10 @@ _STEERING = re.compile(
 )
 """Variables that decide which code common programs load, or where they connect to."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_GIVEN_AWAY = re.compile(
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[=:].|^(gh[pousr]|github_pat|xox[abp])[-_]", re.IGNORECASE
+)
+"""Words of a command that bring a secret, beside those that `redact.mask` knows by their form."""
 _BOT_TOKEN = re.compile(r"[0-9]{6,}:[A-Za-z0-9_-]{30,}")
 
 
@@ -28,6 +32,7 @@ def weak_settings(loaded: Loaded) -> Iterator[Finding]:
     yield from _policy(config)
     yield from _listener(config)
     yield from _servers(config)
+    yield from _mcp(config)
     yield from _inline_secrets(loaded)
 
 
@@ -121,6 +126,32 @@ def _listener(config: Config) -> Iterator[Finding]:
         )
 
 
+def _mcp(config: Config) -> Iterator[Finding]:
+    server = config.mcp.server
+    if server.enabled and not is_loopback(server.host):
+        yield weak(
+            f"mcp.server.host is {server.host}: the listener is open to other machines, and it speaks no TLS",
+            "set `mcp.server.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/mcp.md)",
+        )
+    if server.elicitation:
+        yield weak(
+            "mcp.server.elicitation is true: a program can answer what asks first, and passes for its person",
+            "take `mcp.server.elicitation` out, unless you trust each client with that",
+        )
+    for name, settings in config.mcp.servers.items():
+        key = f"mcp.servers.{name}"
+        if settings.sampling and settings.sampling.enabled and not settings.sampling.ask:
+            yield weak(
+                f"{key}.sampling.ask is false: the server asks the model, and spends, without anybody agreeing",
+                f"take `{key}.sampling.ask` out, unless the server is yours",
+            )
+        if any(_GIVEN_AWAY.search(word) or mask(word) != word for word in settings.args):
+            yield weak(
+                f"{key}.args seems to hold a secret: everybody on this machine can read the words of a command",
+                f"give it in `{key}.env` instead, where the program takes it from there",
+            )
+
+
 def _servers(config: Config) -> Iterator[Finding]:
     token = config.telegram.token
     if token and not _BOT_TOKEN.fullmatch(token.get_secret_value()):
@@ -141,6 +172,9 @@ def _urls(config: Config) -> Iterator[tuple[str, str]]:
     for name, settings in config.providers.items():
         if settings.base_url:
             yield f"providers.{name}.base_url", settings.base_url
+    for name, server in config.mcp.servers.items():
+        if server.url:
+            yield f"mcp.servers.{name}.url", server.url
 
 
 def _inline_secrets(loaded: Loaded) -> Iterator[Finding]:

@@ -104,6 +104,9 @@ class McpServers:
             await ends_within(asyncio.ensure_future(asyncio.wait(waiting)), self._ports.clock, seconds)
         for each in waiting:
             each.cancel()
+        for server in self.servers.values():
+            if not server.settled.is_set():
+                self._report(f"mcp.servers.{server.name}", f"{server.state}: no answer within {seconds:g} s")
 
     async def run(self, listed: Listed) -> None:
         """Keep all of them connected until the task ends; then all of them end at the same time."""

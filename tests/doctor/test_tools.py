@@ -31,3 +31,15 @@ async def test_a_broken_plugin_and_a_missing_command_are_named_with_what_helps(t
     assert "uninstall the package" in plugin.remedy
     assert command.text.startswith("tools.cli.lint: command not found: no-such-linter")
     assert "`tools.cli.lint`" in command.remedy
+
+
+async def test_servers_that_cannot_be_used_are_named_with_why(tmp_path: Path) -> None:
+    servers = {
+        "gone": {"command": "no-such-server"},
+        "far": {"url": "https://mcp.example.org/mcp"},
+        "off": {"command": "no-such-server", "enabled": False},
+    }
+    _, far, gone = await found(tmp_path, **{"mcp.servers": servers})
+    assert gone.text.startswith("mcp.servers.gone: there is no program no-such-server that could be started")
+    assert gone.remedy.startswith("mend `mcp.servers.gone`; `goclaw mcp list` says more")
+    assert "mcp.example.org may not be reached" in far.text

@@ -156,3 +156,27 @@ async def test_whoever_looks_once_waits_until_every_server_was_tried(monkeypatch
         async with asyncio.timeout(5):
             await world.servers.settled(60)
         assert world.servers.servers["one"].link
+
+
+async def test_a_server_that_does_not_answer_in_that_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, "mute")
+    never = asyncio.Event()
+
+    @asynccontextmanager
+    async def connect(*_: Any) -> AsyncIterator[Link]:
+        world.tries += 1
+        await never.wait()
+        yield FakeLink()
+
+    monkeypatch.setattr(room, "load_large", lambda path, kind: McpClient(connect))
+    async with open_servers(world.servers, world.take):
+        await world.until(lambda: world.tries and world.clock.sleepers)
+        world.clock.advance(room.START_PAUSE)
+        waiting = asyncio.create_task(world.servers.settled(15))
+        await world.until(lambda: world.clock.sleepers)
+        world.clock.advance(15)
+        await world.until(waiting.done)
+        assert world.faults == {"mcp.servers.mute": "connecting: no answer within 15 s"}
+        never.set()
+        await world.until(lambda: world.servers.servers["mute"].link)
+        assert world.faults == {"mcp.servers.mute": ""}

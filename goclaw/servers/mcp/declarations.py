@@ -1,7 +1,7 @@
 """What installed packages declare for the MCP server."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from goclaw.mcp.declared import Declared
 from goclaw.plugins import fault_of, load, plugins
@@ -11,12 +11,23 @@ log = logging.getLogger(__name__)
 SECTION = "mcp"
 
 
-def declarations() -> Sequence[Declared]:
-    """Those that can be loaded; what cannot, whatever it fails of, is left out and named in the log. Blocks."""
-    found = []
+def looked_at() -> Iterator[tuple[str, Declared | None, str]]:
+    """How each is called, and what it declares, or why it cannot be loaded, whatever it fails of. Blocks."""
     for plugin in plugins(SECTION):
         try:
-            found.append(load(plugin.path, Declared))
+            declared = load(plugin.path, Declared)
         except (Exception, SystemExit) as error:
-            log.warning("%s: %s", plugin.title, fault_of(error))
+            yield plugin.title, None, fault_of(error)
+        else:
+            yield plugin.title, declared, ""
+
+
+def declarations() -> Sequence[Declared]:
+    """Those that can be loaded; what cannot is left out and named in the log. Blocks."""
+    found = []
+    for title, declared, fault in looked_at():
+        if declared is None:
+            log.warning("%s: %s", title, fault)
+        else:
+            found.append(declared)
     return found
