@@ -117,7 +117,7 @@ class Person:
 
 
 _EVERYTHING = RoleSettings(sessions="all", approves="all")
-_NOTHING_SAID = RoleSettings()
+_NOTHING_SAID = RoleSettings.model_construct()
 
 
 def is_group(session: str) -> bool:

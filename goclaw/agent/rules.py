@@ -70,7 +70,7 @@ class TurnRules:
 
 def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, place: str = MAIN) -> TurnRules:
     """The rules of an agent whose policy stands at `place` in the configuration."""
-    own = policy or RunPolicySettings()
+    own = policy or RunPolicySettings.model_construct()
     timing = own.timing
     budget = _first((own.time_budget, f"{place}.time_budget"), (timing.budget, f"{place}.timing.budget"))
     return TurnRules(
