@@ -1,6 +1,7 @@
 """Tools that agents export, for clients: each call is a run of the agent for the user of the token, and no more."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from goclaw.messages import AssistantMessage, ToolCall, UserMessage
+from goclaw.servers.mcp.ports import NoVisits
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.agent import agent
@@ -17,7 +19,7 @@ from goclaw.tools.team_create import team_create
 from goclaw.users import User
 from tests.parts import Trail, acting
 from tests.servers.mcp.exporting import living, offering, world_of
-from tests.servers.mcp.house import ANN, BOB, house
+from tests.servers.mcp.house import ANN, BOB
 from tests.servers.mcp.test_tools import said
 from tests.servers.mcp.test_watching import until
 from tests.sessions.agents import agents_of, asks_for, results, says
@@ -201,8 +203,9 @@ async def test_a_call_that_comes_back_to_itself_ends(tmp_path: Path, tool_name: 
 
 
 async def test_without_the_daemon_it_is_said_how_agents_are_reached(tmp_path: Path) -> None:
-    async with house(tmp_path, tools=[agent]) as home:
-        home.ports.config.mcp.server.__dict__["tools"] = ("agent",)
+    world = world_of(tmp_path, [], [agent], {"tools": ["agent"]})
+    async with living(world) as home:
+        home.ports = replace(home.ports, visits=NoVisits())  # as `goclaw mcp serve` has them
         async with home.client() as client:
             found = await client.call_tool("agent", {"task": "look"})
     assert found.is_error and "agents work in the daemon" in said(found) and "mcp.server.enabled" in said(found)
