@@ -12,7 +12,7 @@ import orjson
 
 from goclaw.records import record
 from goclaw.redact import printable
-from goclaw.registries.base import canonical, digest
+from goclaw.registries.base import canonical, digest, values
 from goclaw.registries.shelf import Listed
 
 LONGEST_PAGE = 5 << 19
@@ -99,7 +99,7 @@ def read_page(body: bytes, wanted: Wanted) -> Page:
 
 def parsed(body: bytes) -> Mapping[str, Any]:
     """The object that an answer is. Raises ValueError."""
-    if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_PARTS:
+    if values(body) > MOST_PARTS:
         raise ValueError(f"a page has more than {MOST_PARTS:,} values")
     try:
         page = orjson.loads(body)

@@ -15,7 +15,7 @@ from goclaw.config.registries import RegistrySettings
 from goclaw.net import open_client
 from goclaw.registries.base import digest
 from goclaw.registries.client import RegistryClient
-from goclaw.registries.shelf import Shelf, Taken
+from goclaw.registries.shelf import FILE, Shelf, Taken
 from goclaw.registries.syncing import sync
 
 TOKEN = "a-token-for-this-registry-0001"
@@ -124,7 +124,11 @@ class Asking:
     registry: FakeRegistry
     http: aiohttp.ClientSession
     clock: HastyClock
-    shelf: Shelf
+    state: Path
+
+    @property
+    def shelf(self) -> Shelf:
+        return Shelf(self.state / FILE)
 
     def client(self, **settings: Any) -> RegistryClient:
         return RegistryClient("corp", self.registry.settings(**settings), self.http, self.clock)
@@ -141,4 +145,4 @@ class Asking:
 async def asking(folder: Path, registry: FakeRegistry) -> AsyncIterator[Asking]:
     """A gateway that has its state in this folder."""
     async with open_client() as http:
-        yield Asking(registry, http, HastyClock(), Shelf(folder / "registry.db"))
+        yield Asking(registry, http, HastyClock(), folder)
