@@ -51,6 +51,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "goclaw.cli.mcp:app",
         "Serve the tools to other programs, and look at the servers that are used (Model Context Protocol).",
     ),
+    "registry": (
+        "goclaw.cli.registry:app",
+        "Look at what registries have, fetch it, publish to them, and serve one.",
+    ),
     "backup": ("goclaw.cli.backup:app", "Keep everything in one new file, while the daemon runs."),
     "restore": ("goclaw.cli.restore:app", "Get everything back from a backup."),
     "version": ("goclaw.cli.version:app", "Print the version."),

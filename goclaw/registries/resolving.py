@@ -160,7 +160,7 @@ def _missing(wanted: tuple[str, ...], given: set[str]) -> list[str]:
 def _as_program(
     entry: Entry, settings: FromRegistrySettings, ours: Mapping[str, object], about: str, place: str
 ) -> Resolved:
-    usable = list(_commands(entry.packages))
+    usable = list(commands(entry.packages))
     if not usable:
         raise RegistryError(
             f"{about} has no address that can be used (streamable HTTP), and no package of npm or PyPI with its version"
@@ -176,7 +176,7 @@ def _as_program(
     return Resolved(_made({"command": command[0], "args": command[1:], "env": settings.env, **ours}, about), about)
 
 
-def _commands(packages: tuple[Package, ...]) -> Iterator[tuple[Package, tuple[str, ...]]]:
+def commands(packages: tuple[Package, ...]) -> Iterator[tuple[Package, tuple[str, ...]]]:
     """How those packages are started whose version is said."""
     for package in packages:
         if not _EXACT.fullmatch(package.version):

@@ -1,0 +1,69 @@
+"""Fetching what registries have, for `goclaw registry`, and what can be said of what was fetched."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from goclaw.clock import RealClock, ago
+from goclaw.config.schema import Config
+from goclaw.errors import StateError
+from goclaw.records import record
+from goclaw.registries.base import RegistryError
+from goclaw.registries.shelf import FILE, Shelf, Taken
+
+MOST_REFUSED = 20
+"""Entries that are named which were left out."""
+
+
+@record
+class Result:
+    """What came of asking a registry."""
+
+    registry: str
+    taken: Taken
+    problem: str = ""
+
+    @property
+    def entries(self) -> int:
+        return self.taken.entries
+
+    def lines(self) -> Iterator[str]:
+        """What somebody should know, for people."""
+        if self.problem:
+            yield self.problem
+        for line in self.taken.refused[:MOST_REFUSED]:
+            yield f"{self.registry}: left out: {line}"
+        if (more := len(self.taken.refused) - MOST_REFUSED) > 0:
+            yield f"{self.registry}: left out: {more} more"
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        refused = list(self.taken.refused)
+        return {"registry": self.registry, "entries": self.entries, "refused": refused, "problem": self.problem or None}
+
+
+async def fetch(config: Config, names: Sequence[str]) -> list[Result]:
+    """Fetch these, one after the other; what fails costs the others nothing."""
+    from goclaw.net import open_client  # looking at what was fetched needs no network
+    from goclaw.registries.syncing import sync
+
+    shelf, clock, results = Shelf(config.state_dir / FILE), RealClock(), []
+    async with open_client() as http:
+        for name in names:
+            try:
+                results.append(Result(name, await sync(name, config.registries[name], shelf, http, clock)))
+            except (RegistryError, StateError) as error:
+                results.append(Result(name, Taken(0), str(error)))
+    return results
+
+
+def gaps(config: Config, shelf: Shelf, names: Sequence[str]) -> Iterator[str]:
+    """What is not known of these registries, or not newly, for people."""
+    now = RealClock().now()
+    for name in names:
+        known, settings = shelf.sync(name), config.registries[name]
+        if not known.synced_at:
+            why = f": {known.problem}" if known.problem else "; `goclaw registry sync` does it, as does the daemon"
+            yield f"{name} was not fetched yet{why}"
+        elif now - known.synced_at > settings.cache_ttl:
+            why = f": {known.problem}" if known.problem else ""
+            yield f"{name} was fetched {ago(now - known.synced_at)}{why}"
