@@ -19,6 +19,7 @@ from goclaw.registries.shelf import Kept, Shelf, Sync
 STREAMABLE = "streamable-http"
 _NPM = re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*", re.IGNORECASE)
 _PYPI = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_TOOL = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _EXACT = re.compile(r"[0-9][0-9A-Za-z.+!_-]*")
 """A version, and none of what stands for several: both programs would look for the newest then."""
 
@@ -50,8 +51,10 @@ def resolve(
     about = f"{entry.name} {entry.version} of the registry {settings.registry}"
     if settings.sha256 and kept.sha256 != settings.sha256:
         raise RegistryError(f"{about} is not what {place}.sha256 says: it has {kept.sha256}")
-    ours = {"timeout": settings.timeout, "roles": settings.roles, "tags": settings.tags}
-    ours["tools"] = _pins(entry, about)
+    pins = _pins(entry, about)
+    # What else the server of a toolset has was not asked for, and is no fault.
+    allow = tuple(name for name in pins if _TOOL.fullmatch(name))
+    ours = {"timeout": settings.timeout, "roles": settings.roles, "tags": settings.tags, "tools": pins, "allow": allow}
     if remote := next((each for each in entry.remotes if _is_usable(each)), None):
         return _at_address(remote, settings, registry, ours, about, place)
     return _as_program(entry, settings, ours, about, place)
