@@ -88,7 +88,9 @@ class McpServerSettings(Section):
         None, description="The only version of the protocol that is spoken; not set: what client and server both know."
     )
     tools: Selection = Field(
-        OFFERED, description="Which of the tools that a user may use are offered; see Choosing tools."
+        OFFERED,
+        description="Which of the tools that a user may use are offered; see Choosing tools. Over HTTP, sets that are "
+        "offered to registries (`publish_to`) come besides.",
     )
     resources: bool = Field(True, description="Whether files of the workspace, conversations and the status are.")
     elicitation: bool = Field(
