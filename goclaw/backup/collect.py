@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, SECRETS, USERS, Manifest, as_text
+from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, REGISTRIES, SECRETS, USERS, Manifest, as_text
 from goclaw.backup.pack import Packer, pack
 from goclaw.backup.places import Root, agent_folders, listed_users
 from goclaw.backup.swap import is_ours
@@ -19,6 +19,7 @@ from goclaw.config.sources import MAX_FILE_BYTES
 from goclaw.config.without_secrets import without_secrets
 from goclaw.errors import StateError
 from goclaw.records import record
+from goclaw.registries.file import FILE, copy_shelf
 from goclaw.store.backup import copy_database, needed_media, referred_media
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -39,9 +40,9 @@ class Made:
 def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = True, secrets: bool = False) -> Made:
     """Write everything that cannot be made again into the new file `target`, and read it back to be sure.
 
-    In it: the database, the pictures that it refers to, the configuration, users.json; with `workspace` the folders of
-    the agent; with `secrets` the secrets (without it the configuration is kept without them). The file appears whole
-    or not at all.
+    In it: the database, the pictures that it refers to, what registries have and what is published here, the
+    configuration, users.json; with `workspace` the folders of the agent; with `secrets` the secrets (without it the
+    configuration is kept without them). The file appears whole or not at all.
 
     Raises:
         ConfigError: the configuration cannot be read any more.
@@ -62,6 +63,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
                 # After the database: whatever it refers to was on the disk before.
                 collection.add_media(referred_media(copy), needed_media(copy))
                 copy.unlink()
+                collection.add_registries(Path(folder, REGISTRIES))
                 collection.add_settings(secrets=secrets)
                 for root in roots:
                     if workspace and root.path.is_dir():
@@ -124,6 +126,12 @@ class _Collection:
                 lost += key in needed
         if lost:
             self._notes.append(f"{lost} of {len(keys)} pictures: they are missing or damaged in {folder}")
+
+    def add_registries(self, copy: Path) -> None:
+        """What is published in this gateway's registry is nowhere else, and neither are the pins of all others."""
+        if copy_shelf(self._config.state_dir / FILE, copy):
+            self._packer.add_path(REGISTRIES, copy)
+            copy.unlink()
 
     def add_settings(self, *, secrets: bool) -> None:
         """The configuration, users.json and, if wanted, the secrets folder."""

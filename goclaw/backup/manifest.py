@@ -10,8 +10,9 @@ from goclaw.records import record
 FORMAT = 1
 MANIFEST = "manifest.json"
 """The last member: it is written when all hashes are known."""
-DATABASE, MEDIA, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
+DATABASE, REGISTRIES, MEDIA, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
     "goclaw.db",
+    "registry.db",
     "media",
     "config.yaml",
     "users.json",

@@ -10,7 +10,17 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, SECRETS, USERS, WORKSPACE, WORKSPACES, Manifest
+from goclaw.backup.manifest import (
+    CONFIG,
+    DATABASE,
+    MEDIA,
+    REGISTRIES,
+    SECRETS,
+    USERS,
+    WORKSPACE,
+    WORKSPACES,
+    Manifest,
+)
 from goclaw.backup.places import agent_folders, listed_users
 from goclaw.backup.ready import Ready, remove
 from goclaw.backup.settle import Settled, remember_replaced, settle
@@ -22,6 +32,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, StateError
 from goclaw.records import record
+from goclaw.registries.file import check_shelf
 from goclaw.state import open_state
 from goclaw.store.backup import check_database
 from goclaw.store.migrations import migrate
@@ -103,6 +114,7 @@ class _Restoring:
         _refuse_foreign(archive, unpacked, manifest)
         settled, waiting = self._lay_database(unpacked / DATABASE, manifest)
         self._lay_media(unpacked / MEDIA)
+        self._lay_registries(unpacked / REGISTRIES)
         future, users = self._here, self._here.users_path
         if self._wanted.settings:
             future = self._lay_config(unpacked, manifest)
@@ -141,6 +153,18 @@ class _Restoring:
         pictures = sum(1 for path in new.iterdir() if not path.suffix)
         self.ready.put(new, self._here.state_dir / "blobs" / "media")
         self._parts.append("1 picture" if pictures == 1 else f"{pictures} pictures")
+
+    def _lay_registries(self, new: Path) -> None:
+        """A backup of somebody without registries leaves those that are here alone."""
+        if not new.exists():
+            return
+        new.chmod(0o600)
+        check_shelf(new)
+        place = self._here.state_dir / REGISTRIES
+        # As with the logs of the database: of a write that was cut it would undo what another file never had.
+        self.ready.empty(place.with_name(f"{place.name}-journal"))
+        self.ready.put(new, place)
+        self._parts.append("registries")
 
     def _lay_config(self, unpacked: Path, manifest: Manifest) -> Config:
         """Lay the configuration ready; returns what will be in force."""
@@ -220,7 +244,7 @@ def _refuse_foreign(archive: Path, unpacked: Path, manifest: Manifest) -> None:
     Raises:
         StateError: it does.
     """
-    files, folders = {DATABASE, CONFIG, USERS}, {MEDIA, SECRETS, WORKSPACE, WORKSPACES}
+    files, folders = {DATABASE, REGISTRIES, CONFIG, USERS}, {MEDIA, SECRETS, WORKSPACE, WORKSPACES}
     odd = [path.name for path in unpacked.iterdir() if path.name not in (folders if path.is_dir() else files)]
     # A link may be anything that the agent could have made itself: an entry of a workspace, never a workspace.
     odd += [name for name in manifest.links if not _is_entry_of_workspace(name)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from goclaw.records import record
 
 JOURNAL = "restore.journal"
-_OURS = re.compile(r".*\.(restoring|before-restore)-\d{8}T\d{6}Z(-wal|-shm)?")
+_OURS = re.compile(r".*\.(restoring|before-restore)-\d{8}T\d{6}Z(-wal|-shm|-journal)?")
 
 
 @record
@@ -34,7 +34,7 @@ def fresh_name(path: Path, stamp: str) -> Path:
 
 def aside_name(path: Path, stamp: str) -> Path:
     """Where what is at `path` moves. The log of a database keeps its ending, by which SQLite finds it."""
-    for ending in ("-wal", "-shm"):
+    for ending in ("-wal", "-shm", "-journal"):
         if path.name.endswith(f".db{ending}"):
             return path.with_name(f"{path.name.removesuffix(ending)}.before-restore-{stamp}{ending}")
     return path.with_name(f"{path.name}.before-restore-{stamp}")

@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 from goclaw.backup.collect import back_up
-from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, SECRETS, USERS, WORKSPACE, WORKSPACES, Manifest, Member
+from goclaw.backup.manifest import (
+    CONFIG,
+    DATABASE,
+    MEDIA,
+    REGISTRIES,
+    SECRETS,
+    USERS,
+    WORKSPACE,
+    WORKSPACES,
+    Manifest,
+    Member,
+)
 from goclaw.cli.common import load
 from goclaw.cli.frame import say, show
 from goclaw.clock import RealClock
@@ -53,6 +64,8 @@ def _parts(manifest: Manifest) -> Iterator[str]:
     pictures = manifest.within(MEDIA)
     yield f"  conversations: {amount(manifest.members[DATABASE].size)}"
     yield f"  pictures: {len(pictures) // 2:,}, {_size(pictures)}"
+    if registries := manifest.members.get(REGISTRIES):
+        yield f"  registries: {amount(registries.size)}"
     yield f"  settings: {', '.join(name for name in (CONFIG, USERS) if name in manifest.members) or 'none'}"
     if files := [*manifest.within(WORKSPACE), *manifest.within(WORKSPACES)]:
         yield f"  workspace: {len(files):,} {'file' if len(files) == 1 else 'files'}, {_size(files)}"

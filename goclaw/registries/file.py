@@ -13,6 +13,8 @@ from pathlib import Path
 from goclaw.errors import StateError
 from goclaw.state import make_private
 
+FILE = "registry.db"
+"""In the state folder."""
 BUSY_SECONDS = 5.0
 SCHEMA_VERSION = 1
 _SCHEMA = (

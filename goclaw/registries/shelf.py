@@ -17,11 +17,11 @@ import orjson
 from goclaw.errors import StateError
 from goclaw.records import record
 from goclaw.registries.base import MOST_BYTES, MOST_ENTRIES, Entry, EntryKind, Packed, packed, unpacked, version_order
+from goclaw.registries.file import FILE as FILE  # whoever keeps a shelf finds it here
 from goclaw.registries.file import ShelfFile
 
 log = logging.getLogger(__name__)
 
-FILE = "registry.db"
 OWN = ""
 """Stands for the registry that is served here, among the names of others."""
 MOST_PINS = 10 * MOST_ENTRIES
