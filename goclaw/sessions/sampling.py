@@ -6,13 +6,14 @@ takes is booked for the turn and the person, and no answer is begun that the tur
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.context.fences import no_reminder
 from goclaw.context.sound import sound
 from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
 from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.messages import UserMessage
+from goclaw.records import record
 from goclaw.redact import mask_known
 from goclaw.sessions.costs import Costs
 from goclaw.sessions.level import Level
@@ -22,7 +23,7 @@ from goclaw.toolkit.sampling import Sample, Sampled
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answering:
     """Has models answer for the tools of one agent at work."""
 

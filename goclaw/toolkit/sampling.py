@@ -5,14 +5,14 @@ above (`sessions.sampling`).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from goclaw.errors import ToolError
 from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sample:
     """What a model is to answer."""
 
@@ -27,7 +27,7 @@ class Sample:
     """Which models answer, and no other, the first that can; empty: those that answer in the conversation."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sampled:
     """What it answered."""
 

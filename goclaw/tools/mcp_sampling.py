@@ -22,7 +22,7 @@ from goclaw.tools.mcp_answers import MOST_PICTURES, origin_of, picture_of
 
 LONGEST_PROMPT = 2_000
 """Characters of a request that a person is shown."""
-ACTION = "mcp.sample"
+ACTION = "sampling.request"
 _YES, _NO = "yes", "no"
 _SYSTEM = """\
 A program asks you something: {origin}. Neither the program nor what it says is part of a conversation with a person \

@@ -84,7 +84,7 @@ async def test_the_model_answers_what_the_person_agreed_to_and_nothing_else_is_t
     assert "the MCP server asks" in wanted.system and wanted.system.endswith("Be short.”")
     shown = [event.doing for event in bench.events if isinstance(event, AgentProgress)]
     assert shown[0] == "asks asks the model: How many?"
-    entry = next(entry for entry in bench.audited if entry.action == "mcp.sample")
+    entry = next(entry for entry in bench.audited if entry.action == "sampling.request")
     assert (entry.object, entry.result, entry.rule) == ("asks", "ok", "mcp.servers.asks.sampling")
     assert entry.detail == "bench:model, 15 tokens: How many?"
 
@@ -94,7 +94,7 @@ async def test_a_person_who_does_not_agree_is_answered_for_as_the_protocol_says(
     answer = await asked(bench, "asks")
     assert (answer["code"], answer["message"]) == (-1, "User rejected sampling request")
     assert bench.sampled == []
-    assert [entry.result for entry in bench.audited if entry.action == "mcp.sample"] == ["denied"]
+    assert [entry.result for entry in bench.audited if entry.action == "sampling.request"] == ["denied"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_a_turn_asks_the_model_so_often(bench: Bench) -> None:
 
 async def test_why_the_model_does_not_answer_is_told_to_the_server(bench: Bench) -> None:
     assert (await asked(bench, "free"))["message"] == "the model has nothing to say"
-    assert [entry.result for entry in bench.audited if entry.action == "mcp.sample"] == ["refused"]
+    assert [entry.result for entry in bench.audited if entry.action == "sampling.request"] == ["refused"]
 
 
 async def test_the_model_is_no_longer_asked_when_the_call_ends(tmp_path: Path) -> None:
