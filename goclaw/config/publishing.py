@@ -10,7 +10,7 @@ from goclaw.config.schema import Config
 from goclaw.selection import Toolsets
 
 PUBLIC = "v0"
-"""Begins the versions of the public MCP registry's interface, which is written with a program of its own."""
+"""Begins the versions of the public MCP registry's interface (`v0`, `v0.1`); a program of its own publishes there."""
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, never listened on
 """Addresses to listen on that are none to call."""
 
@@ -32,7 +32,7 @@ def public_address(config: Config, port: int = 0) -> str:
 def may_be_told(config: Config, registry: str) -> bool:
     """Whether anything can be published to the registry of that name."""
     settings = config.registries.get(registry)
-    return settings is not None and not settings.api_version.startswith(PUBLIC)
+    return settings is not None and settings.api_version.partition(".")[0] != PUBLIC
 
 
 def hindrances(config: Config) -> Iterator[tuple[str, str]]:
