@@ -21,15 +21,17 @@ from goclaw.config.schema import Config
 from goclaw.tokens import add_token
 
 SECONDS = 30.0
+PLANNING = {"create_plan": {"description": "Make a plan."}}
 
 
 def settings(folder: Path, port: int, **more: Any) -> Config:
     (folder / "state").mkdir(mode=0o700)
-    (folder / "state" / "users.json").write_text('{"users": {"tui:ann": {"allowedTools": ["read"]}}}')
+    (folder / "state" / "users.json").write_text('{"users": {"tui:ann": {"allowedTools": ["read", "create_plan"]}}}')
     return Config.model_validate(
         {
             "state_dir": folder / "state",
             "models": {"agent": ["demo"]},
+            "agents": {"kinds": {"planner": {"exports": {"planning": {"tools": PLANNING, "publish_to": ["shared"]}}}}},
             "mcp": {"server": {"enabled": True, "port": port, **more}},
         }
     )
@@ -57,7 +59,8 @@ async def test_a_client_with_a_token_uses_the_daemons_tools_and_its_end_is_quick
             async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
                 url = f"http://127.0.0.1:{port}/mcp"
                 async with Client(streamable_http_client(url, http_client=http)) as client:
-                    assert [each.name for each in (await client.list_tools()).tools] == ["read"]
+                    assert [each.name for each in (await client.list_tools()).tools] == ["create_plan", "read"]
+                    assert not (await client.call_tool("create_plan", {})).is_error, "an agent of the daemon does it"
                     read = await client.call_tool("read", {"path": "SOUL.md"})
                     assert read.structured_content and not read.is_error
                     found = await client.read_resource("status://goclaw")

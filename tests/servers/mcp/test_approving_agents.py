@@ -11,8 +11,8 @@ from goclaw.toolkit.base import Tool, ToolContext, tool
 from tests.parts import Trail
 from tests.servers.mcp.exporting import living, offering, world_of
 from tests.servers.mcp.test_approving import Person
-from tests.servers.mcp.test_exports import ASKED, ERAS, plans
 from tests.servers.mcp.test_tools import said
+from tests.servers.mcp.test_tools_agents import ASKED, ERAS, plans
 from tests.sessions.agents import asks_for, says
 from tests.sessions.exporting import PLAN
 

@@ -13,8 +13,8 @@ from tests.harness import World
 from tests.parts import Trail, acting
 from tests.servers.mcp.exporting import living, offering, world_of
 from tests.servers.mcp.house import ANN, House
-from tests.servers.mcp.test_exports import ERAS, NOTING, plans
 from tests.servers.mcp.test_tools import said
+from tests.servers.mcp.test_tools_agents import ERAS, NOTING, plans
 from tests.servers.mcp.test_watching import until
 from tests.sessions.agents import agents_of, results
 from tests.sessions.exporting import PLAN
