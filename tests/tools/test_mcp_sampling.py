@@ -10,12 +10,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from goclaw.clock import RealClock
 from goclaw.events import AgentProgress
-from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.testing import Bench
 from goclaw.toolkit.sampling import Sample, Sampled
+from goclaw.toolkit.sources import SourcePorts
+from goclaw.tools.mcp_source import SOURCE, McpSource
+from tests.harness import Answer, World
+from tests.parts import Tools
 from tests.picture_support import png
-from tests.tools.mcp_support import bench_with, misbehaving, until
+from tests.tools.mcp_support import SECONDS, bench_with, misbehaving, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -184,3 +189,24 @@ async def test_the_model_is_no_longer_asked_when_the_call_ends(tmp_path: Path) -
             await ended.wait()
         await asyncio.wait({call})
         assert json.loads((await bench.call("mcp__free__capabilities")).content)["sampling"] == {}
+
+
+async def test_in_a_turn_the_person_agrees_the_conversations_model_answers_and_the_turn_pays(tmp_path: Path) -> None:
+    calls = Answer(calls=(ToolCall("c", "mcp__asks__sample", {"systemPrompt": "Be short."}),))
+    world = World(tmp_path, [calls, Answer("Four."), Answer("done")], mcp={"servers": {"asks": SERVERS["asks"]}})
+    async with SOURCE.open(SourcePorts(world.config, RealClock(), lambda what, why: None)) as source:
+        assert isinstance(source, McpSource)
+        await source.settled(SECONDS)
+        world.tools = Tools(tuple(source.tools()))
+        async with world.running() as core:
+            await core.say("go")
+            await until(lambda: any("Shall it answer?" in text for text in world.texts()))
+            assert len(world.script.requests) == 1
+            await core.say("yes")
+            await core.settled()
+            (result,) = [each for each in await core.messages() if isinstance(each, ToolResult)]
+            spent = await core.sessions.spending.of_session("memory:here")
+    assert json.loads(result.content)["content"]["text"] == "Four." and world.texts()[-1] == "done"
+    _, asked, last = world.script.requests
+    assert "Be short." in asked.system and "go" not in str(asked.messages) and not asked.tools
+    assert spent.requests == 3 and "Be short." not in last.system
