@@ -124,3 +124,13 @@ def test_what_mcp_servers_bring_is_known_before_they_are_there() -> None:
         "roles.guest.tools: unknown tag `mcp-fils`; did you mean `mcp-files`?",
         "mcp.servers.files.roles: unknown role `gest`; did you mean `guest`?; nobody has it",
     ]
+
+
+def test_what_registries_bring_is_known_before_it_is_there() -> None:
+    role = RoleSettings(tools=("mcp__data__read", "set:data", "tag:mcp-data", "tag:shared", "set:dada"))
+    line = {"registry": "corp", "toolset": "x", "tags": ["shared"], "roles": ["gest"]}
+    config = Config.model_validate({"roles": {"guest": role}, "tools": {"from_registry": {"data": line}}})
+    assert told(config) == [
+        "roles.guest.tools: unknown set `dada`; did you mean `data`?",
+        "tools.from_registry.data.roles: unknown role `gest`; did you mean `guest`?; nobody has it",
+    ]
