@@ -116,7 +116,7 @@ class Person:
         return Decision(False, f"users.json {self.user.key}: roles.{names} {what}")
 
 
-_EVERYTHING = RoleSettings(sessions="all", approves="all")
+_EVERYTHING = RoleSettings.model_construct(sessions="all", approves="all")
 _NOTHING_SAID = RoleSettings.model_construct()
 
 
