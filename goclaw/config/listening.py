@@ -77,8 +77,20 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield ("http", "enabled"), "should be true, or not be set: `http.clients` needs the listener"
     if config.mcp.server.enabled and config.mcp.server.port == config.http.port != 0 and listens(config):
         yield ("mcp", "server", "port"), "is the port of the HTTP listener (`http.port`); choose another one"
+    yield from _registry_contradictions(config)
     if uses_webhook(config):
         yield from _webhook_contradictions(config)
+
+
+def _registry_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
+    """Of what is set: nobody who serves no registry should hear of its port."""
+    if "registry_server" not in config.model_fields_set or not config.registry_server.port:
+        return
+    taken = {"mcp.server.port": config.mcp.server.port} if config.mcp.server.enabled else {}
+    taken |= {"http.port": config.http.port} if listens(config) else {}
+    for key, port in taken.items():
+        if port == config.registry_server.port:
+            yield ("registry_server", "port"), f"is the port of `{key}`; choose another one"
 
 
 def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:

@@ -11,6 +11,7 @@ from goclaw.doctor.hooks import check_hooks
 from goclaw.doctor.listener import check_listener
 from goclaw.doctor.mcp import check_mcp
 from goclaw.doctor.publishing import check_publishing
+from goclaw.doctor.registries import check_registries
 from goclaw.doctor.security import check_security
 from goclaw.doctor.state import check_database, check_disk, check_state
 from goclaw.doctor.telegram import check_telegram
@@ -43,6 +44,7 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "tools": check_tools,
         "mcp": check_mcp,
         "publishing": check_publishing,
+        "registries": check_registries,
         "web search": check_web_search,
         "embedder": check_embedder,
         "model": _model,

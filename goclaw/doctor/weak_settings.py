@@ -10,6 +10,7 @@ from goclaw.config.listening import is_loopback, listens, uses_webhook
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.doctor.base import Finding, weak
+from goclaw.doctor.registries import weak_registries
 from goclaw.redact import mask
 
 _STEERING = re.compile(
@@ -33,6 +34,7 @@ def weak_settings(loaded: Loaded) -> Iterator[Finding]:
     yield from _listener(config)
     yield from _servers(config)
     yield from _mcp(config)
+    yield from weak_registries(config)
     yield from _inline_secrets(loaded)
 
 
@@ -175,6 +177,8 @@ def _urls(config: Config) -> Iterator[tuple[str, str]]:
     for name, server in config.mcp.servers.items():
         if server.url:
             yield f"mcp.servers.{name}.url", server.url
+    for name, registry in config.registries.items():
+        yield f"registries.{name}.url", registry.url
 
 
 def _inline_secrets(loaded: Loaded) -> Iterator[Finding]:

@@ -110,6 +110,12 @@ class RegistryClient:
                 raise RegistryError(f"the registry {self._name} lists page after page without an end")
             cursors.append(page.cursor)
 
+    async def try_out(self) -> None:
+        """Ask for the first page alone, to know whether it can be had."""
+        answer = await self._ask("GET", *self._page(""))
+        self._check_listing(answer)
+        await self._read(answer.body, everything)
+
     async def publish(self, document: Mapping[str, Any]) -> bool:
         """Offer a version to the registry; whether it is new there."""
         try:

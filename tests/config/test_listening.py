@@ -99,3 +99,15 @@ def test_alerts_go_to_a_chat_by_its_number(to: str) -> None:
 @pytest.mark.parametrize("to", ["telegram:5", "telegram:-1001234", "telegram:-1001234:9"])
 def test_people_groups_and_topics_are_chats(to: str) -> None:
     assert Config.model_validate({"alerts": {"to": to}}).alerts.to == to
+
+
+def test_a_registry_that_is_configured_has_a_port_of_its_own() -> None:
+    def found(**settings: object) -> list[str]:
+        return faults(Config.model_validate(settings))
+
+    http, mcp = {"enabled": True, "port": 8139}, {"server": {"enabled": True, "port": 8139}}
+    assert found(http=http) == found(mcp=mcp) == [], "nobody serves a registry"
+    assert found(http=http, registry_server={"open": True}) == ["registry_server.port"]
+    assert found(mcp=mcp, registry_server={"open": True}) == ["registry_server.port"]
+    assert found(mcp=mcp, http={"port": 8139}, registry_server={"port": 8140}) == []
+    assert found(http={"enabled": True, "port": 0}, registry_server={"port": 0}) == []

@@ -1,0 +1,100 @@
+"""Registries: whether those that are configured answer, what was fetched is sound, and ours can be served."""
+
+import asyncio
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp
+
+from goclaw.clock import RealClock, ago
+from goclaw.config.listening import is_loopback
+from goclaw.config.load import Loaded
+from goclaw.config.registries import RegistrySettings, RetrySettings
+from goclaw.config.schema import Config
+from goclaw.doctor.base import Finding, weak
+from goclaw.doctor.listener import reachable, try_port
+from goclaw.errors import StateError
+from goclaw.net import open_client
+from goclaw.registries.base import RegistryError
+from goclaw.registries.client import RegistryClient
+from goclaw.registries.file import check_shelf
+from goclaw.registries.shelf import FILE, Shelf
+
+SECONDS = 10.0
+"""What one registry gets to answer: half of what the whole check gets."""
+NOBODY = "goclaw-doctor.invalid"
+"""By this name nobody is called: a registry of ours refuses it, in words."""
+
+
+async def check_registries(loaded: Loaded) -> list[Finding]:
+    """A line for each registry and for the file of all; nothing where there are none."""
+    config, path = loaded.config, loaded.config.state_dir / FILE
+    found = await asyncio.to_thread(lambda: list(_file(path)))
+    if any(finding.verdict == "problem" for finding in found):
+        return found
+    async with open_client() as http:
+        asked = [_asked(name, settings, Shelf(path), http) for name, settings in config.registries.items()]
+        found += await asyncio.gather(*asked)
+        if "registry_server" in config.model_fields_set and config.registry_server.port:
+            found.append(await _served(config, http))
+    return found
+
+
+def weak_registries(config: Config) -> Iterator[Finding]:
+    """What is weak in how registries are used and served."""
+    if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
+        return
+    host = config.registry_server.host
+    yield weak(
+        f"registry_server.host is {host}: the registry is open to other machines, and it speaks no TLS",
+        "set `registry_server.host` to 127.0.0.1 and put a reverse proxy with https before it (docs/registries.md)",
+    )
+    if config.registry_server.open:
+        yield weak(
+            "registry_server.open is true: whoever reaches the registry may read all that is published there",
+            "take `registry_server.open` out, unless all of it is for everybody",
+        )
+
+
+def _file(path: Path) -> Iterator[Finding]:
+    if not path.exists():
+        return
+    try:
+        check_shelf(path)
+    except StateError as error:
+        remedy = "`goclaw restore` a backup, or move it away: what was published here has to be published again then"
+        yield Finding("registries", "problem", str(error), remedy)
+
+
+async def _asked(name: str, settings: RegistrySettings, shelf: Shelf, http: aiohttp.ClientSession) -> Finding:
+    clock = RealClock()
+    known = await asyncio.to_thread(shelf.sync, name)
+    fetched = f"fetched {ago(clock.now() - known.synced_at)}" if known.synced_at else "not fetched yet"
+    once = settings.model_copy(
+        update={"retry": RetrySettings(max=0), "timeout": min(settings.timeout, SECONDS), "auth": settings.auth}
+    )
+    try:
+        await RegistryClient(name, once, http, clock).try_out()
+    except RegistryError as error:
+        return Finding("registries", "warning", f"{error} ({fetched})", "what was fetched stays in use meanwhile")
+    if known.problem:
+        return Finding("registries", "warning", f"{name}: {known.problem}", "`goclaw registry sync` fetches it anew")
+    return Finding("registries", "ok", f"{name} answers; {fetched}")
+
+
+async def _served(config: Config, http: aiohttp.ClientSession) -> Finding:
+    """Whether our own is served, or could be."""
+    host, port = config.registry_server.host, config.registry_server.port
+    try:
+        async with (
+            asyncio.timeout(SECONDS),
+            http.get(f"http://{reachable(host)}:{port}/v1/", headers={"Host": NOBODY}) as response,
+        ):
+            words = await response.content.read(1_000)
+            is_ours = response.status == HTTPStatus.MISDIRECTED_REQUEST and b'"error"' in words
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        is_ours = False
+    if is_ours:
+        return Finding("registries", "ok", f"our own is served at {host} port {port}")
+    return await asyncio.to_thread(try_port, host, port, "registries", "registry_server.port")
