@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def test_help_lists_every_command_of_the_contract_with_a_line_each(goclaw: Run) 
     assert all(len(line.split()) > 2 for line in listed)
 
 
-def test_help_imports_nothing_heavy(goclaw: Run) -> None:
+def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom goclaw.cli.frame import run\nrun(['--help'])\n"
         "heavy = {'pydantic', 'asyncio', 'yaml', 'aiohttp', 'sqlalchemy', 'rich', 'textual'}\n"
@@ -56,13 +55,6 @@ def test_help_imports_nothing_heavy(goclaw: Run) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
-    spans = []
-    for _ in range(5):
-        began = time.perf_counter()
-        goclaw("--help")
-        spans.append(time.perf_counter() - began)
-    # 70 ms on an idle machine; the bound leaves room for a busy one.
-    assert min(spans) < 0.5
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -100,7 +92,6 @@ def test_a_broken_configuration_is_a_line_each_exit_code_78_and_no_traceback(
     file = tmp_path / "state" / "config.yaml" if position == "folder" else tmp_path / "my.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text("telegram:\n  tokne: x\nhttp:\n  port: no\n")
-    began = time.perf_counter()
     match position:
         case "before":
             done = goclaw("--config", str(file), "config", "check")
@@ -116,8 +107,6 @@ def test_a_broken_configuration_is_a_line_each_exit_code_78_and_no_traceback(
         f"goclaw: {name}:2:3: telegram.tokne: unknown key; did you mean `token`?",
         f"goclaw: {name}:4:3: http.port: should be a whole number",
     ]
-    # Promised is a second; the rest is for busy test machines.
-    assert time.perf_counter() - began < 5
 
 
 def test_overrides_and_options_reach_the_configuration(goclaw: Run) -> None:

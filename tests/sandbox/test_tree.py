@@ -266,17 +266,6 @@ async def test_nothing_is_left_open(sandbox: Sandbox, tmp_path: Path) -> None:
     assert psutil.Process().num_fds() == before
 
 
-async def test_a_command_starts_within_ten_milliseconds(sandbox: Sandbox, tmp_path: Path) -> None:
-    spans = []
-    for _ in range(40):
-        began = time.perf_counter()
-        await run(sandbox, tmp_path, "true")
-        spans.append(time.perf_counter() - began)
-
-    # Half of the calls on an idle machine stay below 10 ms; tests run beside others.
-    assert sorted(spans)[len(spans) // 4] < 0.03
-
-
 async def test_the_broker_is_replaced_when_it_dies(tmp_path: Path) -> None:
     broker = Broker(contained=False)
     broker.start()
