@@ -9,7 +9,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from goclaw.config.policies import AuditSettings
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import Actor
+from goclaw.records import record
 from goclaw.redact import mask, revealed
 from goclaw.state import make_private
 from goclaw.supervise import background
@@ -38,7 +38,7 @@ MOST_WAITING = 20_000
 """Entries that are held while the disk does not take them; then the oldest go, and a line says how many."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One line."""
 

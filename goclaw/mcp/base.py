@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -22,7 +22,7 @@ from goclaw.records import record
 from goclaw.specs import Annotations
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Definition:
     """A tool as its server describes it. All of it is the server's word."""
 
@@ -42,7 +42,7 @@ class Definition:
         return hashlib.sha256(orjson.dumps(self.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PromptArgument:
     """What a prompt takes."""
 
@@ -51,7 +51,7 @@ class PromptArgument:
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PromptDefinition:
     """A prompt as its server describes it."""
 
@@ -60,7 +60,7 @@ class PromptDefinition:
     arguments: tuple[PromptArgument, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listing:
     """What a server offers now."""
 
@@ -70,7 +70,7 @@ class Listing:
     """What of it was left out, because it had no end."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResourceLine:
     """A resource, or a template of their addresses, as its server lists it."""
 
@@ -82,7 +82,7 @@ class ResourceLine:
     is_template: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """A part of what a server answers: text, or bytes of some kind."""
 
@@ -96,7 +96,7 @@ class Piece:
     """Who says it, in a prompt."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outcome:
     """What a call came to."""
 
@@ -105,7 +105,7 @@ class Outcome:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked:
     """What a server wants to know from a person while a call runs: by a form, or at an address."""
 
@@ -119,7 +119,7 @@ Answered = Mapping[str, Any]
 """A form that was filled in; what was agreed to without one is an empty one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompted:
     """What a server wants the model to be asked while a call runs (sampling)."""
 
@@ -133,7 +133,7 @@ class Prompted:
     """Where the answer is to end."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Completion:
     """What the model answered to that."""
 
@@ -147,7 +147,7 @@ async def no_completion(prompted: Prompted) -> Completion | None:
     raise ToolError("the model is asked only while a call runs that somebody has made")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Caller:
     """For whom a call is made, as its server may reach that one."""
 
@@ -181,7 +181,7 @@ class Link(Protocol):
     async def prompt(self, name: str, arguments: Mapping[str, str], caller: Caller) -> Outcome: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkPorts:
     """What a connection stands on."""
 
@@ -222,7 +222,7 @@ class Finder(Protocol):
 Connect = Callable[[str, McpClientSettings, LinkPorts], AbstractAsyncContextManager[Link]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpClient:
     """The line of the catalogue: how a connection is made."""
 

@@ -6,7 +6,7 @@ again right before (`Consent.lapsed`).
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from goclaw.access import Access
 from goclaw.audit import Entry
@@ -15,6 +15,7 @@ from goclaw.engine.base import Turn
 from goclaw.errors import ToolError
 from goclaw.events import ALLOW, ALWAYS, DENY, Actor, Question
 from goclaw.messages import ToolCall
+from goclaw.records import record
 from goclaw.sessions.level import Guest
 from goclaw.sessions.questions import Answer, Questions
 from goclaw.sessions.wording import SHOWN_INPUT, asking_text, is_long, whole_call
@@ -26,7 +27,7 @@ PauseBudget = Callable[[], AbstractContextManager[None]]
 AGAIN = "a call like it was denied in this turn already, and nobody was asked again"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ApprovalPorts:
     """What approvals stand on beside the questions."""
 
@@ -36,7 +37,7 @@ class ApprovalPorts:
     rules: ApprovalRules
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnQuestions:
     """What the tools of one turn may ask; the turn's time stands still meanwhile."""
 
@@ -162,7 +163,7 @@ class TurnQuestions:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GuestQuestions:
     """The same where the one that waits is no person in a conversation; rules that somebody made there do not count."""
 

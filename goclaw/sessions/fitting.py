@@ -1,7 +1,7 @@
 """Gives each agent at work what it stands on: the parts of the service, narrowed down to one turn of one session."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import takewhile
 
@@ -16,6 +16,7 @@ from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel, Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
 from goclaw.messages import ToolResult, UserMessage
+from goclaw.records import record
 from goclaw.sessions.answering import Answerers
 from goclaw.sessions.approvals import GuestQuestions, TurnQuestions
 from goclaw.sessions.clarifying import Clarifier
@@ -45,7 +46,7 @@ Spawner = Callable[[Level, AgentTask, str, str], Awaitable[AgentReport]]
 """Starts an agent on behalf of another one, for the call with this step's name and this id."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fitting:
     """The parts of the service that turns use."""
 

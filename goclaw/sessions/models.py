@@ -7,7 +7,6 @@ configured chain stands behind that one.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from goclaw.config.schema import Config
 from goclaw.context.compaction import Source, Summarizer
@@ -25,6 +24,7 @@ from goclaw.llm.open import (
     prepare,
     unplaceable,
 )
+from goclaw.records import record
 from goclaw.store.settings import Settings
 from goclaw.supervise import result_of
 
@@ -34,7 +34,7 @@ SETTING = "model"
 """Under which name a session keeps its choice."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choice:
     """A model that could answer."""
 

@@ -1,12 +1,13 @@
 """What models were asked and what it cost: a row per answer, written with the step that it belongs to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from sqlalchemy import String, and_, bindparam, func, or_, select, update
 
 from goclaw.events import AGENT_MARK, AGENT_TURN
+from goclaw.records import record
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import usage
 
@@ -58,7 +59,7 @@ _OF_SESSION_SINCE = Statement(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spent:
     """Sums over several answers. Tokens; `cost` in US dollars, of the answers whose price is known."""
 

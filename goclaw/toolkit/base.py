@@ -12,7 +12,7 @@ command that exits non-zero or a search without hits is a result, not an error.
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Concatenate, Protocol, get_type_hints, runtime_checkable
 
 from pydantic import BaseModel
@@ -26,6 +26,7 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.messages import ToolResult
+from goclaw.records import record
 from goclaw.sandbox.base import Sandbox
 from goclaw.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
 from goclaw.tasks.base import Tasks
@@ -115,7 +116,7 @@ def _attach_nothing(kind: str, data: BaseModel) -> None:
     """Where nobody looks at artifacts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolContext:
     """What a tool may know and use of the call that it serves. Ports only: no tool knows a channel."""
 
@@ -206,7 +207,7 @@ class ToolContext:
         return self.environment.clock
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tool:
     """A declared tool."""
 

@@ -19,6 +19,7 @@ from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, To
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
 from goclaw.messages import ToolCall, ToolResult
+from goclaw.records import record
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.tasks.base import Tasks
@@ -38,7 +39,7 @@ from goclaw.workspace import Workspace
 SOMEBODY = Actor("tui:somebody", "cli", owner=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Environment:
     """Implements `toolkit.base.ToolEnvironment`."""
 

@@ -5,11 +5,12 @@ call runs, whether everything still is what was approved.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from goclaw.errors import ToolError
 from goclaw.events import Actor
 from goclaw.messages import ToolCall
+from goclaw.records import record
 
 DENIED_MARK = '{"result": "denied: '
 """How the result of a denied call begins; `agent.policy` counts them."""
@@ -21,7 +22,7 @@ DENIED = (
 makes a JSON object (the DeniedResultTemplate of the Goat design language)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grounds:
     """What a call rests on besides its arguments, as its tool says: a script that it runs, a file that it sends."""
 
@@ -35,7 +36,7 @@ class Grounds:
     """Each part for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """A call that somebody has to agree to."""
 
@@ -55,7 +56,7 @@ def _for_ever() -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Consent:
     """What came of asking."""
 

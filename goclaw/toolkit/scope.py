@@ -11,6 +11,7 @@ from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.messages import Image, ToolCall, ToolResult
+from goclaw.records import record
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, NO_TEAMS, Tool, no_commands, no_modes
 from goclaw.toolkit.consent import Approve
@@ -57,7 +58,7 @@ def _no_choice() -> Chosen | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallScope:
     """On whose behalf and from where calls are made."""
 
