@@ -4,8 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
-
 from goclaw.app import open_app
 from goclaw.app.registries import AFTER
 from goclaw.app.standing import details
@@ -58,10 +56,10 @@ async def test_a_registry_that_is_down_delays_nothing_and_the_status_says_so(tmp
             await until(clock, lambda: registry.asked)  # it is open, and the registry still has not answered
             await app.registry.ready()
             assert any(tool.spec.name == "read" for tool in app.sources.tools())
-            registry.instead = [web.Response(status=404)]
+            registry.down = True
             silent.set()
             await until(clock, lambda: "registries.corp" in app.sources.faults)
-            assert "(HTTP 500)" in app.sources.faults["registries.corp"]
+            assert "does not answer now (HTTP 50" in app.sources.faults["registries.corp"]
             assert "do not work; /tools says which" in (await details(app, "tui:ann")).lines["Tools"]
             await until(clock, lambda: "tools.from_registry.data" in app.sources.faults)
             assert "was not fetched yet" in app.sources.faults["tools.from_registry.data"]

@@ -42,6 +42,8 @@ class FakeRegistry:
     etag: str = ""
     instead: list[web.Response | bytes | asyncio.Event] = field(default_factory=list)
     """Answers that come first, one for each request: a response, a body, or nothing until the event."""
+    down: bool = False
+    """It answers nothing but that it is out of order."""
     asked: list[web.Request] = field(default_factory=list)
     put: list[Any] = field(default_factory=list)
     port: int = 0
@@ -69,6 +71,8 @@ class FakeRegistry:
                     return web.Response(body=body)
                 case web.Response() as response:
                     return response
+        if self.down:
+            return web.Response(status=503)
         if request.method != "GET":
             self.put.append(await request.json() if request.can_read_body else None)
             return web.json_response({}, status=201)
