@@ -114,4 +114,28 @@ BUGS: list[Bug] = [
         "and not is_loopback(config.http.host) and False:",
         "tests/config/test_listening.py::test_beyond_this_machine_it_listens_only_with_a_credential",
     ),
+    bug(
+        "an agent works on for an MCP client whose token is gone",
+        "class token: revoked, and still at work",
+        "goclaw/servers/mcp/offer.py",
+        "ctx, params, caller.gone)",
+        "ctx, params, None)",
+        "tests/servers/mcp/test_tools_agents_ending.py::test_whose_token_is_revoked_has_no_agent_at_work",
+    ),
+    bug(
+        "a mode chosen in a chat lets agents of MCP clients do what asks first",
+        "class permission: a choice that reaches further than where it was made",
+        "goclaw/sessions/fitting.py",
+        "return None if level.root.guest else self._home(level).mode",
+        "return self._home(level).mode",
+        "tests/sessions/test_visiting.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
+    ),
+    bug(
+        "calls that gateways hand on in a circle never end",
+        "class resources: two services that call each other",
+        "goclaw/sessions/visiting.py",
+        "        self._visits.refuse_too_many(self.scope.session)\n",
+        "",
+        "tests/servers/mcp/test_tools_agents.py::test_a_call_that_comes_back_to_itself_ends",
+    ),
 ]

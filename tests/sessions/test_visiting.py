@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from goclaw.access import Chosen
+from goclaw.config.values import Mode
 from goclaw.errors import DeliveryError, ToolError
 from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
 from goclaw.messages import ToolCall, ToolResult, UserMessage
@@ -64,8 +65,9 @@ class Waiting:
             return await core.sessions.dispatcher.call(call, visiting)
 
 
-def world_of(folder: Path, script: Sequence[Any], *own: Any, **config: Any) -> World:
-    return world_with(folder, script, own, users=[User(ANN)], agents=exporting({"create_plan": PLAN}), **config)
+def world_of(folder: Path, script: Sequence[Any], *own: Any, role: str = "user") -> World:
+    users = [User(ANN, roles=frozenset({role}))]
+    return world_with(folder, script, own, users=users, agents=exporting({"create_plan": PLAN}))
 
 
 @pytest.mark.parametrize("kind", ["die_before", "die_after"])
@@ -98,11 +100,12 @@ async def test_a_whole_call_has_fewer_writes_than_are_tried(tmp_path: Path) -> N
 
 
 @pytest.mark.promise("P-modes")
-async def test_what_was_chosen_in_the_persons_conversation_does_not_count(tmp_path: Path) -> None:
-    world, waiting = world_of(tmp_path, RISKING, risky), Waiting()
+@pytest.mark.parametrize("mode", ["plan", "bypass"])
+async def test_what_was_chosen_in_the_persons_conversation_does_not_count(tmp_path: Path, mode: Mode) -> None:
+    world, waiting = world_of(tmp_path, RISKING, risky, role="admin"), Waiting(consents=True)
     async with world.running() as core:
-        (await core.sessions.contexts.session(ANN)).mode = Chosen("bypass", "default")
-        assert (await waiting.call(core, planning())).content == "I was not let."
+        (await core.sessions.contexts.session(ANN)).mode = Chosen(mode, "default")
+        assert (await waiting.call(core, planning())).content == "cake"
     assert [name for name, _ in waiting.asked] == ["risky"]
 
 
