@@ -74,7 +74,7 @@ class McpServerSettings(Section):
     )
     host: Host = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8138, ge=0, le=65535, description="Port; 0 picks a free one.")
-    hosts: Hosts = Field((), description="Names by which it may be called, beside localhost.")
+    hosts: Hosts = Field((), description="Names by which it may be called, beside localhost and that in `public_url`.")
     public_url: PublicUrl | None = Field(
         None,
         description="Where others reach it, for what is published to registries: `https://tools.example.org/mcp`; not "
@@ -99,6 +99,12 @@ class McpServerSettings(Section):
         "only for who may answer such questions. Otherwise it is refused.",
     )
     prompts: dict[str, PromptSettings] = Field(default_factory=dict, description="Prompts, by name.")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """By which callers may know it, beside this machine's own."""
+        public = urlsplit(self.public_url or "").hostname
+        return frozenset({*(name.lower() for name in self.hosts), *([public] if public else ())})
 
     @field_validator("prompts")
     @classmethod

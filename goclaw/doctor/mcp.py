@@ -89,7 +89,7 @@ def _around(config: Config) -> Iterator[Finding]:
     if not any(token.until is None or token.until > now for token in tokens.values()):
         remedy = "`goclaw token add NAME --user KEY`"
         yield _found("warning", f"no access token is valid, so that no client can come in{others}", remedy)
-    if others and not settings.hosts:
+    if others and not settings.names:
         words = "clients on other machines can call it by its address only: any other name is refused"
         yield _found("warning", words, "put the name that they use, a reverse proxy's as well, into `mcp.server.hosts`")
     for title, declared, fault in looked_at():

@@ -81,7 +81,7 @@ class Guard:
         self._caps = caps or Caps()
         self._bounds = Bounds()
         self._failures = Failures(self._bounds, clock)
-        self._names = frozenset(name.lower() for name in settings.hosts)
+        self._names = settings.names
         self._open: Counter[str] = Counter()
         self._requests: dict[asyncio.Task[Any], tuple[str, Token]] = {}
         self._cut: set[asyncio.Task[Any]] = set()

@@ -117,8 +117,9 @@ async def test_who_may_not_come_in_is_refused_before_the_body_is_read(
 
 
 async def test_other_names_come_from_the_configuration(tmp_path: Path) -> None:
-    door = Door(tmp_path, hosts=("claw.example",))
+    door = Door(tmp_path, hosts=("claw.example",), public_url="https://Tools.example.org/mcp")
     assert (await door.ask(host="claw.example"))[0] == 200
+    assert (await door.ask(host="tools.example.org"))[0] == 200
     assert (await door.ask(host="claw.example.evil"))[0] == 421
 
 
