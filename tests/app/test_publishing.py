@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
 from goclaw.app import open_app
 from goclaw.app.standing import details
 from goclaw.clock import SteppedClock
@@ -13,6 +15,7 @@ from tests.acceptance.waiting import eventually
 from tests.registries.fake_registry import TOKEN, FakeRegistry, fake_registry
 
 SECONDS = 30.0
+ALERT = "publishing agents.main.exports.reading in the registry corp"
 
 
 def published_by(folder: Path, registry: FakeRegistry, **server: Any) -> Config:
@@ -28,15 +31,29 @@ def published_by(folder: Path, registry: FakeRegistry, **server: Any) -> Config:
     )
 
 
+class Reluctant(FakeRegistry):
+    """Takes nothing at first."""
+
+    refuses = True
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(status=403) if self.refuses and request.method == "PUT" else await super().answer(request)
+
+
 async def test_what_is_published_is_told_with_the_address_where_it_can_be_used(tmp_path: Path) -> None:
-    clock = SteppedClock()
-    async with asyncio.timeout(SECONDS), fake_registry() as registry:
+    clock, registry = SteppedClock(), Reluctant()
+    async with asyncio.timeout(SECONDS), registry.listening():
         async with open_app(published_by(tmp_path, registry, enabled=True), clock) as app:
-            while len(registry.put) < 2:
+            while ALERT not in (alerts := app.ground.alerts.open()):
+                clock.advance(LOOK_SECONDS / 4)
+                await asyncio.sleep(0)
+            assert "(HTTP 403)" in alerts[ALERT]
+            registry.refuses = False
+            while len(registry.put) < 2 or app.sources.faults:
                 clock.advance(LOOK_SECONDS / 4)
                 await asyncio.sleep(0)
             port = app.mcp_server.port
-            assert app.sources.faults == {}
+            assert ALERT not in app.ground.alerts.open()
     toolset, agent = registry.put
     assert toolset["remotes"] == [{"url": f"http://127.0.0.1:{port}/mcp", "headers": ["Authorization"]}]
     assert [tool["name"] for tool in toolset["tools"]] == ["read"] and toolset["tags"] == ["files"]
