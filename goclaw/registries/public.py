@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from goclaw.registries.base import Entry, EntryKind, Package, Remote, canonical, entry_of
-from goclaw.registries.pages import Page, Wanted, Wrapped, cursor_of, listed_in, parsed, sorted_out
+from goclaw.registries.pages import Page, Wanted, Wrapped, cursor_of, listed_in, parsed, sorted_out, uncollected
 
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 """Where the registry's own word on a server stands, beside the publisher's."""
@@ -34,6 +34,7 @@ def is_public(api_version: str) -> bool:
     return api_version == "v0" or api_version.startswith("v0.")
 
 
+@uncollected()
 def read_public_page(body: bytes, wanted: Wanted) -> Page:
     """A page of `GET /v0/servers`.
 

@@ -19,7 +19,7 @@ from goclaw.config.registries import FederationSettings, RegistrySettings
 from goclaw.errors import StateError
 from goclaw.registries.base import RegistryError
 from goclaw.registries.client import Catalogue, RegistryClient
-from goclaw.registries.pages import Wanted
+from goclaw.registries.pages import Wanted, uncollected
 from goclaw.registries.shelf import FILE, Shelf, Taken
 from goclaw.registries.sync_ports import SyncPart, SyncPorts
 from goclaw.supervise import keep_running
@@ -103,6 +103,7 @@ async def _keep_all(ports: SyncPorts) -> None:
             group.create_task(keep_running(f"registry {name}", work, ports.clock), name=f"registry {name}")
 
 
+@uncollected()
 def _take(shelf: Shelf, name: str, found: Catalogue, own: str, now: float, mark: str) -> Taken:
     etag = mark + found.etag if found.etag and not found.refused else ""
     taken = shelf.take(name, found.listed.without(own), now, etag)
