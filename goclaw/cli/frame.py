@@ -3,6 +3,7 @@
 Only light modules are imported here; a command's module comes with its first call.
 """
 
+import gc
 import os
 import sys
 import traceback
@@ -89,7 +90,13 @@ class LazyGroup(TyperGroup):
 
 def load_command(path: str) -> Any:
     """The command behind a line of the table, imported."""
-    return typer.main.get_command(resolve_name(path))
+    # Nothing that is made meanwhile becomes garbage; looking for some, then and ever after, costs a tenth of it.
+    gc.disable()
+    try:
+        return typer.main.get_command(resolve_name(path))
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 app = typer.Typer(
