@@ -19,8 +19,8 @@ from goclaw.registries.shelf import Listed
 
 LONGEST_PAGE = 5 << 19
 """Bytes: `goclaw registry serve` ends a page at 2 MB, behind a document of at most half a megabyte."""
-MOST_PARTS = 150_000
-"""Values of a page. That many of the costliest kind take 45 ms; a full page of toolsets has 115,000."""
+MOST_PARTS = 120_000
+"""Values of a page. That many of the costliest kind take 40 ms; 2 MB of toolsets have 90,000."""
 LONGEST_CURSOR = 2_000
 MOST_STATIONS = 20
 """Registries through which an entry may have come."""
