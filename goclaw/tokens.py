@@ -85,10 +85,11 @@ class Tokens:
 
         So somebody who has just made a token need not wait, and whoever guesses costs no more than a look at a name.
         """
-        found = self.find(secret)
-        if found or await asyncio.to_thread(_version, self._path) == self._seen:
+        if found := self.find(secret):
             return found
-        await self.refresh()
+        if await asyncio.to_thread(_version, self._path) != self._seen:
+            await self.refresh()
+        # Also where nothing has changed now: somebody who came at the same moment may have read it meanwhile.
         return self.find(secret)
 
     def any(self) -> bool:

@@ -64,6 +64,12 @@ async def test_a_token_made_since_the_last_look_is_known_at_once(path: Path) -> 
     assert await tokens.find_new(second) == "phone" and await tokens.find_new("guessed") == ""
 
 
+async def test_many_who_come_at_the_same_moment_with_a_new_token_are_all_let_in(path: Path) -> None:
+    secret = add_token(path, "laptop", "tui:ann", 1.0)
+    tokens = Tokens(path, SteppedClock())
+    assert await asyncio.gather(*(tokens.find_new(secret) for _ in range(50))) == ["laptop"] * 50
+
+
 async def test_guesses_do_not_have_the_file_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_token(path, "laptop", "tui:ann", 1.0)
     tokens, read = Tokens(path, SteppedClock()), list[Path]()
