@@ -12,7 +12,7 @@ from goclaw.audit import Entry as AuditEntry
 from goclaw.audit import open_audit
 from goclaw.cli.common import load
 from goclaw.cli.frame import FAILED, say, show
-from goclaw.clock import Clock, RealClock
+from goclaw.clock import RealClock
 from goclaw.config.files import read_text
 from goclaw.config.locate import parse_yaml
 from goclaw.config.locate_json import parse_json
@@ -62,15 +62,14 @@ async def _publish(config: Config, file: Path, registry: str | None) -> None:
         new = packed(document)
     except ValueError as error:
         raise RegistryError(f"{file}: {error}") from None
-    entry = new.entry
-    what = f"{entry.kind} {entry.name} {entry.version}"
+    what = f"{new.entry.kind} {new.entry.name} {new.entry.version}"
     if registry:
         async with _client(config, registry) as client:
             is_new = await client.publish(document)
     else:
-        by, clock = f"tui:{login_name()}", RealClock()
-        is_new = await asyncio.to_thread(Shelf(config.state_dir / FILE).publish, document, by, clock.now())
-        await _note(config, clock, "publish", what, "done" if is_new else "nothing to do")
+        by, now = f"tui:{login_name()}", RealClock().now()
+        is_new = await asyncio.to_thread(Shelf(config.state_dir / FILE).publish, document, by, now)
+    await _note(config, "publish", what, registry, done=is_new)
     where = f" to {registry}" if registry else ""
     show(f"{'published' if is_new else 'was published already'}{where}: {what}\n  sha256: {new.sha256}")
 
@@ -78,10 +77,11 @@ async def _publish(config: Config, file: Path, registry: str | None) -> None:
 async def _withdraw(config: Config, kind: EntryKind, name: str, version: str, registry: str | None) -> bool:
     if registry:
         async with _client(config, registry) as client:
-            return await client.withdraw(kind, name, version)
-    shelf = Shelf(config.state_dir / FILE)
-    done = await asyncio.to_thread(shelf.withdraw, kind, name, version, None)
-    await _note(config, RealClock(), "withdraw", f"{kind} {name} {version}", "done" if done else "nothing to do")
+            done = await client.withdraw(kind, name, version)
+    else:
+        shelf = Shelf(config.state_dir / FILE)
+        done = await asyncio.to_thread(shelf.withdraw, kind, name, version, None)
+    await _note(config, "withdraw", f"{kind} {name} {version}", registry, done=done)
     return done
 
 
@@ -108,7 +108,8 @@ async def _client(config: Config, registry: str) -> "AsyncIterator[RegistryClien
         yield RegistryClient(registry, config.registries[registry], http, RealClock())
 
 
-async def _note(config: Config, clock: Clock, verb: str, what: str, result: str) -> None:
+async def _note(config: Config, verb: str, what: str, registry: str | None, *, done: bool) -> None:
     actor = Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
-    async with open_audit(config, clock) as audit:
-        audit.record(AuditEntry(f"registry.{verb}", what, actor, rule=RULE, result=result))
+    result = "done" if done else "nothing to do"
+    async with open_audit(config, RealClock()) as audit:
+        audit.record(AuditEntry(f"registry.{verb}", what, actor, registry or "", rule=RULE, result=result))

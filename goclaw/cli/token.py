@@ -1,4 +1,4 @@
-"""`goclaw token add|list|revoke`: who may come in over TCP, with a terminal or as an MCP client.
+"""`goclaw token add|list|revoke`: who may come in over TCP, with a terminal, as an MCP client or to our registry.
 
 A running daemon follows within two seconds.
 """
@@ -44,9 +44,9 @@ def add(
     secret = add_token(config.tokens_path, name, user, now, None if days is None else now + days * DAY)
     print(secret)
     say(f"made {name}, which acts as {user}. It is shown this once: put it into a file that only its user can read")
-    if not config.http.clients and not config.mcp.server.enabled:
+    if not (config.http.clients or config.mcp.server.enabled or "registry_server" in config.model_fields_set):
         ways = "`http.clients: true` (terminals) or `mcp.server.enabled: true` (MCP clients)"
-        say(f"nobody can come in with it until {ways} is set and the daemon restarted")
+        say(f"nobody can come in with it until {ways} is set and the daemon restarted, or `goclaw registry serve` runs")
 
 
 @app.command("list")
