@@ -70,6 +70,7 @@ class Audit:
         self._waiting: list[bytes] = []
         self._dropped = 0
         self._news = asyncio.Event()
+        self._flushing = asyncio.Lock()
 
     def record(self, entry: Entry) -> None:
         """Remember an entry; it is on its way to the disk when this returns."""
@@ -93,7 +94,11 @@ class Audit:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what waits. A failure is logged, and what waits stays."""
+        """Write what waits, when what is being written is. A failure is logged, and what waits stays."""
+        async with self._flushing:
+            await self._write_all()
+
+    async def _write_all(self) -> None:
         while self._waiting:
             lines, self._waiting = self._waiting, []
             try:

@@ -2,6 +2,8 @@
 
 import asyncio
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +58,20 @@ async def test_who_did_what_by_which_rule_and_how_it_ended_is_on_disk_when_the_d
         "turn": "t",
     }
     assert stat.S_IMODE(audit_path(config).stat().st_mode) == 0o600
+
+
+async def test_what_was_recorded_right_before_the_end_is_on_disk(tmp_path: Path) -> None:
+    """Its write waits for a thread when the daemon ends, as on a busy machine."""
+    config, loop, held = Config(state_dir=tmp_path / "state"), asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    async with open_audit(config, SteppedClock()) as audit:
+        busy = loop.run_in_executor(None, held.wait)
+        audit.record(entry())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        loop.call_soon(held.set)
+    await busy
+    assert objects(audit_path(config)) == ["tool1"]
 
 
 async def test_secrets_are_masked_before_they_are_cut_and_nothing_steers_a_terminal(tmp_path: Path) -> None:
