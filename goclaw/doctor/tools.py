@@ -24,6 +24,8 @@ def _remedy(what: str) -> str:
         return f"mend `{what}` in the configuration, or remove it"
     if what.startswith("mcp.servers."):
         return f"mend `{what.partition(':')[0]}`; `goclaw mcp list` says more; everything else works (docs/mcp.md)"
+    if what.startswith("tools.from_registry."):
+        return f"`goclaw registry sync`, or mend `{what.partition(':')[0]}`; everything else works (docs/registries.md)"
     if what.startswith("agents."):
         return f"mend `{what}` in the configuration; without it everything else works (docs/agents.md)"
     return "update or uninstall the package, then `goclaw restart`; everything else works without it"
