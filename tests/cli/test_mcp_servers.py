@@ -54,3 +54,14 @@ def test_what_could_not_be_looked_at_is_not_called_unchanged(state: Path, capsys
     assert run(["mcp", "approve", "odd", "--yes"]) == 78
     assert "mcp-tools.json in the state folder cannot be read" in capsys.readouterr().err
     assert (state / "mcp-tools.json").read_text() == "[1]"
+
+
+def test_servers_of_registries_are_among_them(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = {"registry": "corp", "toolset": "data-tools"}
+    config = {"registries": {"corp": {"url": "http://127.0.0.1:9"}}, "tools": {"from_registry": {"data": line}}}
+    (state / "config.yaml").write_text(json.dumps(config))
+    assert run(["mcp", "list"]) == 0
+    assert capsys.readouterr().out.startswith("data  the catalogue of the registry corp was not fetched yet")
+    assert run(["mcp", "approve", "data", "--yes"]) == 1
+    assert run(["mcp", "approve", "date", "--yes"]) == 78
+    assert "no MCP server is called date; see `mcp.servers` and `tools.from_registry`" in capsys.readouterr().err
