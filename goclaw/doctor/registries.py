@@ -43,6 +43,18 @@ async def check_registries(loaded: Loaded) -> list[Finding]:
 
 def weak_registries(config: Config) -> Iterator[Finding]:
     """What is weak in how registries are used and served."""
+    for name, line in config.tools.from_registry.items():
+        key = f"tools.from_registry.{name}"
+        if line.enabled and not line.version and line.packages:
+            yield weak(
+                f"{key}.packages is true without a version: whoever publishes the next one has it run as you",
+                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+            )
+        if line.enabled and not line.version and line.headers:
+            yield weak(
+                f"{key}.headers go to whatever address the newest version names",
+                f"name the version that you have looked at in `{key}.version`, and its `sha256`",
+            )
     if "registry_server" not in config.model_fields_set or is_loopback(config.registry_server.host):
         return
     host = config.registry_server.host

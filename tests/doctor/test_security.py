@@ -16,6 +16,9 @@ from goclaw.tokens import add_token, revoke_token
 from goclaw.users import Users
 
 TOKEN = "123456:" + "A" * 35
+_FROM = (
+    "registries: {{r: {{url: 'https://r.example'}}}}\ntools: {{from_registry: {{d: {{registry: r, toolset: d, {}}}}}}}"
+)
 SETTINGS = {
     "tools.exec.sandbox is off": "tools: {exec: {sandbox: off}}",
     "hooks[0].sandbox is false: guard.py runs with": "hooks: [{on: pre_tool, command: guard.py, sandbox: false}]",
@@ -36,6 +39,8 @@ SETTINGS = {
     "mcp.servers.x.sampling.ask is false": "mcp: {servers: {x: {command: x, sampling: {ask: false}}}}",
     "mcp.servers.x.args seems to hold a secret": "mcp: {servers: {x: {command: x, args: ['--api-key=secret-word']}}}",
     "registries.x.url is not encrypted": "registries: {x: {url: 'http://registry.example'}}",
+    "tools.from_registry.d.packages is true without a version": _FROM.format("packages: true"),
+    "tools.from_registry.d.headers go to whatever address": _FROM.format("headers: {Authorization: x}"),
     "registry_server.host is 0.0.0.0": "registry_server: {host: 0.0.0.0}",
     "registry_server.open is true": "registry_server: {host: 0.0.0.0, open: true}",
     "mcp.server.host is 0.0.0.0": "mcp: {server: {enabled: true, host: 0.0.0.0}}",
