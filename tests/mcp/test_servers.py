@@ -12,7 +12,7 @@ from goclaw.clock import SteppedClock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
 from goclaw.mcp import servers as room
-from goclaw.mcp.base import Definition, Link, LinkPorts, Listing, McpClient, Outcome, ResourceLine
+from goclaw.mcp.base import Definition, Found, Link, LinkPorts, Listing, McpClient, Outcome, ResourceLine
 from goclaw.mcp.servers import LIST_PAUSE, LONGEST_PAUSE, McpServers, Server, open_servers
 
 SETTINGS = McpClientSettings(command="x")
@@ -180,3 +180,83 @@ async def test_a_server_that_does_not_answer_in_that_time_is_named(monkeypatch: 
         never.set()
         await world.until(lambda: world.servers.servers["mute"].link)
         assert world.faults == {"mcp.servers.mute": ""}
+
+
+class FakeFinder:
+    """Implements `Finder`: a server that is where the test says."""
+
+    def __init__(self) -> None:
+        self.place = "tools.from_registry.one"
+        self.settings = McpClientSettings.model_construct()
+        self.found: McpClientSettings | None = None
+        self.changed = asyncio.Event()
+
+    async def find(self) -> Found:
+        if self.found is None:
+            raise ToolError("nobody knows where it is")
+        return Found(self.found, None, "its entry")
+
+    async def news(self) -> None:
+        await self.changed.wait()
+        self.changed.clear()
+
+
+def found_by(finder: FakeFinder, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(monkeypatch)
+    ports = LinkPorts(world.clock, Path("/nowhere"), Path("/nowhere"))
+    world.servers = McpServers({}, ports, world.faults.__setitem__, {"one": finder})
+    return world
+
+
+async def test_a_server_that_nobody_finds_is_connected_as_soon_as_there_are_news_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finder = FakeFinder()
+    world = found_by(finder, monkeypatch)
+    async with open_servers(world.servers, world.take):
+        server = world.servers.servers["one"]
+        await world.passes(room.START_PAUSE)
+        await world.until(lambda: world.faults.get(finder.place) == "nobody knows where it is" and world.clock.sleepers)
+        assert server.settled.is_set() and world.tries == 0
+        finder.found = SETTINGS
+        finder.changed.set()
+        await world.until(lambda: server.link)
+        assert (server.settings, server.pinned_by, world.faults[finder.place]) == (SETTINGS, "its entry", "")
+
+
+async def test_a_server_that_is_somewhere_else_now_is_connected_there_and_that_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finder = FakeFinder()
+    finder.found = SETTINGS
+    world = found_by(finder, monkeypatch)
+    async with open_servers(world.servers, world.take):
+        server = world.servers.servers["one"]
+        await world.until(lambda: server.link)
+        first = server.link
+        for news in (SETTINGS, None):  # nothing new, and nobody knows any more
+            finder.found = news
+            finder.changed.set()
+            await world.until(lambda: not finder.changed.is_set())
+        await world.until(lambda: server.link is first)
+        assert world.ended == []
+        finder.found = elsewhere = McpClientSettings(command="y")
+        finder.changed.set()
+        await world.until(lambda: server.link and server.link is not first)
+        assert (server.settings, world.tries, world.ended) == (elsewhere, 2, ["one"])
+        assert world.faults == {finder.place: ""}
+
+
+async def test_a_server_that_was_found_and_breaks_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    finder = FakeFinder()
+    finder.found = SETTINGS
+    world = found_by(finder, monkeypatch)
+    async with open_servers(world.servers, world.take):
+        server = world.servers.servers["one"]
+        await world.passes(room.START_PAUSE)
+        await world.until(lambda: server.link)
+        finder.found = None
+        world.links["one"].broken.set()
+        await world.until(lambda: world.faults[finder.place] == "it ended the connection" and world.clock.sleepers)
+        world.clock.advance(room.FIRST_PAUSE)
+        await world.until(lambda: world.faults[finder.place] == "nobody knows where it is")
