@@ -1,0 +1,32 @@
+"""What the daemon's process imports and builds before it has anything to do: time and memory of every start."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import sys
+
+import goclaw.cli.daemon
+import goclaw.cli.gateway
+from goclaw.config.load import load_config
+from goclaw.config.section import Section
+
+def below(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from below(each)
+
+load_config()
+print(*({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1:])))
+print(*(each.__name__ for each in below(Section) if each.__pydantic_complete__))
+"""
+LARGE = ("httpx", "jinja2", "mcp", "pydantic_ai", "pygments", "rich", "telegram", "textual", "tree_sitter")
+
+
+def test_a_start_imports_no_large_library_and_builds_no_section_that_is_not_configured(tmp_path: Path) -> None:
+    """A process of its own, half a second: here everything is imported already."""
+    command = [sys.executable, "-c", PROGRAM, *LARGE]
+    environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["", "Config"], "")
