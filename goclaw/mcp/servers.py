@@ -106,7 +106,7 @@ class McpServers:
             each.cancel()
         for server in self.servers.values():
             if not server.settled.is_set():
-                self._report(f"mcp.servers.{server.name}", f"{server.state}: no answer within {seconds:g} s")
+                self._report(server.place, f"{server.state}: no answer within {seconds:g} s")
 
     async def run(self, listed: Listed) -> None:
         """Keep all of them connected until the task ends; then all of them end at the same time."""
