@@ -120,5 +120,5 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
                 f"nothing was agreed to: {FILE} in the state folder cannot be read; mend it, or remove it"
             )
         for definition, _ in changed:
-            audit.record(Entry("mcp.approve", full_name(server, definition.name), owner, result="ok"))
+            audit.record(Entry("mcp_tool.approve", full_name(server, definition.name), owner, result="ok"))
     say(f"agreed to {len(changed)} definition(s) of {server}; a daemon that runs knows it at its next look at the list")

@@ -168,7 +168,7 @@ class _Changed:
         if by and changes and await self._known.agree(name, [definition], by.key, ctx.clock.now()):
             caller, tool = f"a call of {ctx.actor.key}", self._offered.name
             ctx.environment.audit(
-                Entry("mcp.approve", tool, by, ctx.session, result="ok", detail=caller, turn=ctx.turn)
+                Entry("mcp_tool.approve", tool, by, ctx.session, result="ok", detail=caller, turn=ctx.turn)
             )
             self._look_anew()
 

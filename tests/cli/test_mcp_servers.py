@@ -42,7 +42,7 @@ def test_a_change_is_shown_until_somebody_agrees_to_it(state: Path, capsys: pyte
     assert "CHANGED" not in listed and "\nnone  " in listed
     owner = f"tui:{login_name()}"
     assert json.loads(file.read_text())["odd"]["echo"]["agreed"]["by"] == owner
-    entries = [entry for entry in read_audit(state / "logs" / "audit.jsonl") if entry["action"] == "mcp.approve"]
+    entries = [entry for entry in read_audit(state / "logs" / "audit.jsonl") if entry["action"] == "mcp_tool.approve"]
     assert [(entry["object"], entry["actor"]) for entry in entries] == [("mcp__odd__echo", owner)]
     assert run(["mcp", "approve", "nowhere"]) == 78
 
