@@ -27,7 +27,7 @@ async def until(clock: SteppedClock, fact: Any) -> None:
     """Let time pass until it is so."""
     while not fact():
         clock.advance(STEP)
-        await asyncio.sleep(0.001)
+        await asyncio.to_thread(str)  # a fetch is read and kept in threads
 
 
 async def test_a_catalogue_is_fetched_while_the_daemon_runs_and_a_changed_version_is_told_to_an_admin(
