@@ -225,7 +225,7 @@ class Shelf:
 
     def entries(self, registry: str | None = None) -> list[Kept]:
         """All that is kept, of all registries or of one (`OWN`: this gateway's), by name, the newest versions first."""
-        rows = self._rows("SELECT * FROM entries WHERE ?1 IS NULL OR registry = ?1", registry)
+        rows = self._rows("SELECT * FROM entries WHERE ? IS NULL OR registry = ?", registry, registry)
         kept = sorted(_kept(rows), key=lambda each: each.order, reverse=True)
         return sorted(kept, key=lambda each: (each.registry, each.entry.kind, each.entry.name))
 
@@ -295,8 +295,8 @@ def _read(listed: Iterable[Listed], refused: list[str]) -> Iterator[_New]:
 def _pins(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, str]:
     """What the versions of a registry are and were."""
     rows = connection.execute(
-        "SELECT kind, name, version, sha256 FROM pins WHERE registry = ?1 AND (?2 IS NULL OR name = ?2)",
-        (registry, name),
+        "SELECT kind, name, version, sha256 FROM pins WHERE registry = ? AND (? IS NULL OR name = ?)",
+        (registry, name, name),
     )
     return {(row[0], row[1], row[2]): row[3] for row in rows}
 
@@ -304,8 +304,8 @@ def _pins(connection: sqlite3.Connection, registry: str, name: str | None = None
 def _beside(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, tuple[int, str]]:
     """What is there of a registry, with what that says of each beside its document."""
     rows = connection.execute(
-        "SELECT kind, name, version, latest, via FROM entries WHERE registry = ?1 AND (?2 IS NULL OR name = ?2)",
-        (registry, name),
+        "SELECT kind, name, version, latest, via FROM entries WHERE registry = ? AND (? IS NULL OR name = ?)",
+        (registry, name, name),
     )
     return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
 

@@ -138,4 +138,28 @@ BUGS: list[Bug] = [
         "",
         "tests/servers/mcp/test_tools_agents.py::test_a_call_that_comes_back_to_itself_ends",
     ),
+    bug(
+        "anybody with a token publishes",
+        "class registry: reading is taken for writing",
+        "goclaw/servers/registry/pages.py",
+        "            if not visitor.publishes:",
+        "            if False:",
+        "tests/servers/registry/test_pages.py::test_admins_and_publishers_publish_and_nobody_else",
+    ),
+    bug(
+        "a name of ours is the newest of somebody elsewhere",
+        "class registry: dependency confusion",
+        "goclaw/servers/registry/catalogue.py",
+        "dict.fromkeys(self._shelf.owned(), OWN)",
+        "{}",
+        "tests/servers/registry/test_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
+    ),
+    bug(
+        "a withdrawn version comes back as something else",
+        "class registry: what was agreed to is replaced",
+        "goclaw/registries/shelf.py",
+        "            if known.get(new.key, new.sha256) != new.sha256:",
+        "            if False:",
+        "tests/registries/test_shelf.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
+    ),
 ]

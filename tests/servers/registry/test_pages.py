@@ -124,6 +124,7 @@ async def test_one_of_many_who_publish_a_name_at_once_gets_it(tmp_path: Path) ->
         assert len(owners) == 1 and statuses.count(201) == 4 and statuses.count(403) == 8
 
 
+@pytest.mark.promise("P-audit")
 async def test_every_publication_and_refusal_is_in_the_audit_log_with_its_token(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         await house.publish("bob", document())
@@ -189,6 +190,7 @@ async def test_what_is_larger_than_any_entry_is_not_read(tmp_path: Path) -> None
         assert answer.status == 413 and answer.body["error"]
 
 
+@pytest.mark.promise("P-token")
 async def test_reading_wants_a_token_unless_it_is_open(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         for path in ("/v1/", "/v1/entries", "/v1/entries/toolset/x/versions", "/v1/entries/toolset/x/versions/1"):
@@ -200,6 +202,7 @@ async def test_reading_wants_a_token_unless_it_is_open(tmp_path: Path) -> None:
         assert (await house.ask("PUT", address_of(document()), "", document())).status == 401
 
 
+@pytest.mark.promise("P-token")
 async def test_a_revoked_token_is_none(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
         assert await house.publish("bob", document()) == 201

@@ -23,6 +23,7 @@ async def say(house: House, raw: bytes) -> bytes:
     return answer
 
 
+@pytest.mark.promise("P-http-closed")
 @pytest.mark.parametrize("host", ["evil.example", "192.0.2.7", "127.0.0.1.evil.example"])
 async def test_a_foreign_host_is_refused(tmp_path: Path, host: str) -> None:
     async with open_house(tmp_path, open=True) as house:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -16,13 +17,15 @@ from goclaw.audit import read_audit
 from goclaw.registries.shelf import FILE, OWN, Shelf
 from goclaw.tokens import add_token
 from tests import house
-from tests.servers.registry.house import address_of, document
+from tests.servers.registry.house import address_of, document, open_house
 
 
 @asynccontextmanager
-async def served(state: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+async def served(
+    state: Path, registries: dict[str, Any] | None = None
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """The process, and where it says that it listens."""
-    settings = {"state_dir": str(state), "registry_server": {"port": 0}}
+    settings = {"state_dir": str(state), "registry_server": {"port": 0}, "registries": registries or {}}
     config = state / "config.yaml"
     config.write_text(json.dumps(settings))
     process = await asyncio.create_subprocess_exec(
@@ -66,6 +69,19 @@ async def test_it_says_where_it_is_takes_what_is_published_and_ends_in_order(tmp
     [entry] = read_audit(state / "logs" / "audit.jsonl")
     assert (entry["action"], entry["rule"]) == ("registry.publish", "token laptop, users.json tui:ann role admin")
     assert "tui:ann with the token laptop" in (state / "logs" / "registry.log").read_text()
+
+
+async def test_it_keeps_fresh_what_it_shares_on(tmp_path: Path) -> None:
+    state, shown = home(tmp_path)
+    async with open_house(tmp_path / "theirs") as theirs, asyncio.timeout(30):
+        theirs.shelf.publish(document("of-theirs"), "tui:bob", 1.0)
+        shared = {"url": f"http://127.0.0.1:{theirs.port}", "auth": theirs.tokens["eve"], "federation": {"share": True}}
+        async with served(state, {"theirs": shared}) as (_, url), aiohttp.ClientSession(url, headers=shown) as http:
+            listed: list[str] = []
+            while not listed:
+                async with http.get("/v1/entries") as response:
+                    listed = [each["document"]["name"] for each in (await response.json())["entries"]]
+    assert listed == ["of-theirs"]
 
 
 async def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
