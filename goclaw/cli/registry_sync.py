@@ -64,6 +64,6 @@ def gaps(config: Config, shelf: Shelf, names: Sequence[str]) -> Iterator[str]:
         if not known.synced_at:
             why = f": {known.problem}" if known.problem else "; `goclaw registry sync` does it, as does the daemon"
             yield f"{name} was not fetched yet{why}"
-        elif now - known.synced_at > settings.cache_ttl:
+        elif now - known.synced_at > settings.known_for:
             why = f": {known.problem}" if known.problem else ""
             yield f"{name} was fetched {ago(now - known.synced_at)}{why}"

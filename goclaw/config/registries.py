@@ -90,10 +90,15 @@ class RegistrySettings(Section):
     sync_interval: Duration = Field(300.0, description="How often the catalogue is fetched.")
     cache_ttl: Duration = Field(
         3_600.0,
-        description="How long the newest version is known without asking anew. Older than that, only what is pinned "
-        "to a version is used.",
+        description="How long the newest version is known without asking anew, at least twice `sync_interval`. Older "
+        "than that, only what is pinned to a version is used.",
     )
     federation: FederationSettings = Field(default_factory=FederationSettings, description="What is taken over.")
+
+    @property
+    def known_for(self) -> float:
+        """Seconds for which what was fetched says what is the newest: one fetch may fail without harm."""
+        return max(self.cache_ttl, 2 * self.sync_interval)
 
 
 Registries = dict[RegistryName, RegistrySettings]

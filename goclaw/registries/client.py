@@ -230,7 +230,8 @@ class RegistryClient:
         if (body := await read_whole(response, most)) is None:
             raise RegistryError(f"the registry {self._name} answered with more than {most / (1 << 20):.1f} MB at once")
         etag = response.headers.get("ETag", "")
-        return _Answer(response.status, etag if len(etag) <= LONGEST_ETAG else "", body)
+        is_sound = len(etag) <= LONGEST_ETAG and etag.isascii() and etag.isprintable()
+        return _Answer(response.status, etag if is_sound else "", body)
 
     def _elsewhere(self, url: URL, response: aiohttp.ClientResponse) -> URL:
         """Where a redirect leads, as long as that is the same origin."""

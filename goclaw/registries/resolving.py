@@ -77,7 +77,7 @@ def _chosen(settings: FromRegistrySettings, registry: RegistrySettings, shelf: S
                 f"{', '.join(each.entry.version for each in versions[:5])}"
             )
         return chosen
-    if now - sync.synced_at > registry.cache_ttl:
+    if now - sync.synced_at > registry.known_for:
         raise RegistryError(
             f"nobody knows the newest version of {settings.toolset}: the catalogue of the registry {name} was fetched "
             f"{ago(now - sync.synced_at)}{_because(sync)}; a version in {place}.version is used at any time"

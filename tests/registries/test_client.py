@@ -53,6 +53,14 @@ async def test_what_has_not_changed_is_not_fetched_again(asked: Asking) -> None:
     assert await asked.client().listing(found.etag) is not None
 
 
+async def test_an_etag_that_no_request_could_repeat_is_none(asked: Asking) -> None:
+    page = b'{"entries": []}'
+    for etag in ("x" * 201, "\xfc"):
+        asked.registry.instead = [web.Response(body=page, headers={"ETag": etag})]
+        found = await asked.client().listing()
+        assert found is not None and found.etag == ""
+
+
 async def test_entries_end_with_the_registry_that_they_came_from(asked: Asking) -> None:
     asked.registry.items = [item(toolset(), via=["first"])]
     found = await asked.client().listing()

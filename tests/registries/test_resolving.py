@@ -74,6 +74,7 @@ def test_what_was_fetched_too_long_ago_says_nothing_of_the_newest_and_all_of_a_p
     assert "was fetched 2 h ago (the registry corp cannot be reached)" in words and f"{PLACE}.version" in words
     assert resolved(shelf, NOW + 1e9, version="1.0.0").settings.url
     assert resolved(shelf, NOW + 7_200, registry={"cache_ttl": "3h"}).settings.url
+    assert resolved(shelf, NOW + 80_000, registry={"sync_interval": "1d"}).settings.url
 
 
 def test_a_digest_pins_what_the_version_is_from_the_first_time(shelf: Shelf) -> None:
