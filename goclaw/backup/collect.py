@@ -20,7 +20,8 @@ from goclaw.config.without_secrets import without_secrets
 from goclaw.errors import StateError
 from goclaw.records import record
 from goclaw.registries.file import FILE, copy_shelf
-from goclaw.store.backup import copy_database, needed_media, referred_media
+from goclaw.store.backup import check_database, copy_database, needed_media, referred_media
+from goclaw.store.migrations import migrate
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
@@ -56,7 +57,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name[:100]}.", dir=target.parent) as folder:
             copy, archive = Path(folder, DATABASE), Path(folder, "archive")
-            manifest = Manifest(clock.now(), copy_database(loaded.config.database_path, copy))
+            manifest = Manifest(clock.now(), _copied(loaded.config, copy))
             with pack(archive, manifest) as packer:
                 collection = _Collection(loaded, packer, manifest, notes)
                 packer.add_path(DATABASE, copy)
@@ -76,6 +77,14 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
         words = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
         raise StateError(f"{target}: could not be written: {words}. Nothing of it was left behind.") from error
     return Made(manifest, size, notes)
+
+
+def _copied(config: Config, copy: Path) -> int:
+    """The database in a file of its own; its schema. An empty one where a registry is served and no daemon ever ran."""
+    if config.database_path.exists() or not (config.state_dir / FILE).exists():
+        return copy_database(config.database_path, copy)
+    migrate(copy)
+    return check_database(copy)
 
 
 def _refuse_bad_place(target: Path, config: Config, roots: Sequence[Root]) -> None:

@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import stat
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,17 @@ def test_a_write_that_was_cut_does_not_change_what_comes_back(home: Home, shelf:
     done = home.restore()
     assert not journal.exists()
     assert (home.state / f"{FILE}{done.mark}-journal").read_bytes() == cut
+    assert [each.entry.name for each in shelf.entries(OWN)] == ["data-tools"]
+
+
+def test_a_registry_beside_which_no_daemon_ever_ran_is_kept_too(tmp_path: Path) -> None:
+    served = Home(tmp_path)
+    served.configure(registry_server={"open": True})
+    shelf = Shelf(served.state / FILE)
+    shelf.publish(ENTRY, "tui:ann", 1.0)
+    served.back_up()
+    shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", None)
+    served.restore()
     assert [each.entry.name for each in shelf.entries(OWN)] == ["data-tools"]
 
 
