@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
-    "token": ("goclaw.cli.token:app", "Make, list and revoke tokens for terminals and MCP clients."),
+    "token": ("goclaw.cli.token:app", "Make, list and revoke tokens for terminals, MCP clients and our registry."),
     "pair": ("goclaw.cli.pair:app", "Let in, or turn away, who asked the bot to be let in (pairing.enabled)."),
     "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
     "memory": ("goclaw.cli.memory:app", "Search what is remembered, and make its index anew."),

@@ -159,4 +159,4 @@ def _print_newest(kept: Sequence[Kept], *, json: bool) -> None:
 
 
 def _print_json(content: Any) -> None:
-    print(orjson.dumps(content, option=_INDENT).decode())
+    show(orjson.dumps(content, option=_INDENT).decode())

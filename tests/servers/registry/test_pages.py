@@ -214,8 +214,9 @@ async def test_a_revoked_token_is_none(tmp_path: Path) -> None:
 
 async def test_whoever_guesses_is_told_to_wait_and_a_valid_token_comes_in(tmp_path: Path) -> None:
     async with open_house(tmp_path) as house:
-        statuses = [(await house.ask("GET", "/v1/", "goclaw_" + "x" * 43)).status for _ in range(12)]
-        assert statuses == [401] * 10 + [429] * 2
+        answers = [await house.ask("GET", "/v1/", "goclaw_" + "x" * 43) for _ in range(12)]
+        assert [answer.status for answer in answers] == [401] * 10 + [429] * 2
+        assert answers[-1].headers["retry-after"] == "61"
         assert (await house.ask("GET", "/v1/")).status == 200
         assert len(house.audit) == 2
 

@@ -77,6 +77,8 @@ async def test_who_takes_no_answer_is_left(tmp_path: Path, monkeypatch: pytest.M
         ask = b"GET /v1/entries HTTP/1.1\r\nHost: localhost\r\n\r\n"
         with socket.create_connection(("127.0.0.1", house.port)) as idle:
             idle.setblocking(False)
+            while await say(house, b"GET /v1/ HTTP/1.0\r\nHost: localhost\r\n\r\n"):
+                pass  # the place is not taken yet
             await asyncio.get_running_loop().sock_sendall(idle, ask * 20)
             while not await say(house, b"GET /v1/ HTTP/1.0\r\nHost: localhost\r\n\r\n"):
                 pass
