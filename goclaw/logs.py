@@ -1,20 +1,17 @@
 """Logging: lines for people in the terminal, JSON lines in a file, without secrets in either.
 
-Every module logs through the standard library. Records are written by a thread of their own, so that a slow disk or
-terminal never holds up the event loop.
+Every module logs through the standard library; structlog renders. Records are written by a thread of their own, so
+that a slow disk or terminal never holds up the event loop.
 
-Whoever works for a turn binds its ids (`bound`): the lanes `turn` and `session`, the dispatcher `call` and `tool`, the
-outbox `delivery`. Every record made on that way carries them, whichever module or library logs it.
+Whoever works for a turn binds its ids (`structlog.contextvars`): the lanes `turn` and `session`, the dispatcher `call`
+and `tool`, the outbox `delivery`. Every record made on that way carries them, whichever module or library logs it.
 """
 
 import logging
 import os
-import re
 import sys
-import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import closing, contextmanager, suppress
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
@@ -23,6 +20,8 @@ from threading import Event
 from typing import Any, TextIO
 
 import orjson
+import structlog
+from structlog.contextvars import get_contextvars
 
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
@@ -43,30 +42,6 @@ QUIET = {
 """Libraries that say more than anybody wants to read; at DEBUG they speak, too."""
 SILENT = ("aiosqlite", "telegram.Bot")
 """Never below INFO: the first logs every value that is written, the second addresses that hold the token."""
-
-_IDS: ContextVar[Mapping[str, str]] = ContextVar("ids of log records", default={})  # noqa: B039 - never changed
-_USUAL = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-"""What every record has; whatever else one has came with `extra`, or is an id."""
-_DIM, _BOLD, _BLUE, _NAME, _VALUE, _PLAIN = (f"\x1b[{number}m" for number in (2, 1, 34, 36, 35, 0))
-_LEVELS = dict.fromkeys(("debug", "info"), "\x1b[32m") | {"warning": "\x1b[33m"}
-_LEVELS |= dict.fromkeys(("error", "critical"), "\x1b[31m")
-_COLOURS = re.compile(r"\x1b\[[0-9]+m")
-
-
-@contextmanager
-def bound(**ids: str) -> Iterator[None]:
-    """Have every record carry these ids that is made in the block, in its tasks and in its threads."""
-    before = _IDS.get()
-    _IDS.set({**before, **ids})
-    try:
-        yield
-    finally:
-        _IDS.set(before)
-
-
-def unbind() -> None:
-    """Have records of the task that runs carry no ids from here on."""
-    _IDS.set({})
 
 
 def log_path(config: Config) -> Path:
@@ -91,7 +66,7 @@ def open_logs(config: Config, terminal: TextIO | None, path: Path | None = None)
         file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
     except OSError as error:
         raise StateError(f"{path}: cannot be written: {unusable(config.state_dir, error)}") from None
-    file.setFormatter(_AsJson())
+    file.setFormatter(_formatter(structlog.processors.JSONRenderer(serializer=_json)))
     queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
     listener = _Writer(queue, file, *_to_people(terminal))
     with closing(file):
@@ -125,7 +100,7 @@ def _root_handler(handler: logging.Handler, level: str) -> Iterator[None]:
 def _to_people(terminal: TextIO | None) -> Iterator[logging.Handler]:
     if terminal is not None:
         console = logging.StreamHandler(terminal)
-        console.setFormatter(_ForPeople(colours=terminal.isatty()))
+        console.setFormatter(_formatter(_terminal_renderer(colors=terminal.isatty())))
         yield console
 
 
@@ -138,7 +113,7 @@ class _Handover(QueueHandler):
             text = f"{record.msg} {record.args!r}"
         record.msg, record.args = text, None
         # So are the ids: the other thread works for no turn.
-        for name, value in _IDS.get().items():
+        for name, value in get_contextvars().items():
             record.__dict__.setdefault(name, value)
         return record
 
@@ -197,56 +172,42 @@ class _PrivateFile(RotatingFileHandler):
         return os.fdopen(descriptor, self.mode, encoding=self.encoding)
 
 
-class _AsJson(logging.Formatter):
-    """A line of JSON."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return orjson.dumps(_fields(record)).decode()
-
-
-class _ForPeople(logging.Formatter):
-    """Moment, level, text, logger, then all the rest as `name=value`; a traceback on lines of its own."""
-
-    def __init__(self, *, colours: bool) -> None:
-        super().__init__()
-        self._colours = colours
-
-    def format(self, record: logging.LogRecord) -> str:
-        fields = _fields(record)
-        moment, level, event, logger = (fields.pop(name) for name in ("timestamp", "level", "event", "logger"))
-        trace = fields.pop("exception", "")
-        words = [
-            f"{_DIM}{moment}{_PLAIN} [{_LEVELS.get(level, '')}{_BOLD}{level:9}{_PLAIN}]",
-            *([f"{_BOLD}{event}{_PLAIN}"] if event else []),
-            f"[{_BOLD}{_BLUE}{logger}{_PLAIN}]",
-            *(f"{_NAME}{name}{_PLAIN}={_VALUE}{_quoted(value)}{_PLAIN}" for name, value in fields.items()),
-        ]
-        line = " ".join(words)
-        # Nobody else's colours are in it: `printable` took them out.
-        return (line if self._colours else _COLOURS.sub("", line)) + (f"\n{trace}" if trace else "")
+def _formatter(renderer: Any) -> structlog.stdlib.ProcessorFormatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.stdlib.ExtraAdder(),
+            _moment,
+        ],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _without_secrets,
+            renderer,
+        ],
+    )
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What is written of a record, without secrets."""
-    logged = datetime.fromtimestamp(record.created, UTC)  # not when it is written
-    fields = {
-        "event": record.getMessage(),
-        **({"stack_info": record.stack_info} if record.stack_info else {}),
-        "level": record.levelname.lower(),
-        "logger": record.name,
-        **{name: value for name, value in record.__dict__.items() if name not in _USUAL},
-        "timestamp": logged.isoformat(timespec="milliseconds"),
+def _terminal_renderer(*, colors: bool) -> structlog.dev.ConsoleRenderer:
+    return structlog.dev.ConsoleRenderer(
+        colors=colors, pad_event_to=0, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+    )
+
+
+def _json(event: MutableMapping[str, Any], **_: Any) -> str:
+    return orjson.dumps(event).decode()
+
+
+def _moment(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """When it was logged, not when it is rendered."""
+    logged = datetime.fromtimestamp(event["_record"].created, UTC)
+    event["timestamp"] = logged.isoformat(timespec="milliseconds")
+    return event
+
+
+def _without_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    harmless = (bool, int, float, type(None))
+    return {
+        name: value if isinstance(value, harmless) else printable(mask(str(value))) for name, value in event.items()
     }
-    if record.exc_info and record.exc_info[0]:
-        fields["exception"] = "".join(traceback.format_exception(*record.exc_info)).removesuffix("\n")
-    return {name: _harmless(value) for name, value in fields.items()}
-
-
-def _harmless(value: Any) -> Any:
-    return value if isinstance(value, (bool, int, float, type(None))) else printable(mask(str(value)))
-
-
-def _quoted(value: Any) -> str:
-    """As it is where that cannot be mistaken."""
-    text = str(value)
-    return repr(text) if any(character in text for character in " \t=\r\n\"'") else text

@@ -11,10 +11,11 @@ from threading import Event
 from typing import Any
 
 import pytest
+from structlog.contextvars import bound_contextvars
 
 from goclaw import logs
 from goclaw.config.schema import Config
-from goclaw.logs import bound, log_path, open_logs
+from goclaw.logs import log_path, open_logs
 from goclaw.redact import remember
 
 TOKEN = "123456789:" + "Aa0-_" * 7
@@ -102,9 +103,9 @@ async def test_a_record_carries_the_ids_of_the_work_that_it_was_made_for(config:
     log = logging.getLogger("some.library")
 
     async def work(turn: str) -> None:
-        with bound(turn=turn):
+        with bound_contextvars(turn=turn):
             await asyncio.to_thread(log.info, "in a thread")
-            with bound(call=f"call of {turn}"):
+            with bound_contextvars(call=f"call of {turn}"):
                 log.info("in a call", extra={"turn": "said outright"})
         log.info("afterwards")
 

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from structlog.contextvars import bound_contextvars
+
 from goclaw.app.parts import Ground
 from goclaw.errors import ToolError
 from goclaw.events import Actor
-from goclaw.logs import bound
 from goclaw.toolkit.quickstart import NAME, write_quickstart
 from goclaw.toolkit.showing import Shelf, Shown
 from goclaw.toolkit.sources import BUILT_IN
@@ -24,7 +25,7 @@ async def furnish(ground: Ground, shelf: Shelf, workspace: Workspace) -> None:
         return
     try:
         if await write_quickstart(workspace, told_in(workspace.root, ground, shelf)):
-            with bound(turn="", session=""):  # no part of the story of the turn that came first
+            with bound_contextvars(turn="", session=""):  # no part of the story of the turn that came first
                 log.info("wrote %s into %s", NAME, workspace.root)
     except ToolError as error:
         log.warning("%s is not written into %s: %s", NAME, workspace.root, error)

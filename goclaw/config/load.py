@@ -5,13 +5,14 @@ Nothing here opens or creates anything of GoClaw: a configuration that cannot be
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from goclaw.config import embedding, from_registry, hooks, listening
 from goclaw.config.environment import LOCATION, environment_layer
@@ -39,6 +40,39 @@ _PROXY_NAME = re.compile(r"_PROXY$")
 _PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Settings(Config, BaseSettings):
+    """The configuration as pydantic-settings puts it together: of `layers`, the later ones on top of the earlier.
+
+    The layers are read here and not by the library's own sources: those know no line and column, take a duplicate key
+    silently, and let an unknown variable pass. Defaults are not checked: that would build what checks each section.
+    """
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, defer_build=True, validate_default=False)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The strongest first."""
+        layers = init_settings()["layers"]
+        return tuple(InitSettingsSource(settings_cls, dict(layer)) for layer in reversed(layers))
+
+
+def combined(layers: Sequence[Mapping[str, Any]]) -> Config:
+    """One configuration out of nested mappings, the later ones on top of the earlier.
+
+    Raises:
+        ValidationError: a key or a value does not fit the schema.
+    """
+    given: dict[str, Any] = {"layers": layers}
+    return Config.model_construct(**dict(Settings(**given)))
 
 
 @record
@@ -150,7 +184,7 @@ def _validated(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
     place = _placer(layers)
     problems = [line for layer in layers for line in layer.problems]
     try:
-        config = Config.model_validate(merged([defaults, *(layer.values for layer in layers)]))
+        config = combined([defaults, *(layer.values for layer in layers)])
     except ValidationError as error:
         raise ConfigError(*problems, *problem_lines(error, Config, place)) from None
     problems += [problem_line(place(loc), loc, message) for loc, message in _contradictions(config)]

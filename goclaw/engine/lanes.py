@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager, contextmanager
 from itertools import takewhile
 from typing import Any, TypeVar
 
+from structlog.contextvars import bound_contextvars
+
 from goclaw.clock import Clock
 from goclaw.engine.base import AtWork, Handler, TurnKind, continues
 from goclaw.engine.journal import Journal, JournaledTurn
@@ -20,7 +22,6 @@ from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.events import Delivery, Inbound
 from goclaw.health.stacks import task_stacks
-from goclaw.logs import bound
 from goclaw.supervise import ends_within, goes_on
 
 log = logging.getLogger(__name__)
@@ -266,7 +267,7 @@ class Lanes:
             while lane.waiting and not self._ending:
                 turn = lane.waiting.popleft()
                 # Every line that is logged on the turn's way names it: see `logs`.
-                with bound(turn=turn.id, session=session):
+                with bound_contextvars(turn=turn.id, session=session):
                     log.info("turn %s", "taken up again" if turn.resumed else "started", extra={"kind": turn.kind})
                     await self._run(lane, turn)
         finally:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, func, or_, select, update
+from structlog.contextvars import bound_contextvars, clear_contextvars
 
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
@@ -24,7 +25,6 @@ from goclaw.codec import Codec
 from goclaw.engine.parcel import Parcel, parcel_of
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Delivery, Receipt
-from goclaw.logs import bound, unbind
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import deliveries
 from goclaw.supervise import goes_on, keep_running, result_of
@@ -142,7 +142,7 @@ class Outbox:
         for row in rows:
             parcel = parcel_of(row, self._database)
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
-                with bound(**_ids(parcel.delivery)):
+                with bound_contextvars(**_ids(parcel.delivery)):
                     await self._fail(parcel.delivery, "older than a day")
             else:
                 self._queue([parcel])
@@ -221,11 +221,11 @@ class Outbox:
 
     async def _drain(self, key: Chat, queue: deque[Parcel]) -> None:
         # Begun by the turn of the first delivery, but not for that one alone: its ids belong in no other's log lines.
-        unbind()
+        clear_contextvars()
         while queue:
             parcel = queue[0]
             try:
-                with bound(**_ids(parcel.delivery)):
+                with bound_contextvars(**_ids(parcel.delivery)):
                     await self._hand_over(key, parcel)
             except StateError:
                 # The disk's fault, not the delivery's.

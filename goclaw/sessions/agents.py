@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 
+from structlog.contextvars import bound_contextvars
+
 from goclaw.agent.kinds import AGENT_TOOL, Kind, Kinds
 from goclaw.agent.loop import go_on, run_turn
 from goclaw.agent.policy import RunPolicy
@@ -31,7 +33,6 @@ from goclaw.events import (
     session_of_agent,
     turn_of_agent,
 )
-from goclaw.logs import bound
 from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.sessions.level import Level, Root, Seat
@@ -122,7 +123,7 @@ class Agents:
         async with self._working(above, agent) as session:
             level = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
             self._running[session.key] = AtWork(agent, level, self._ports.clock.monotonic())
-            with bound(agent=agent):
+            with bound_contextvars(agent=agent):
                 return await self._work(level, agent, kind, task)
 
     def kind(self, above: Level, name: str) -> Kind:
@@ -219,7 +220,7 @@ class Agents:
         level = replace(level, root=Root(own, ports.gate(own)), turn=NestedTurn(own, "", asked), prefix="", seat=seat)
         began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
         self._running[session.key] = AtWork(agent, level, began)
-        with bound(agent=agent):
+        with bound_contextvars(agent=agent):
             return (await self._run(level, agent, kind, task)).answer
 
     async def _work(self, level: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from structlog.contextvars import bound_contextvars
+
 from goclaw.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.agent.policy import RunPolicy
 from goclaw.agent.rules import TurnRules
@@ -19,7 +21,6 @@ from goclaw.config.agents import AgentSettings
 from goclaw.engine.journal import Journal
 from goclaw.errors import ToolError
 from goclaw.events import Inbound
-from goclaw.logs import bound
 from goclaw.messages import ToolResult
 from goclaw.records import record
 from goclaw.sessions.level import Guest, Level, Root
@@ -84,7 +85,7 @@ class Visits:
         visit = Visit(self, scope, call, approve)
         self._open.add(visit)
         try:
-            with bound(turn=call, session=scope.session):
+            with bound_contextvars(turn=call, session=scope.session):
                 yield replace(scope, spawn=visit.spawn, forward=visit.forward)
         finally:
             try:

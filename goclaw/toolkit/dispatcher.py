@@ -16,6 +16,7 @@ from itertools import count, islice
 from typing import Any
 
 from pydantic import BaseModel
+from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access
 from goclaw.audit import Entry
@@ -23,7 +24,6 @@ from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, S
 from goclaw.events import Actor, AgentProgress, ToolFinished, ToolStarted
 from goclaw.health.strays import Strays
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
-from goclaw.logs import bound
 from goclaw.messages import Artifact, ToolCall, ToolResult
 from goclaw.redact import mask, printable
 from goclaw.sandbox.select import settle
@@ -81,7 +81,7 @@ class Dispatcher:
         said, call = call.name, self.registry.meant(call)
         watch = Watch(self._environment.clock.monotonic(), call, scope.slot or Slot(), said)
         try:
-            with bound(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
+            with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
                 return await self._call(call, scope, watch)
         finally:
             watch.slot.end()

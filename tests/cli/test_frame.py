@@ -50,7 +50,7 @@ def test_help_lists_every_command_of_the_contract_with_a_line_each(goclaw: Run) 
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom goclaw.cli.frame import run\nrun(['--help'])\n"
-        "heavy = {'pydantic', 'asyncio', 'yaml', 'aiohttp', 'sqlalchemy', 'rich', 'textual'}\n"
+        "heavy = {'pydantic', 'asyncio', 'yaml', 'structlog', 'aiohttp', 'sqlalchemy', 'rich', 'textual'}\n"
         "sys.exit(f'imported: {heavy & set(sys.modules)}' if heavy & set(sys.modules) else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)

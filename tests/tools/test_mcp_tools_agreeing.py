@@ -76,7 +76,8 @@ async def test_whoever_answers_agrees_and_only_an_admin_for_good(
         await core.settled()
     assert link.called == 1, "the call itself was approved"
     assert (not known.changes("post", AFTER)) == agreed == link.changed.is_set()
-    lines = [(entry.object, entry.actor.key, entry.detail) for entry in world.audited if entry.action == "mcp_tool.approve"]
+    agreements = [entry for entry in world.audited if entry.action == "mcp_tool.approve"]
+    lines = [(entry.object, entry.actor.key, entry.detail) for entry in agreements]
     assert lines == ([(NAME, answerer.key, f"a call of {asker.key}")] if agreed else [])
     kept = json.loads((tmp_path / FILE).read_text())["post"]["send"]
     assert kept.get("agreed", {}).get("by") == (answerer.key if agreed else None)
