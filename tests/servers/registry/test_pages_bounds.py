@@ -63,6 +63,9 @@ async def test_a_body_without_an_end_is_cut(tmp_path: Path) -> None:
 async def test_no_more_connections_than_are_allowed(tmp_path: Path) -> None:
     async with open_house(tmp_path, Caps(connections=3)) as house, asyncio.timeout(10):
         held = [await asyncio.open_connection("127.0.0.1", house.port) for _ in range(3)]
+        for reader, writer in held:
+            writer.write(b"GET /v1/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
         assert await say(house, b"") == b""
         for _, writer in held:
             writer.close()
