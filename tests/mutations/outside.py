@@ -4,6 +4,8 @@ from tests.mutations.bug import Bug, Patch, bug
 
 _GUARD = "goclaw/net/guard.py"
 _ADDRESSES = "goclaw/net/addresses.py"
+_CLIENT = "goclaw/registries/client.py"
+_RESOLVING = "goclaw/registries/resolving.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -214,5 +216,87 @@ BUGS: list[Bug] = [
         "        if not chunks and not view.line():",
         "        if not chunks and not view.tools:",
         "tests/channels/test_contract.py::test_a_call_is_shown_while_it_runs_and_what_came_of_it_after",
+    ),
+    bug(
+        "a redirect takes the token of a registry along",
+        "class secrets: credentials behind a redirect",
+        _CLIENT,
+        '        if target.scheme not in ("http", "https") or target.origin() != self._base.origin():',
+        "        if False:",
+        "tests/registries/test_client.py::test_the_token_goes_to_no_other_origin",
+    ),
+    bug(
+        "an entry of a registry leads to an address inside",
+        "class ssrf: an address that a stranger has chosen",
+        "goclaw/toolkit/from_registry.py",
+        "        if guard:\n            await self._check(found, guard)",
+        "        if False:\n            await self._check(found, guard)",
+        "tests/toolkit/test_from_registry.py::test_an_entry_leads_to_no_private_address",
+    ),
+    bug(
+        "a server of a registry is connected where its name leads by now, unchecked",
+        "class ssrf: DNS rebinding",
+        "goclaw/mcp/http.py",
+        "        if guard:\n            self._pool",
+        "        if False:\n            self._pool",
+        "tests/toolkit/test_from_registry.py::test_each_connection_goes_to_an_address_that_was_checked",
+    ),
+    bug(
+        "a registry that nobody has heard of for long still says what is the newest",
+        "class supply chain: a frozen catalogue",
+        _RESOLVING,
+        "    if now - sync.synced_at > registry.known_for:",
+        "    if False:",
+        "tests/registries/test_resolving.py::"
+        "test_what_was_fetched_too_long_ago_says_nothing_of_the_newest_and_all_of_a_pinned_version",
+    ),
+    bug(
+        "a digest in the configuration pins nothing of a registry",
+        "class supply chain: what was looked at is not what runs",
+        _RESOLVING,
+        "    if settings.sha256 and kept.sha256 != settings.sha256:",
+        "    if False:",
+        "tests/registries/test_resolving.py::test_a_digest_pins_what_the_version_is_from_the_first_time",
+    ),
+    bug(
+        "tools of a registry's server are not held against the entry",
+        "class supply chain: a publisher that lies",
+        _RESOLVING,
+        '"tools": pins, "allow": allow}',
+        '"tools": {}, "allow": allow}',
+        "tests/registries/test_resolving.py::"
+        "test_a_toolset_is_the_server_of_whoever_published_it_and_its_tools_are_pinned",
+    ),
+    bug(
+        "a stranger's package of a registry is started without the operator",
+        "class supply chain: code that nobody asked for",
+        _RESOLVING,
+        "    if not settings.packages:",
+        "    if False:",
+        "tests/registries/test_resolving.py::test_a_package_is_started_only_where_the_operator_lets_it",
+    ),
+    bug(
+        "what a package of a registry is called may be an option of the program that starts it",
+        "class commands: argument injection",
+        _RESOLVING,
+        '        if package.kind == "npm" and _NPM.fullmatch(package.identifier):',
+        '        if package.kind == "npm":',
+        "tests/registries/test_resolving.py::test_what_names_no_package_or_no_single_version_is_not_started",
+    ),
+    bug(
+        "secrets for a registry's server go out unencrypted",
+        "class secrets: readable on the way",
+        _RESOLVING,
+        '    if settings.headers and parts.scheme != "https" and not is_trusted:',
+        "    if False:",
+        "tests/registries/test_resolving.py::test_headers_go_to_nobody_without_encryption_unless_the_network_is_ones_own",
+    ),
+    bug(
+        "what a gateway shares comes back to it from a registry as somebody else's",
+        "class supply chain: a loop of registries",
+        "goclaw/registries/syncing.py",
+        "found.listed.without(own)",
+        "found.listed",
+        "tests/registries/test_syncing.py::test_what_came_through_this_gateway_is_not_taken_over_again",
     ),
 ]
