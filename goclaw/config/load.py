@@ -72,7 +72,8 @@ def combined(layers: Sequence[Mapping[str, Any]]) -> Config:
         ValidationError: a key or a value does not fit the schema.
     """
     given: dict[str, Any] = {"layers": layers}
-    return Config.model_construct(**dict(Settings(**given)))
+    found = Settings(**given)
+    return Config.model_construct(_fields_set=found.model_fields_set, **dict(found))
 
 
 @record

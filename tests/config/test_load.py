@@ -426,3 +426,11 @@ def test_a_named_file_that_is_about_to_be_made_may_be_missing(tmp_path: Path) ->
         load_config(tmp_path / "new.yaml", environ=environ)
     loaded = load_config(tmp_path / "new.yaml", environ=environ, may_be_missing=True)
     assert loaded.path is None and loaded.config.http.port == 8137, "another file does not take its place"
+
+
+def test_what_nobody_has_set_does_not_count_as_set(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("registry_server: {port: 8139}\n")
+    environ = {"GOCLAW_STATE_DIR": str(tmp_path)}
+    assert load_config(file, environ=environ).config.model_fields_set >= {"registry_server"}
+    assert "http" not in load_config(file, environ=environ).config.model_fields_set
