@@ -9,8 +9,6 @@ from goclaw.config.listening import is_loopback
 from goclaw.config.schema import Config
 from goclaw.selection import Toolsets
 
-PUBLIC = "v0"
-"""Begins the versions of the public MCP registry's interface (`v0`, `v0.1`); a program of its own publishes there."""
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, never listened on
 """Addresses to listen on that are none to call."""
 
@@ -30,9 +28,9 @@ def public_address(config: Config, port: int = 0) -> str:
 
 
 def may_be_told(config: Config, registry: str) -> bool:
-    """Whether anything can be published to the registry of that name."""
+    """Whether anything can be published to the registry of that name; to the public one its own program publishes."""
     settings = config.registries.get(registry)
-    return settings is not None and settings.api_version.partition(".")[0] != PUBLIC
+    return settings is not None and not settings.is_public
 
 
 def hindrances(config: Config) -> Iterator[tuple[str, str]]:

@@ -96,6 +96,11 @@ class RegistrySettings(Section):
     federation: FederationSettings = Field(default_factory=FederationSettings, description="What is taken over.")
 
     @property
+    def is_public(self) -> bool:
+        """Whether it speaks the public MCP registry's format."""
+        return self.api_version.partition(".")[0] == "v0"
+
+    @property
     def known_for(self) -> float:
         """Seconds for which what was fetched says what is the newest: one fetch may fail without harm."""
         return max(self.cache_ttl, 2 * self.sync_interval)

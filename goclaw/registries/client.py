@@ -21,7 +21,7 @@ from goclaw.records import record
 from goclaw.redact import remember
 from goclaw.registries.base import MOST_BYTES, MOST_ENTRIES, EntryKind, RegistryError, packed
 from goclaw.registries.pages import LONGEST_PAGE, Entries, Page, Wanted, Wrapped, read_page
-from goclaw.registries.public import is_public, read_public_page
+from goclaw.registries.public import read_public_page
 
 PAGE = 100
 """Entries that are asked for at once."""
@@ -77,7 +77,6 @@ class RegistryClient:
         self._http = http
         self._clock = clock
         self._base = URL(settings.url.removesuffix(f"/{settings.api_version}") + f"/{settings.api_version}")
-        self._is_public = is_public(settings.api_version)
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if settings.auth:
             remember(settings.auth.get_secret_value())
@@ -105,7 +104,7 @@ class RegistryClient:
             size += sum(len(entry.document) for entry in page.entries)
             self._check_bounds(len(entries) + len(refused), size)
             if not page.cursor:
-                return Catalogue(Entries(entries), "" if self._is_public else tag, tuple(refused))
+                return Catalogue(Entries(entries), "" if self._settings.is_public else tag, tuple(refused))
             if page.cursor in cursors or read > MOST_READ or len(cursors) == MOST_PAGES:
                 raise RegistryError(f"the registry {self._name} lists page after page without an end")
             cursors.append(page.cursor)
@@ -138,10 +137,10 @@ class RegistryClient:
 
     def _page(self, cursor: str) -> tuple[URL, dict[str, str]]:
         params = {"limit": str(PAGE), **({"cursor": cursor} if cursor else {})}
-        return self._base / ("servers" if self._is_public else "entries"), params
+        return self._base / ("servers" if self._settings.is_public else "entries"), params
 
     def _address(self, kind: EntryKind, name: str, version: str) -> URL:
-        if self._is_public:
+        if self._settings.is_public:
             raise RegistryError(
                 f"the registry {self._name} has the format of the public MCP registry: to publish there, use its own "
                 "program; `registries` can only read it"
@@ -151,7 +150,7 @@ class RegistryClient:
 
     async def _read(self, body: bytes, wanted: Wanted) -> Page:
         try:
-            return await asyncio.to_thread(read_public_page if self._is_public else read_page, body, wanted)
+            return await asyncio.to_thread(read_public_page if self._settings.is_public else read_page, body, wanted)
         except ValueError as error:
             raise RegistryError(
                 f"the registry {self._name} answered with something that is no catalogue ({error}); are "

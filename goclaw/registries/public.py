@@ -29,11 +29,6 @@ class _Unusable(ValueError):
     """An address or a package cannot be used without asking somebody."""
 
 
-def is_public(api_version: str) -> bool:
-    """Whether a registry of this version speaks this format."""
-    return api_version == "v0" or api_version.startswith("v0.")
-
-
 @uncollected()
 def read_public_page(body: bytes, wanted: Wanted) -> Page:
     """A page of `GET /v0/servers`.

@@ -20,7 +20,6 @@ STREAMABLE = "streamable-http"
 _NPM = re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*", re.IGNORECASE)
 _PYPI = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TOOL = re.compile(r"[A-Za-z0-9_./-]{1,128}")
-_PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
 """A tool's name that may stand where patterns do. Others are refused by whoever looks at the server's list."""
 _EXACT = re.compile(r"[0-9][0-9A-Za-z.+!_-]*")
 """A version, and none of what stands for several: both programs would look for the newest then."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from goclaw.config.registries import RegistrySettings
 from goclaw.registries.base import Package, Remote, entry_of
 from goclaw.registries.pages import Wrapped, read_page
-from goclaw.registries.public import OFFICIAL, is_public, read_public_page
+from goclaw.registries.public import OFFICIAL, read_public_page
 from tests.registries.fake_registry import FakeRegistry, asking, fake_registry
 
 NPM = "https://registry." + "npmjs" + ".org"
@@ -74,7 +75,8 @@ def package(**changes: Any) -> tuple[Package, ...]:
 
 @pytest.mark.parametrize(("version", "public"), [("v0", True), ("v0.1", True), ("v1", False), ("v01", False)])
 def test_the_version_of_the_interface_says_whether_it_is_that_one(version: str, public: bool) -> None:
-    assert is_public(version) is public
+    settings = RegistrySettings(url="https://registry.example.org", api_version=version)
+    assert settings.is_public is public
 
 
 def test_a_server_of_today_becomes_an_entry() -> None:
