@@ -10,7 +10,7 @@ from typing import Any
 
 from goclaw.catalog import ALIASES
 from goclaw.config.files import shown_path
-from goclaw.config.keys import closest
+from goclaw.config.keys import what_helps
 from goclaw.config.policies import ADMIN, USER
 from goclaw.config.schema import Config
 from goclaw.selection import NOT, SET, TAG, Toolsets
@@ -41,7 +41,7 @@ def warnings(
     known = _Known(tools, Toolsets(config.toolsets).names)
     for user in users:
         for name in sorted(user.roles - roles):
-            yield f"{path}: users.{user.key}.roles: unknown role `{name}`{_hint(name, roles)}; it allows nothing"
+            yield f"{path}: users.{user.key}.roles: unknown role `{name}`{what_helps(name, roles)}; it allows nothing"
         yield from known.missed_by(f"{path}: users.{user.key}.allowedTools", sorted(user.allowed_tools or ()))
         yield from (f"{path}: users.{user.key}.roles: {line}" for line in _contradictions(config, user))
     for place, selection in _selections(config):
@@ -52,12 +52,12 @@ def warnings(
             lines = faults(ALIASES.get(name, name), given)
             yield from (f"roles.{role}.inputs.{name}: {line}; every such call fails" for line in lines)
         for name in _unknown_commands(settings.commands or (), commands):
-            yield f"roles.{role}.commands: unknown command `{name}`{_hint(name, commands)}"
+            yield f"roles.{role}.commands: unknown command `{name}`{what_helps(name, commands)}"
     yield from _unknown_roles(config, roles)
     answering = {*config.agents.everyone, GENERAL, *agents}
     for place, name in _agents(config):
         if name not in answering:
-            yield f"{place}: unknown agent `{name}`{_hint(name, answering)}"
+            yield f"{place}: unknown agent `{name}`{what_helps(name, answering)}"
 
 
 def _unknown_commands(named: Collection[str], known: Collection[str]) -> list[str]:
@@ -69,7 +69,7 @@ def _unknown_roles(config: Config, roles: Collection[str]) -> Iterator[str]:
     """A line for each role that sees an MCP server and does not exist."""
     for place, settings in config.mcp_servers.values():
         for name in sorted(set(settings.roles) - set(roles)):
-            yield f"{place}.roles: unknown role `{name}`{_hint(name, roles)}; nobody has it"
+            yield f"{place}.roles: unknown role `{name}`{what_helps(name, roles)}; nobody has it"
 
 
 def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
@@ -104,7 +104,7 @@ class _Known:
 
     def _missed(self, place: str, kind: str, name: str, known: Collection[str]) -> Iterator[str]:
         if name not in known and not (kind == "tool" and ALIASES.get(name) in known):
-            yield f"{place}: unknown {kind} `{name}`{_hint(name, known)}"
+            yield f"{place}: unknown {kind} `{name}`{what_helps(name, known)}"
 
 
 def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
@@ -157,8 +157,3 @@ def _contradictions(config: Config, user: User) -> Iterator[str]:
             for argument in sorted(first[tool].keys() & second[tool].keys()):
                 if first[tool][argument] != second[tool][argument]:
                     yield f"{one} and {other} fix {tool}.{argument} differently; the tool is refused"
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    meant = closest(name, sorted(known))
-    return f"; did you mean `{meant}`?" if meant else f"; known are: {', '.join(sorted(known)) or 'none'}"

@@ -11,10 +11,9 @@ from goclaw.cli import registry_offer, registry_serve
 from goclaw.cli.common import load
 from goclaw.cli.frame import FAILED, say, show
 from goclaw.cli.registry_lines import as_json, described, matches, summary
-from goclaw.cli.registry_sync import fetch, gaps
+from goclaw.cli.registry_sync import fetch, gaps, settings_of
 from goclaw.config.keys import closest
 from goclaw.config.schema import Config
-from goclaw.errors import ConfigError
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.shelf import FILE, OWN, Kept, Shelf
 
@@ -133,10 +132,7 @@ def _kept(config: Config, registry: str | None, *, own: bool, kind: EntryKind | 
 def _chosen(config: Config, registry: str | None) -> list[str]:
     if registry is None:
         return list(config.registries)
-    if registry not in config.registries:
-        meant = closest(registry, list(config.registries))
-        hint = f"did you mean {meant}?" if meant else "see `registries` in the configuration"
-        raise ConfigError(f"no registry is called {registry}; {hint}")
+    settings_of(config, registry)
     return [registry]
 
 

@@ -12,6 +12,7 @@ from goclaw.audit import Entry as AuditEntry
 from goclaw.audit import open_audit
 from goclaw.cli.common import load
 from goclaw.cli.frame import FAILED, say, show
+from goclaw.cli.registry_sync import settings_of
 from goclaw.clock import RealClock
 from goclaw.config.files import read_text
 from goclaw.config.locate import parse_yaml
@@ -102,10 +103,9 @@ async def _client(config: Config, registry: str) -> "AsyncIterator[RegistryClien
     from goclaw.net import open_client  # our own registry is a file
     from goclaw.registries.client import RegistryClient
 
-    if registry not in config.registries:
-        raise ConfigError(f"no registry is called {registry}; see `registries` in the configuration")
+    settings = settings_of(config, registry)
     async with open_client() as http:
-        yield RegistryClient(registry, config.registries[registry], http, RealClock())
+        yield RegistryClient(registry, settings, http, RealClock())
 
 
 async def _note(config: Config, verb: str, what: str, registry: str | None, *, done: bool) -> None:

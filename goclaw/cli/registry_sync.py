@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from goclaw.clock import RealClock, ago
+from goclaw.config.keys import what_helps
+from goclaw.config.registries import RegistrySettings
 from goclaw.config.schema import Config
-from goclaw.errors import StateError
+from goclaw.errors import ConfigError, StateError
 from goclaw.records import record
 from goclaw.registries.base import RegistryError
 from goclaw.registries.shelf import FILE, Shelf, Taken
@@ -39,6 +41,16 @@ class Result:
         """For machines."""
         refused = list(self.taken.refused)
         return {"registry": self.registry, "entries": self.entries, "refused": refused, "problem": self.problem or None}
+
+
+def settings_of(config: Config, registry: str) -> RegistrySettings:
+    """Those of the registry with this name. Raises `ConfigError`: there is none."""
+    if registry not in config.registries:
+        raise ConfigError(
+            f"no registry is called {registry}{what_helps(registry, config.registries)} (`registries` in the "
+            "configuration)"
+        )
+    return config.registries[registry]
 
 
 async def fetch(config: Config, names: Sequence[str]) -> list[Result]:

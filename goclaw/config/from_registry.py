@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from goclaw.config.keys import Loc, closest
+from goclaw.config.keys import Loc, what_helps
 from goclaw.config.schema import Config
 from goclaw.selection import BUILT_IN
 
@@ -14,10 +14,8 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         if taken := next((place for place, names in _taken(config) if name in names), None):
             yield loc, f"`{name}` is {taken} already; choose another name"
         if settings.registry not in config.registries:
-            meant = closest(settings.registry, list(config.registries))
-            known = ", ".join(config.registries) or "none"
-            hint = f"did you mean `{meant}`?" if meant else f"known are: {known}"
-            yield (*loc, "registry"), f"unknown registry `{settings.registry}`; {hint}"
+            known = what_helps(settings.registry, config.registries)
+            yield (*loc, "registry"), f"unknown registry `{settings.registry}`{known}"
         if settings.sha256 and not settings.version:
             yield (*loc, "sha256"), "is that of one version; say which (`version`)"
 

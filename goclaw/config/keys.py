@@ -1,6 +1,6 @@
 """Walking the schema: which keys there are, of which kind, and what was probably meant by one that is none."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 from types import NoneType
 from typing import Any, get_args, get_origin
@@ -108,6 +108,12 @@ def closest(name: str, known: Sequence[str]) -> str | None:
     plain = {bare(candidate): candidate for candidate in reversed(known)}
     found = get_close_matches(bare(name), plain, n=1)
     return plain[found[0]] if found else None
+
+
+def what_helps(name: str, known: Collection[str]) -> str:
+    """Said behind a name that is none of `known`: the one that was probably meant, or all of them."""
+    meant = closest(name, sorted(known))
+    return f"; did you mean `{meant}`?" if meant else f"; known are: {', '.join(sorted(known)) or 'none'}"
 
 
 def bare(name: str) -> str:

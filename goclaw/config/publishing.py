@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from goclaw.config.exports import Publication
-from goclaw.config.keys import closest
+from goclaw.config.keys import closest, what_helps
 from goclaw.config.listening import is_loopback
 from goclaw.config.schema import Config
 from goclaw.selection import Toolsets
@@ -61,9 +61,7 @@ def hindrances(config: Config) -> Iterator[tuple[str, str]]:
 def _of_one(config: Config, each: Publication) -> Iterator[str]:
     for name in each.settings.publish_to:
         if name not in config.registries:
-            meant = closest(name, list(config.registries))
-            known = ", ".join(config.registries) or "none"
-            yield f"unknown registry `{name}`; " + (f"did you mean `{meant}`?" if meant else f"known are: {known}")
+            yield f"unknown registry `{name}`{what_helps(name, config.registries)}"
         elif not may_be_told(config, name):
             yield (
                 f"the registry `{name}` has the format of the public MCP registry, to which its own program publishes; "

@@ -67,7 +67,7 @@ def test_each_name_is_a_line_with_its_newest_version(capsys: pytest.CaptureFixtu
     assert found["sha256"] == digest(TABLES) and found["tools"] == ["count", "drop"]
     assert run(["registry", "list", "--own"]) == 0 and capsys.readouterr().out == ""
     assert run(["registry", "list", "corb"]) == 78
-    assert "did you mean corp?" in capsys.readouterr().err
+    assert "did you mean `corp`?" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("state")
