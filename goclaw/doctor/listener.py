@@ -10,7 +10,12 @@ from goclaw.config.listening import listens
 from goclaw.config.schema import Config
 from goclaw.doctor.base import Finding
 from goclaw.net import open_client
+from goclaw.servers.listener import HEADERS
 from goclaw.state import running_pid
+
+NOBODY = "goclaw-doctor.invalid"
+"""By this name nobody is called: a listener of ours refuses it, and notes nothing."""
+ASKED_SECONDS = 5.0
 
 
 async def check_listener(config: Config) -> list[Finding]:
@@ -41,6 +46,20 @@ def try_port(host: str, port: int, check: str = "http", key: str = "http.port") 
     except OSError as error:
         remedy = f"choose another `{key}`, or end the program that has it"
         return Finding(check, "problem", f"the listener cannot have {host} port {port}: {error.strerror}", remedy)
+
+
+async def is_ours(http: aiohttp.ClientSession, host: str, port: int, path: str) -> bool:
+    """Whether what answers there is a listener of ours.
+
+    Raises:
+        aiohttp.ClientError, OSError, TimeoutError: nothing answers.
+    """
+    async with (
+        asyncio.timeout(ASKED_SECONDS),
+        http.get(f"http://{reachable(host)}:{port}{path}", headers={"Host": NOBODY}) as response,
+    ):
+        is_marked = all(response.headers.get(name) == value for name, value in HEADERS.items())
+        return response.status == HTTPStatus.MISDIRECTED_REQUEST and is_marked
 
 
 def reachable(host: str) -> str:

@@ -5,7 +5,6 @@ Each server of `mcp.servers` is tried with the tools (`doctor.tools`); what prot
 
 import asyncio
 from collections.abc import Iterator
-from http import HTTPStatus
 
 import aiohttp
 
@@ -15,20 +14,16 @@ from goclaw.config.listening import is_loopback
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.doctor.base import Finding, Verdict
-from goclaw.doctor.listener import reachable, try_port
+from goclaw.doctor.listener import is_ours, try_port
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import open_chain
 from goclaw.net import open_client
 from goclaw.plugins import load
-from goclaw.servers.listener import HEADERS
 from goclaw.servers.mcp.declarations import looked_at
 from goclaw.servers.mcp.ports import McpPart
 from goclaw.state import running_pid
 from goclaw.tokens import read_tokens
-
-NOBODY = "goclaw-doctor.invalid"
-"""By this name nobody is called: a listener of ours refuses it, and notes nothing."""
 
 
 async def check_mcp(loaded: Loaded) -> list[Finding]:
@@ -58,14 +53,8 @@ async def _listener(config: Config) -> list[Finding]:
 async def _asked(host: str, port: int) -> Finding:
     """Whether what answers there is ours."""
     try:
-        async with (
-            asyncio.timeout(5),
-            open_client() as http,
-            http.get(f"http://{reachable(host)}:{port}/mcp", headers={"Host": NOBODY}) as response,
-        ):
-            ours = response.status == HTTPStatus.MISDIRECTED_REQUEST and all(
-                response.headers.get(name) == value for name, value in HEADERS.items()
-            )
+        async with open_client() as http:
+            ours = await is_ours(http, host, port, "/mcp")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         why = str(error) or "it took too long"
         return _found(

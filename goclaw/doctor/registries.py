@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -13,7 +12,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.registries import RegistrySettings, RetrySettings
 from goclaw.config.schema import Config
 from goclaw.doctor.base import Finding, weak
-from goclaw.doctor.listener import reachable, try_port
+from goclaw.doctor.listener import is_ours, try_port
 from goclaw.errors import StateError
 from goclaw.net import open_client
 from goclaw.registries.base import RegistryError
@@ -23,8 +22,6 @@ from goclaw.registries.shelf import FILE, Shelf
 
 SECONDS = 10.0
 """What one registry gets to answer: half of what the whole check gets."""
-NOBODY = "goclaw-doctor.invalid"
-"""By this name nobody is called: a registry of ours refuses it, in words."""
 
 
 async def check_registries(loaded: Loaded) -> list[Finding]:
@@ -99,14 +96,9 @@ async def _served(config: Config, http: aiohttp.ClientSession) -> Finding:
     """Whether our own is served, or could be."""
     host, port = config.registry_server.host, config.registry_server.port
     try:
-        async with (
-            asyncio.timeout(SECONDS),
-            http.get(f"http://{reachable(host)}:{port}/v1/", headers={"Host": NOBODY}) as response,
-        ):
-            words = await response.content.read(1_000)
-            is_ours = response.status == HTTPStatus.MISDIRECTED_REQUEST and b'"error"' in words
+        ours = await is_ours(http, host, port, "/v1/")
     except (aiohttp.ClientError, TimeoutError, OSError):
-        is_ours = False
-    if is_ours:
+        ours = False
+    if ours:
         return Finding("registries", "ok", f"our own is served at {host} port {port}")
     return await asyncio.to_thread(try_port, host, port, "registries", "registry_server.port")
