@@ -55,6 +55,10 @@ class EntryKind(StrEnum):
     MCP_SERVER = "mcp-server"
 
 
+SERVING = (EntryKind.TOOLSET, EntryKind.MCP_SERVER)
+"""Kinds that a line of `tools.from_registry` may mean, which does not say which: one version is of one of them."""
+
+
 class _Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 

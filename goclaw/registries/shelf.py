@@ -16,7 +16,17 @@ import orjson
 
 from goclaw.errors import StateError
 from goclaw.records import record
-from goclaw.registries.base import MOST_BYTES, MOST_ENTRIES, Entry, EntryKind, Packed, packed, unpacked, version_order
+from goclaw.registries.base import (
+    MOST_BYTES,
+    MOST_ENTRIES,
+    SERVING,
+    Entry,
+    EntryKind,
+    Packed,
+    packed,
+    unpacked,
+    version_order,
+)
 from goclaw.registries.file import FILE as FILE  # whoever keeps a shelf finds it here
 from goclaw.registries.file import ShelfFile
 
@@ -144,20 +154,18 @@ class Shelf:
         Raises:
             ValueError: it is no entry.
             ChangedEntry: this version was something else.
-            ForeignName: somebody else published this name first.
+            ForeignName: somebody else published this name first, as whatever kind and however capitalized.
             FullShelf: more would be refused by those who fetch it.
         """
         read = packed(document)
         entry, new = read.entry, _new(read, Listed(document, now))
         with self._file.writing() as connection:
-            owner = connection.execute(
-                "INSERT INTO owners VALUES (:kind, :name, :by) ON CONFLICT DO UPDATE SET owner = owner RETURNING owner",
-                {"kind": entry.kind, "name": entry.name, "by": by},
-            ).fetchone()[0]
-            if owner != by:
+            others = "SELECT 1 FROM owners WHERE name = ? COLLATE NOCASE AND owner != ?"
+            if connection.execute(others, (entry.name, by)).fetchone():
                 raise ForeignName(f"{entry.kind} {entry.name} belongs to somebody else here; choose another name")
+            connection.execute("INSERT OR IGNORE INTO owners VALUES (?, ?, ?)", (entry.kind, entry.name, by))
             known = _pins(connection, OWN, entry.name)
-            if known.get(new.key, new.sha256) != new.sha256:
+            if known.get(new.key, new.sha256) != new.sha256 or _rivals(new.key) & known.keys():
                 raise ChangedEntry(
                     f"{entry.kind} {entry.name} {entry.version} is published already as something else; "
                     "what is published never changes, so give it another version"
@@ -196,6 +204,9 @@ class Shelf:
                     refused.append(f"{' '.join(key)}: this registry has had {MOST_PINS:,} versions, and no more fit")
                 elif pinned not in (None, new.sha256):
                     changed.append(f"{' '.join(key)} is not what it was; what is published should never change")
+                elif pinned is None and (rivals := _rivals(key) & pins.keys()):
+                    other = min(rivals)[0]
+                    changed.append(f"{' '.join(key)} is there as {other} already; one version should be one thing")
                 elif key not in beside:
                     pins[key] = new.sha256
                     fresh.append(new)
@@ -299,6 +310,12 @@ def _pins(connection: sqlite3.Connection, registry: str, name: str | None = None
         (registry, name, name),
     )
     return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+
+def _rivals(key: Key) -> set[Key]:
+    """The same version of the same name as another kind, by which it would be used in its place."""
+    kind, name, version = key
+    return {(other.value, name, version) for other in SERVING if other != kind} if kind in SERVING else set()
 
 
 def _beside(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, tuple[int, str]]:

@@ -87,11 +87,21 @@ def test_a_name_is_its_first_publishers(shelf: Shelf) -> None:
         shelf.publish(document(version="2.0.0"), "tui:eve", 2.0)
     with pytest.raises(ForeignName):
         shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", "tui:eve")
-    assert shelf.publish({**document(), "kind": "agent"}, "tui:eve", 2.0), "another kind is another name"
+    for changes in ({"kind": "agent"}, {"kind": "mcp-server", "version": "2.0.0"}, {"name": "Data-Tools"}):
+        with pytest.raises(ForeignName):
+            shelf.publish({**document(), **changes}, "tui:eve", 2.0)
     assert shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", None), "whoever runs it may remove everything"
     with pytest.raises(ForeignName):
         shelf.publish(document(version="2.0.0"), "tui:eve", 3.0)
     assert not shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", "tui:ann")
+
+
+def test_a_version_is_a_toolset_or_an_mcp_server_and_not_both(shelf: Shelf) -> None:
+    """Whoever uses `data-tools 1.0.0` does not say which: the one would be used in place of the other."""
+    shelf.publish(document(), "tui:ann", 1.0)
+    with pytest.raises(ChangedEntry, match="published already as something else"):
+        shelf.publish({**document(), "kind": "mcp-server"}, "tui:ann", 2.0)
+    assert shelf.publish({**document(), "kind": "agent"}, "tui:ann", 2.0), "an agent is used by its toolsets"
 
 
 def test_a_refused_publisher_does_not_get_the_name(shelf: Shelf) -> None:
@@ -141,6 +151,15 @@ def test_what_became_something_else_stays_as_it_was_and_what_is_none_is_left_out
         "2.0.0": "Tables.",
     }
     assert shelf.sync("corp").etag == "", "a catalogue with faults is asked for whole again"
+
+
+def test_a_version_does_not_become_another_kind(shelf: Shelf) -> None:
+    server = Listed({**document(), "kind": "mcp-server"}, 1.0)
+    shelf.take("corp", [server], 10.0)
+    for listed in ([server, Listed(document(), 1.0)], [Listed(document(), 1.0)]):
+        taken = shelf.take("corp", listed, 20.0)
+        assert [words[:49] for words in taken.changed] == ["toolset data-tools 1.0.0 is there as mcp-server a"]
+        assert {each.entry.kind for each in shelf.entries("corp")} <= {EntryKind.MCP_SERVER}
 
 
 def test_a_registry_that_lists_other_versions_every_time_fills_no_disk(

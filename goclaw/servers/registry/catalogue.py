@@ -8,7 +8,7 @@ import base64
 import hashlib
 import threading
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -62,24 +62,16 @@ class Catalogue:
         lines = [line for line in index.lines if kind in ("", line.key[0])]
         begin = bisect_right(lines, _key_of(cursor), key=lambda line: line.key) if cursor else 0
         wanted = lines[begin : begin + min(max(limit, 1), PAGE_ENTRIES)]
-        items: list[dict[str, Any]] = []
-        size = parts = taken = 0
-        for line, document in zip(wanted, self._shelf.documents(wanted), strict=True):
-            if document is not None:  # else it was withdrawn a moment ago
-                size, parts = size + len(document), parts + values(document)
-                if items and (size > PAGE_BYTES or parts > PAGE_VALUES):
-                    break
-                items.append(_item(index, line, document))
-            taken += 1
+        items, taken = self._items(index, wanted)
         is_last = begin + taken == len(lines)
         return {"entries": items, "next_cursor": "" if is_last else _cursor_of(lines[begin + taken - 1].key)}
 
-    def versions(self, kind: str, name: str) -> list[dict[str, Any]]:
-        """All versions of something, the newest first."""
+    def versions(self, kind: str, name: str) -> tuple[list[dict[str, Any]], bool]:
+        """The versions of something, the newest first, as many as a page may have; and whether these are all."""
         index = self._current()
         found = sorted(_lines_of(index, kind, name), key=lambda line: line.order, reverse=True)
-        documents = self._shelf.documents(found)
-        return [_item(index, line, each) for line, each in zip(found, documents, strict=True) if each is not None]
+        items, taken = self._items(index, found)
+        return items, taken == len(found)
 
     def version(self, kind: str, name: str, version: str) -> dict[str, Any] | None:
         """One of them; `latest`: the newest."""
@@ -91,6 +83,20 @@ class Catalogue:
                 return _item(index, line, document)
         return None
 
+    def _items(self, index: Index, lines: Sequence[Line]) -> tuple[list[dict[str, Any]], int]:
+        """The first of these, as many as a page may have; and how many lines that took."""
+        items: list[dict[str, Any]] = []
+        wanted = list(_fitting(lines))
+        parts = taken = 0
+        for line, document in zip(wanted, self._shelf.documents(wanted), strict=True):
+            if document is not None:  # else it was withdrawn a moment ago
+                parts += values(document)
+                if items and parts > PAGE_VALUES:
+                    break
+                items.append(_item(index, line, document))
+            taken += 1
+        return items, taken
+
     def _current(self) -> Index:
         with self._reading:
             revision = self._shelf.revision()
@@ -99,13 +105,14 @@ class Catalogue:
             return self._index
 
     def _read(self, revision: str) -> Index:
-        of: dict[Name, str] = dict.fromkeys(self._shelf.owned(), OWN)
+        # By name alone: nobody who uses `data-tools` says whether it is a toolset or an MCP server.
+        of = {name.lower(): OWN for _, name in self._shelf.owned()}
         newest: dict[Name, Line] = {}
         chosen: list[Line] = []
         for source in self._sources:
             for line in self._shelf.lines(source):
                 name = line.key[:2]
-                if of.setdefault(name, source) != source:
+                if of.setdefault(name[1].lower(), source) != source:
                     continue
                 chosen.append(line)
                 if name not in newest or newest[name].order < line.order:
@@ -119,6 +126,16 @@ def _lines_of(index: Index, kind: str, name: str) -> Sequence[Line]:
     begin = bisect_right(index.lines, (kind, name, ""), key=lambda line: line.key)
     end = bisect_right(index.lines, (kind, f"{name}\0", ""), key=lambda line: line.key)
     return index.lines[begin:end]
+
+
+def _fitting(lines: Sequence[Line]) -> Iterator[Line]:
+    """The first of these whose documents a page can hold. What it cannot is not even read."""
+    size = 0
+    for at, line in enumerate(lines[:PAGE_ENTRIES]):
+        size += line.size
+        if at and size > PAGE_BYTES:
+            return
+        yield line
 
 
 def _item(index: Index, line: Line, document: bytes) -> dict[str, Any]:

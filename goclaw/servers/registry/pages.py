@@ -132,12 +132,12 @@ class Pages:
     async def versions(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/entries/{kind}/{name}/versions`."""
         await self._visitors.reader(request)
-        found = await asyncio.to_thread(
+        found, complete = await asyncio.to_thread(
             self._catalogue.versions, request.match_info["kind"], request.match_info["name"]
         )
         if not found:
             raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
-        return _json({"versions": found})
+        return _json({"versions": found, "complete": complete})
 
     async def version(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/entries/{kind}/{name}/versions/{version}`, or `latest`."""

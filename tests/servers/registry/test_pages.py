@@ -221,14 +221,17 @@ async def test_whoever_guesses_is_told_to_wait_and_a_valid_token_comes_in(tmp_pa
         assert len(house.audit) == 2
 
 
-async def test_the_catalogue_comes_in_pages_that_have_each_entry_once(tmp_path: Path) -> None:
+async def test_the_catalogue_comes_in_pages_that_have_each_entry_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue_module, "PAGE_ENTRIES", 10)
     async with open_house(tmp_path) as house:
         expected = []
-        for at in range(120):
+        for at in range(12):
             house.shelf.publish(document(f"n{at:03}"), "tui:bob", 1.0)
             expected.append(f"n{at:03} 1.0.0")
-        assert await listed(house) == expected and await listed(house, "&limit=23") == expected
-        assert len((await house.ask("GET", "/v1/entries?limit=5000")).body["entries"]) == 100
+        assert await listed(house) == expected and await listed(house, "&limit=5") == expected
+        assert len((await house.ask("GET", "/v1/entries?limit=5000")).body["entries"]) == 10
         first = await house.ask("GET", "/v1/entries?limit=2")
         house.shelf.publish(document("n0005"), "tui:bob", 1.0)
         house.shelf.withdraw(EntryKind.TOOLSET, "n001", "1.0.0", None)
@@ -245,6 +248,15 @@ async def test_a_page_ends_where_it_is_large(tmp_path: Path, monkeypatch: pytest
         assert len(page["entries"]) == 5 and len(await listed(house)) == 8
         monkeypatch.setattr(catalogue_module, "PAGE_VALUES", 1)
         assert len((await house.ask("GET", "/v1/entries")).body["entries"]) == 1 and len(await listed(house)) == 8
+
+
+async def test_all_versions_of_something_are_no_more_than_a_page(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house:
+        for at in range(8):
+            house.shelf.publish(document(version=f"1.0.{at}", later="x" * 400_000), "tui:bob", 1.0)
+        found = (await house.ask("GET", "/v1/entries/toolset/data-tools/versions")).body
+        assert [each["document"]["version"] for each in found["versions"]] == [f"1.0.{at}" for at in (7, 6, 5, 4, 3)]
+        assert found["complete"] is False
 
 
 async def test_one_kind_can_be_asked_for_alone(tmp_path: Path) -> None:
@@ -306,6 +318,15 @@ async def test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours(tmp_path: P
         assert await listed(house) == ["data-tools 1.0.0"]
         house.shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", None)
         assert await listed(house) == [], "a name that was ours stays ours"
+
+
+async def test_a_name_that_is_ours_is_ours_as_every_kind(tmp_path: Path) -> None:
+    """Who uses `data-tools` of this registry does not say which kind it is."""
+    shared = {"url": "http://127.0.0.1:9", "federation": {"share": True}}
+    async with open_house(tmp_path, registries={"one": shared}) as house:
+        house.shelf.take("one", [Listed({**document("Data-Tools"), "kind": "mcp-server"}, 5.0)], 1.0)
+        await house.publish("bob", document())
+        assert await listed(house) == ["data-tools 1.0.0"]
 
 
 async def test_a_registry_whose_file_is_broken_says_that_it_cannot_answer(tmp_path: Path) -> None:
