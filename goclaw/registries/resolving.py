@@ -7,13 +7,14 @@ they are called, who sees them, which tags and which headers they get is the ope
 
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from goclaw.clock import ago
 from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.records import record
-from goclaw.registries.base import Entry, EntryKind, Package, RegistryError, Remote, ToolEntry
+from goclaw.registries.base import SERVING, Entry, EntryKind, Package, RegistryError, Remote, ToolEntry
 from goclaw.registries.shelf import Kept, Shelf, Sync
 
 STREAMABLE = "streamable-http"
@@ -21,8 +22,14 @@ _NPM = re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*", re.IGN
 _PYPI = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TOOL = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 """A tool's name that may stand where patterns do. Others are refused by whoever looks at the server's list."""
-_EXACT = re.compile(r"[0-9][0-9A-Za-z.+!_-]*")
-"""A version, and none of what stands for several: both programs would look for the newest then."""
+_PYPI_EXACT = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,99}")
+"""A version, and none of what stands for several: `uvx` would look for the newest then."""
+_NPM_EXACT = re.compile(
+    r"(?:(?:0|[1-9][0-9]{0,14})\.){2}(?:0|[1-9][0-9]{0,14})"
+    r"(?:-(?=[0-9A-Za-z.-]{1,99}(?:\+|$))[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]{1,50})?"
+)
+"""The same for `npx`, to which `1`, `1.2` and `1.x` are ranges. What is no version to it (three numbers, each below
+2^53, at most 256 characters) is a tag, that its publisher moves from version to version."""
 
 
 @record
@@ -33,7 +40,7 @@ class Resolved:
     about: str
     """The entry, for people: `data-tools 1.2.0 of the registry corp`."""
     is_trusted: bool = False
-    """Its address may be a private one: the operator says so, or it is where the registry itself is."""
+    """Its address may be a private one: the operator says so, or it is the private one of the registry itself."""
 
 
 def resolve(
@@ -64,8 +71,7 @@ def resolve(
 def _chosen(settings: FromRegistrySettings, registry: RegistrySettings, shelf: Shelf, now: float, place: str) -> Kept:
     """The version that is used."""
     name, sync = settings.registry, shelf.sync(settings.registry)
-    kinds = (EntryKind.TOOLSET, EntryKind.MCP_SERVER)
-    versions = next((found for kind in kinds if (found := shelf.versions(name, kind, settings.toolset))), [])
+    versions = [each for kind in SERVING for each in shelf.versions(name, kind, settings.toolset)]
     if not versions:
         raise RegistryError(_nothing(settings, shelf, sync))
     if settings.version:
@@ -126,7 +132,21 @@ def _is_usable(remote: Remote) -> bool:
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return remote.type == STREAMABLE and is_address and not parts.username and remote.url.isprintable()
+    return remote.type == STREAMABLE and is_address and "@" not in parts.netloc and remote.url.isprintable()
+
+
+def _is_at_home(host: str | None, registry: RegistrySettings) -> bool:
+    """Whether it is the machine of a registry in a network of one's own.
+
+    A name is no such thing: whoever runs the registry says where it leads, and may say something else tomorrow.
+    """
+    home = urlsplit(registry.url).hostname
+    if host is None or host != home:
+        return False
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return host == "localhost"
 
 
 def _at_address(
@@ -141,7 +161,7 @@ def _at_address(
     if missing:
         raise RegistryError(f"{about} wants the headers {', '.join(missing)}; set them in {place}.headers")
     parts = urlsplit(remote.url)
-    is_trusted = settings.private or parts.hostname == urlsplit(registry.url).hostname
+    is_trusted = settings.private or _is_at_home(parts.hostname, registry)
     if settings.headers and parts.scheme != "https" and not is_trusted:
         raise RegistryError(
             f"{about} is at an address without encryption ({parts.hostname}), to which {place}.headers do not go; in a "
@@ -183,9 +203,8 @@ def _as_program(
 def commands(packages: tuple[Package, ...]) -> Iterator[tuple[Package, tuple[str, ...]]]:
     """How those packages are started whose version is said."""
     for package in packages:
-        if not _EXACT.fullmatch(package.version):
-            continue
-        if package.kind == "npm" and _NPM.fullmatch(package.identifier):
-            yield package, ("npx", "-y", f"{package.identifier}@{package.version}", *package.arguments)
-        elif package.kind == "pypi" and _PYPI.fullmatch(package.identifier):
-            yield package, ("uvx", f"{package.identifier}=={package.version}", *package.arguments)
+        name, version = package.identifier, package.version
+        if package.kind == "npm" and _NPM.fullmatch(name) and _NPM_EXACT.fullmatch(version):
+            yield package, ("npx", "-y", f"{name}@{version}", *package.arguments)
+        elif package.kind == "pypi" and _PYPI.fullmatch(name) and _PYPI_EXACT.fullmatch(version):
+            yield package, ("uvx", f"{name}=={version}", *package.arguments)

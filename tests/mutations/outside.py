@@ -279,7 +279,7 @@ BUGS: list[Bug] = [
         "what a package of a registry is called may be an option of the program that starts it",
         "class commands: argument injection",
         _RESOLVING,
-        '        if package.kind == "npm" and _NPM.fullmatch(package.identifier):',
+        '        if package.kind == "npm" and _NPM.fullmatch(name) and _NPM_EXACT.fullmatch(version):',
         '        if package.kind == "npm":',
         "tests/registries/test_resolving.py::test_what_names_no_package_or_no_single_version_is_not_started",
     ),

@@ -106,6 +106,7 @@ def test_why_there_is_nothing_is_told(shelf: Shelf) -> None:
         {"type": "sse", "url": "https://tools.example.org/sse"},
         {"url": "ftp://tools.example.org"},
         {"url": "https://user:word@tools.example.org/mcp"},
+        {"url": "https://:word@tools.example.org/mcp"},
         {"url": "https://[broken"},
         {"url": "https://x:0/mcp"},
         {"url": "tools.example.org"},
@@ -124,6 +125,14 @@ def test_its_address_may_be_private_where_the_operator_says_so_or_the_registry_i
     assert not resolved(shelf).is_trusted
     assert resolved(shelf, private=True).is_trusted
     assert resolved(shelf, registry={"url": "http://10.0.0.5:8139"}).is_trusted
+
+
+def test_who_has_the_name_of_a_registry_leads_it_into_no_network_of_ours(shelf: Shelf) -> None:
+    """What the name means is said anew at each connection, by whoever runs that registry."""
+    have(shelf, toolset(remotes=[{"url": "http://registry.example.org:6379/mcp"}]))
+    assert not resolved(shelf).is_trusted
+    assert "without encryption" in refused(shelf, headers={"Authorization": "Bearer x"})
+    assert not resolved(shelf, registry={"url": "https://other.example.org"}).is_trusted
 
 
 def test_headers_go_to_nobody_without_encryption_unless_the_network_is_ones_own(shelf: Shelf) -> None:
@@ -177,6 +186,7 @@ def test_a_package_of_pypi_is_started_by_its_own_program(shelf: Shelf) -> None:
         {"version": "latest"},
         {"version": "^1.2.3"},
         {"version": "1.2.3 || 2"},
+        {"version": "1.2.*"},
         {"identifier": "--registry=https://evil.example"},
         {"identifier": "git+https://evil.example/x"},
         {"identifier": "../x"},
@@ -191,6 +201,26 @@ def test_what_names_no_package_or_no_single_version_is_not_started(
 ) -> None:
     have(shelf, server({**package, **changes}))
     assert "no package of npm or PyPI with its version" in refused(shelf, packages=True)
+
+
+@pytest.mark.parametrize(
+    "version", ["1", "1.2", "1.x", "1.2.x", "1tag", "01.2.3", "9999999999999999.0.0", f"1.0.0-{'a' * 300}", "1.2.3-"]
+)
+def test_what_npx_takes_for_a_range_or_a_tag_is_no_version(version: str, shelf: Shelf) -> None:
+    have(shelf, server({**NPM, "version": version}))
+    assert "no package of npm or PyPI with its version" in refused(shelf, packages=True)
+
+
+@pytest.mark.parametrize("version", ["0.0.1", "1.2.3-rc.1", "1.2.3-beta+build.5", "10.20.30+x"])
+def test_whole_versions_of_npm_are_started(version: str, shelf: Shelf) -> None:
+    have(shelf, server({**NPM, "version": version}))
+    assert resolved(shelf, packages=True).settings.args[1] == f"@ann/data@{version}"
+
+
+def test_a_version_that_is_pinned_is_found_as_whatever_kind(shelf: Shelf) -> None:
+    """Or a stranger's toolset of the same name would take an MCP server away."""
+    have(shelf, server(remotes=[REMOTE]), toolset(version="9.0.0", remotes=[{"url": "https://evil.example"}]))
+    assert resolved(shelf, version="1.0.0").settings.url == REMOTE["url"]
 
 
 def test_what_no_command_line_can_hold_is_refused_in_words(shelf: Shelf) -> None:
