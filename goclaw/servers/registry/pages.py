@@ -5,7 +5,7 @@ Whoever publishes a name first has it; admins may withdraw everything. All of th
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -155,7 +155,7 @@ class Pages:
         def keep() -> bool:
             return self._shelf.publish(_document(body, _address(request)), visitor.user, self._clock.now())
 
-        is_new = await self._change("publish", visitor, request, lambda: asyncio.to_thread(keep))
+        is_new = await self._change("publish", visitor, request, keep)
         return _json({}, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
 
     async def withdraw(self, request: web.Request) -> web.StreamResponse:
@@ -169,46 +169,48 @@ class Pages:
             by = None if visitor.is_admin else visitor.user
             return self._shelf.withdraw(EntryKind(kind), name, version, by)
 
-        if not await self._change("withdraw", visitor, request, lambda: asyncio.to_thread(remove)):
+        if not await self._change("withdraw", visitor, request, remove):
             raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
 
-    async def _change(
-        self, verb: str, visitor: Visitor, request: web.Request, work: Callable[[], Awaitable[bool]]
-    ) -> bool:
+    async def _change(self, verb: str, visitor: Visitor, request: web.Request, work: Callable[[], bool]) -> bool:
         """Change what is kept, where that is allowed, and write down who did it, or who wanted to. Raises `Refusal`."""
-        refusal: Refusal | None = None
-        done = False
-        try:
-            if not visitor.publishes:
-                words = "this user may not publish here: an admin may, and who is in `registry_server.publishers`"
-                raise Refusal(HTTPStatus.FORBIDDEN, words)
-            done = await work()
-        except Refusal as error:
-            refusal = error
-        except ValueError as error:
-            refusal = Refusal(HTTPStatus.BAD_REQUEST, str(error))
-        except tuple(_STATUS) as error:
-            refusal = Refusal(_STATUS[type(error)], str(error))
-        allowed = refusal is None or refusal.status != HTTPStatus.FORBIDDEN
+        outcome = await _outcome(visitor, work)
+        self._note(verb, visitor, " ".join(_address(request)), outcome)
+        if isinstance(outcome, Refusal):
+            raise outcome
+        return outcome
+
+    def _note(self, verb: str, visitor: Visitor, what: str, outcome: bool | Refusal) -> None:
+        refusal = outcome if isinstance(outcome, Refusal) else None
+        result = "done" if outcome else "nothing to do"
         self._audit(
             AuditEntry(
                 f"registry.{verb}",
-                " ".join(_address(request)),
+                what,
                 visitor.actor,
                 visitor.address,
-                allowed=allowed,
+                allowed=refusal is None or refusal.status != HTTPStatus.FORBIDDEN,
                 rule=f"token {visitor.token}{f', {visitor.publishes}' if visitor.publishes else ''}",
-                result="refused" if refusal else "done" if done else "nothing to do",
+                result="refused" if refusal else result,
                 detail=str(refusal or ""),
             )
         )
-        what = " ".join(printable(f"{verb} {' '.join(_address(request))}").split())[:LONGEST_LOGGED]
-        outcome = refusal or ("done" if done else "nothing to do")
-        log.info("%s with the token %s: %s: %s", visitor.user, visitor.token, what, outcome)
-        if refusal:
-            raise refusal
-        return done
+        shown = " ".join(printable(f"{verb} {what}").split())[:LONGEST_LOGGED]
+        log.info("%s with the token %s: %s: %s", visitor.user, visitor.token, shown, refusal or result)
+
+
+async def _outcome(visitor: Visitor, work: Callable[[], bool]) -> bool | Refusal:
+    """Do what the visitor wants, in a thread: whether something has changed, or why it is refused."""
+    if not visitor.publishes:
+        words = "this user may not publish here: an admin may, and who is in `registry_server.publishers`"
+        return Refusal(HTTPStatus.FORBIDDEN, words)
+    try:
+        return await asyncio.to_thread(work)
+    except ValueError as error:
+        return Refusal(HTTPStatus.BAD_REQUEST, str(error))
+    except tuple(_STATUS) as error:
+        return Refusal(_STATUS[type(error)], str(error))
 
 
 def _json(
