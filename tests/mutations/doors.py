@@ -142,8 +142,8 @@ BUGS: list[Bug] = [
         "anybody with a token publishes",
         "class registry: reading is taken for writing",
         "goclaw/servers/registry/pages.py",
-        "            if not visitor.publishes:",
-        "            if False:",
+        "    if not visitor.publishes:",
+        "    if False:",
         "tests/servers/registry/test_pages.py::test_admins_and_publishers_publish_and_nobody_else",
     ),
     bug(
