@@ -46,12 +46,14 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
     """Open the client that every room shares; leaving the block closes its connections.
 
     Certificates are checked against the system's store (`SSL_CERT_FILE` is honoured); `HTTP(S)_PROXY`, `NO_PROXY` and
-    `.netrc` are read. There is no total timeout: a stream may take as long as it moves.
+    `.netrc` are read. There is no total timeout: a stream may take as long as it moves. Cookies are not kept: nothing
+    that we ask needs them, and a hostile server would fill the memory with them.
     """
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
     async with aiohttp.ClientSession(
         connector=FreshestFirst(limit=CONNECTION_LIMIT),
         timeout=timeout,
+        cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=True,
         middlewares=(stay_on_loopback,),
     ) as session:

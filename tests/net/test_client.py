@@ -14,7 +14,8 @@ async def server() -> AsyncIterator[str]:
     """Tells which host it was asked for: as a proxy it is asked for another one than itself."""
 
     async def answer(request: web.Request) -> web.Response:
-        return web.Response(text=f"{request.headers['host']} {request.headers.get('proxy-connection', '')}")
+        text = f"{request.headers['host']} {request.headers.get('proxy-connection', '')}"
+        return web.Response(text=text + request.headers.get("cookie", ""), headers={"Set-Cookie": "taste=sweet"})
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
@@ -35,6 +36,15 @@ async def test_leaving_the_block_closes_the_client() -> None:
     async with open_client() as client:
         assert not client.closed
     assert client.closed
+
+
+async def test_no_server_leaves_cookies_with_us(server: str) -> None:
+    url = server.replace("127.0.0.1", "localhost")  # none are kept of addresses anyway
+    async with asyncio.timeout(10), open_client() as client:
+        for _ in range(2):
+            async with client.get(url) as response:
+                assert response.headers["Set-Cookie"] and "sweet" not in await response.text()
+        assert len(client.cookie_jar) == 0
 
 
 async def test_a_proxy_of_the_environment_is_used(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
