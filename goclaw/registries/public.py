@@ -21,6 +21,13 @@ _HOMES = {"npm": ["npmjs", "org"], "pypi": ["pypi", "org"]}
 """The end of the host where `npx` and `uvx` look; a package of the same name elsewhere is another one."""
 _HARMLESS = frozenset({"-y", "--yes"})
 """Arguments of `npx` itself, which it gets anyway."""
+DEEPEST = 100
+"""Values within one another of a server: what is deeper has no meaning, and would end the interpreter's stack."""
+LONGEST_KEY = 64
+"""Characters of a key that may be one of the format's."""
+MOST_FILLED = 50
+LONGEST_FILLED = 2_000
+"""Templates in one text, and characters of it and of what fills each: a page of them would be gigabytes."""
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
@@ -128,6 +135,8 @@ def _arguments(value: Any) -> Iterator[str]:
                 yield text
             elif each.get("is_required"):
                 raise _Unusable("an argument has no value")
+        elif not isinstance(each.get("name"), str):
+            raise _Unusable("an argument has no name")
         elif text is not None:
             yield f"{each.get('name')}={text}"
         elif _is_bare(each):
@@ -145,10 +154,12 @@ def _filled(text: str, variables: Mapping[str, Any]) -> str:
     def value(found: re.Match[str]) -> str:
         variable = _section(variables.get(found[1]))
         said = variable.get("value") if variable.get("value") is not None else variable.get("default")
-        if said is None:
+        if said is None or len(filling := str(said)) > LONGEST_FILLED:
             raise _Unusable("nothing fills its template")
-        return str(said)
+        return filling
 
+    if len(text) > LONGEST_FILLED or text.count("{") > MOST_FILLED:
+        raise _Unusable("it is too long")
     return _TEMPLATE.sub(value, text)
 
 
@@ -165,17 +176,23 @@ def _section(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _plain(value: Any) -> Any:
-    """The same with its own keys as they were written at first: `nextCursor` is `next_cursor`."""
+def _plain(value: Any, deepest: int = DEEPEST) -> Any:
+    """The same with its own keys as they were written at first: `nextCursor` is `next_cursor`. Raises ValueError."""
+    if not deepest:
+        raise ValueError("it is nested too deeply")
     match value:
         case Mapping():
             return {
-                _CAMEL.sub(r"_\1", name).lower(): inner if name in ("_meta", "variables") else _plain(inner)
+                _key(name): inner if name in ("_meta", "variables") else _plain(inner, deepest - 1)
                 for name, inner in value.items()
             }
         case list():
-            return [_plain(inner) for inner in value]
+            return [_plain(inner, deepest - 1) for inner in value]
     return value
+
+
+def _key(name: str) -> str:
+    return _CAMEL.sub(r"_\1", name).lower() if len(name) <= LONGEST_KEY else name
 
 
 def _seconds(when: Any) -> float:

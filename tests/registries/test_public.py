@@ -148,6 +148,7 @@ def test_a_status_that_changes_makes_no_other_version() -> None:
         {"packageArguments": [{"type": "positional", "valueHint": "folder", "isRequired": True}]},
         {"packageArguments": [{"type": "positional", "value": "{folder}"}]},
         {"packageArguments": [{"type": "named", "name": "--port", "format": "number", "isRequired": True}]},
+        {"packageArguments": [{"type": "named", "value": "x"}]},
     ],
     ids=str,
 )
@@ -159,6 +160,26 @@ def test_a_remote_whose_template_nothing_fills_is_left_out() -> None:
     remote = {"type": "streamable-http", "url": "https://{tenant}.example.org/mcp", "variables": {"tenant": {}}}
     [found] = read(of_today({**SERVER, "remotes": [remote]}))
     assert entry_of(found.unwrapped().document).remotes == ()
+
+
+def nested(depth: int) -> Any:
+    return json.loads('{"a":' * depth + "1" + "}" * depth)
+
+
+def test_a_server_that_is_nested_without_an_end_is_refused_alone() -> None:
+    page = read_public_page(listed({**SERVER, "remotes": nested(500)}, SERVER), lambda name: True)
+    assert len(page.entries) == 1 and page.refused == ("'io.github.ann/weather': it is nested too deeply",)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_public_page(listed(SERVER, more=nested(500)), lambda name: True)
+
+
+@pytest.mark.parametrize("text, filling", [("{a}" * 51, "x"), ("{a}", "x" * 2_001), ("x" * 2_000 + "{a}", "x")])
+def test_templates_do_not_multiply_what_is_read(text: str, filling: str) -> None:
+    """A page of them would be gigabytes."""
+    filled = {"value": text, "variables": {"a": {"value": filling}}}
+    assert package(packageArguments=[{"type": "positional", **filled}]) == ()
+    remote = {"type": "streamable-http", "url": text, "variables": {"a": {"value": filling}}}
+    assert entry_of(json.loads(read({**SERVER, "remotes": [remote]})[0].document)).remotes == ()
 
 
 def test_what_is_no_server_is_refused_by_name_and_leaves_the_others_alone() -> None:
