@@ -14,6 +14,7 @@ from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.client import RegistryClient
 from goclaw.registries.offering import Offer, Offered, offer
 from goclaw.registries.publish_ports import PublisherPart, PublisherPorts
+from goclaw.registries.syncing import LONGEST_PAUSE
 from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class Publisher:
             try:
                 await self._tell(each)
             except RegistryError as error:
-                pause = max(self._settings.sync_interval, error.retry_after or 0)
+                pause = max(self._settings.sync_interval, min(error.retry_after or 0, LONGEST_PAUSE))
                 self._again_at = self._ports.clock.monotonic() + pause
                 problems[each.place] = (f"{error}{_remedy(each, error)}", bool(error.status))
                 if not error.status:  # it does not answer: nor would it for the others

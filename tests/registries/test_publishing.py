@@ -152,6 +152,15 @@ async def test_a_registry_that_is_down_is_told_later_and_left_alone_meanwhile(sc
     assert scene.kept() == ["agent main", "toolset finding"] and {why for why, _ in scene.reports.values()} == {""}
 
 
+async def test_a_registry_is_left_alone_for_a_day_at_most_whatever_it_wants(scene: Scene) -> None:
+    scene.client.down = RegistryError("the registry corp does not answer now", retry_after=float("9" * 400))
+    await scene.looks()
+    scene.client.down = None
+    scene.clock.advance(86_400)
+    await scene.looks()
+    assert scene.kept() == ["agent main", "toolset finding"]
+
+
 async def test_another_content_under_a_chosen_version_is_said_with_what_helps(tmp_path: Path) -> None:
     scene = Scene(tmp_path, version="1.0.0")
     await scene.looks()
