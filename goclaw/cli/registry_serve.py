@@ -15,6 +15,7 @@ import typer
 
 from goclaw.cli.common import load
 from goclaw.clock import Clock, RealClock
+from goclaw.config.listening import in_url
 from goclaw.config.schema import Config
 
 log = logging.getLogger(__name__)
@@ -83,8 +84,7 @@ def _hints(config: Config, *, has_token: bool) -> Iterator[str]:
 
 
 def _address(config: Config, port: int) -> str:
-    host = config.registry_server.host
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"http://{in_url(config.registry_server.host)}:{port}"
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ Whoever gives the listener something new that has to be kept from strangers adds
 """
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from goclaw.config.keys import Loc
@@ -14,6 +14,8 @@ PROBES = ("/healthz", "/readyz")
 """Paths of the listener's own. They tell nothing that needs a credential."""
 CLIENTS = "/ws"
 """Where terminals come in, with `http.clients`."""
+EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
+"""Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
 TELEGRAM_PORTS = (443, 80, 88, 8443)
 """Ports that Telegram calls (Bot API, setWebhook)."""
 
@@ -26,6 +28,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def in_url(host: str) -> str:
+    """A host as it stands in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def uses_webhook(config: Config) -> bool:

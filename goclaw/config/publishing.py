@@ -5,12 +5,9 @@ from urllib.parse import urlsplit
 
 from goclaw.config.exports import Publication
 from goclaw.config.keys import closest, what_helps
-from goclaw.config.listening import is_loopback
+from goclaw.config.listening import EVERYWHERE, in_url, is_loopback
 from goclaw.config.schema import Config
 from goclaw.selection import Toolsets
-
-EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, never listened on
-"""Addresses to listen on that are none to call."""
 
 
 def public_address(config: Config, port: int = 0) -> str:
@@ -23,8 +20,7 @@ def public_address(config: Config, port: int = 0) -> str:
         return server.public_url
     if server.host in EVERYWHERE:
         return ""
-    host = f"[{server.host}]" if ":" in server.host else server.host
-    return f"http://{host}:{port or server.port}/mcp"
+    return f"http://{in_url(server.host)}:{port or server.port}/mcp"
 
 
 def may_be_told(config: Config, registry: str) -> bool:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import aiohttp
 
-from goclaw.config.listening import listens
+from goclaw.config.listening import EVERYWHERE, in_url, listens
 from goclaw.config.schema import Config
 from goclaw.doctor.base import Finding
 from goclaw.net import open_client
@@ -63,7 +63,5 @@ async def is_ours(http: aiohttp.ClientSession, host: str, port: int, path: str) 
 
 
 def reachable(host: str) -> str:
-    """The address under which this machine itself reaches a listener."""
-    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
-    host = everywhere.get(host, host)
-    return f"[{host}]" if ":" in host else host
+    """The host of the URL under which this machine itself reaches a listener."""
+    return in_url(EVERYWHERE.get(host, host))

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from goclaw.events import AgentProgress
+from goclaw.mcp.connection import CONNECT_SECONDS
 from goclaw.specs import Risk
 from goclaw.testing import Bench, open_bench
 from goclaw.toolkit.dispatcher import RESULT_LIMIT
@@ -236,7 +237,7 @@ async def test_servers_delay_nothing(tmp_path: Path) -> None:
     began = time.perf_counter()
     servers = {f"s{number}": {"command": "sleep", "args": ["60"]} for number in range(10)}
     async with open_bench(tmp_path, sources=[SOURCE], mcp={"servers": servers}) as bench:
-        assert time.perf_counter() - began < 3
+        assert time.perf_counter() - began < CONNECT_SECONDS / 2
         await until(lambda: all(each.state == "connecting" for each in source_of(bench).servers.servers.values()))
         ending = time.perf_counter()
     assert time.perf_counter() - ending < 8
