@@ -173,7 +173,7 @@ def test_a_server_that_is_nested_without_an_end_is_refused_alone() -> None:
         read_public_page(listed(SERVER, more=nested(500)), lambda name: True)
 
 
-@pytest.mark.parametrize("text, filling", [("{a}" * 51, "x"), ("{a}", "x" * 2_001), ("x" * 2_000 + "{a}", "x")])
+@pytest.mark.parametrize(("text", "filling"), [("{a}" * 51, "x"), ("{a}", "x" * 2_001), ("x" * 2_000 + "{a}", "x")])
 def test_templates_do_not_multiply_what_is_read(text: str, filling: str) -> None:
     """A page of them would be gigabytes."""
     filled = {"value": text, "variables": {"a": {"value": filling}}}
