@@ -149,8 +149,9 @@ class Pages:
 
     async def publish(self, request: web.Request) -> web.StreamResponse:
         """`PUT` the same address: keep a version, for ever as it is."""
-        visitor = await self._visitors.known(request)
+        await self._visitors.known(request)
         body = await request.read()
+        visitor = await self._visitors.known(request)  # who may have been shown the door while that came
 
         def keep() -> bool:
             return self._shelf.publish(_document(body, _address(request)), visitor.user, self._clock.now())

@@ -4,10 +4,12 @@ import asyncio
 import socket
 from pathlib import Path
 
+import orjson
 import pytest
 
 from goclaw.servers.listener import Caps
 from goclaw.servers.registry import pages as pages_module
+from goclaw.tokens import revoke_token
 from tests.servers.registry.house import House, address_of, document, open_house
 
 HURRIED = Caps(head_seconds=0.2, body_seconds=0.2, connections=3)
@@ -50,6 +52,24 @@ async def test_a_head_and_a_body_have_to_come_in_time(tmp_path: Path) -> None:
         for token in (house.tokens["bob"], "goclaw_none"):
             answer = await say(house, f"{head}Authorization: Bearer {token}\r\n\r\n{{".encode())
             assert answer.startswith(b"HTTP/1.1 408 ") and b'{"error": ' in answer
+
+
+@pytest.mark.promise("P-token")
+async def test_a_token_that_is_revoked_while_the_body_comes_publishes_nothing(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as house, asyncio.timeout(10):
+        body = orjson.dumps(document())
+        head = f"PUT {address_of(document())} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        writer.write(f"{head}Expect: 100-continue\r\nAuthorization: Bearer {house.tokens['bob']}\r\n\r\n".encode())
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+        assert (await house.ask("GET", "/v1/", "bob")).status == 200, "the one before is let in by now"
+        revoke_token(house.state / "access-tokens.json", "bob")
+        # A change of the file is seen when a token is not known, or within a second (`tokens.open_tokens`).
+        assert (await house.ask("GET", "/v1/", "goclaw_" + "x" * 43)).status == 401
+        writer.write(body)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+        writer.close()
+        assert (await house.ask("GET", address_of(document()))).status == 404
 
 
 async def test_a_body_without_an_end_is_cut(tmp_path: Path) -> None:
