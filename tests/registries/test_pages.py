@@ -6,7 +6,16 @@ from pathlib import Path
 import orjson
 import pytest
 
-from goclaw.registries.pages import LONGEST_CURSOR, MOST_PARTS, Entries, Wrapped, cursor_of, parsed, read_page
+from goclaw.registries.pages import (
+    LONGEST_CURSOR,
+    MOST_PARTS,
+    MOST_STATIONS,
+    Entries,
+    Wrapped,
+    cursor_of,
+    parsed,
+    read_page,
+)
 from tests.registries.fake_registry import asking, fake_registry, item, toolset
 
 
@@ -42,6 +51,12 @@ def test_a_document_too_deep_to_be_hashed_is_refused_alone() -> None:
     body = b'{"entries": [{"document": {"kind": "toolset", "name": "deep", "x": %s}}, %s]}'
     page = read_page(body % (deep, orjson.dumps(item(toolset()))), lambda name: True)
     assert len(page.entries) == 1 and "'deep': an entry should be JSON" in page.refused[0]
+
+
+def test_an_entry_that_came_through_registries_without_an_end_is_refused_alone() -> None:
+    far = item(toolset("far"), via=[f"r{number}" for number in range(MOST_STATIONS + 1)])
+    page = read_page(orjson.dumps({"entries": [far, item(toolset())]}), lambda name: True)
+    assert len(page.entries) == 1 and "'far': it came through more than" in page.refused[0]
 
 
 def test_cursors_have_an_end() -> None:

@@ -143,6 +143,25 @@ async def test_a_new_version_is_taken_up_and_a_withdrawn_one_stays_until_the_con
             assert await said(bench, "other", text="hi") == "hi"
 
 
+@pytest.mark.promise("P-approval")
+async def test_a_definition_that_changes_with_a_new_version_is_asked_for(tmp_path: Path) -> None:
+    first, second = Remote(), Remote()
+    second.made = MCPServer("second")
+    second.made.tool(name="echo", description="Say it once more.")(second.echo)
+    changed = {"name": "echo", "description": "Say it once more.", "input_schema": echo()["input_schema"]}
+    async with first.listening(), second.listening(), fake_registry(published(first)) as registry:
+        await fetched(tmp_path, registry)
+        async with bench_of(tmp_path, registry) as bench:
+            assert await said(bench, "echo", text="hi") == "hi" and bench.wanted == []
+            registry.items.append(item(published(second, changed, version="1.1.0")))
+            await fetched(tmp_path, registry)
+            await until(lambda: "its definition has changed" in bench.faults.get(f"{PLACE}: echo", ""))
+            bench.agrees = False
+            assert "denied" in await said(bench, "echo", text="hi")
+            bench.agrees = True
+            assert await said(bench, "echo", text="hi") == "hi" and len(bench.wanted) == 2
+
+
 async def test_a_pinned_version_stays_whatever_is_published(tmp_path: Path) -> None:
     remote = Remote()
     newer = published(remote, echo(description="Other words."), version="2.0.0")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from goclaw.registries import shelf as shelf_module
 from goclaw.registries.base import EntryKind, digest
 from goclaw.registries.shelf import OWN, Listed
 from goclaw.servers.registry import catalogue as catalogue_module
@@ -113,6 +114,16 @@ async def test_a_name_is_its_first_publishers_and_admins_can_only_remove(tmp_pat
             assert (answer.status, "belongs to somebody else" in answer.body["error"]) == (403, True)
         assert (await house.ask("DELETE", address_of(document()), "mal")).status == 403
         assert (await house.ask("DELETE", address_of(document()), "ann")).status == 204
+
+
+async def test_a_full_registry_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf_module, "MOST_ENTRIES", 1)
+    async with open_house(tmp_path) as house:
+        assert await house.publish("bob", document()) == 201 and await house.publish("bob", document()) == 200
+        answer = await house.ask("PUT", address_of(document("more")), "bob", document("more"))
+        assert answer.status == 507 and "withdraw old ones" in answer.body["error"]
+        assert (await house.ask("DELETE", address_of(document()), "bob")).status == 204
+        assert await house.publish("bob", document("more")) == 201
 
 
 async def test_one_of_many_who_publish_a_name_at_once_gets_it(tmp_path: Path) -> None:
