@@ -17,7 +17,7 @@ USER_REJECTED = -1
 """The protocol's code for "User rejected sampling request" (2025-11-25, Sampling, Error Handling)."""
 NOT_AGREED = "User rejected sampling request"
 MOST_PARTS = 500
-"""Texts and pictures of one request, with which a message of the protocol's size could hold up everybody for a second."""
+"""Texts and pictures of one request: with as many as a message can hold it would hold up everybody for a second."""
 MOST_STOPS = 20
 """Words at which an answer is to end: no provider takes more than half as many."""
 REFUSED = {"refused": "goclaw"}

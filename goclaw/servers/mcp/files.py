@@ -85,6 +85,8 @@ class Interests:
     def __init__(self, workspace: WorkspaceOf) -> None:
         self._workspace = workspace
         self._all: dict[object, tuple[Interest, Seen]] = {}
+        self._put: dict[object, Interest] = {}
+        """What each wanted last, also while that is still looked at."""
         self.changed = asyncio.Event()
         """There may be other people in it."""
 
@@ -94,7 +96,10 @@ class Interests:
         if not (interest.uris or everything):
             self.drop(token)
             return
+        self._put[token] = interest
         seen = await look(await self._workspace(actor), interest)
+        if self._put.get(token) is not interest:
+            return  # it wanted something else meanwhile, or nothing any more
         if token in self._all:
             seen = self._all[token][1].or_else(seen)
         self._all[token] = (interest, seen)
@@ -102,6 +107,7 @@ class Interests:
 
     def drop(self, token: object) -> None:
         """It wants nothing any more."""
+        self._put.pop(token, None)
         if self._all.pop(token, None):
             self.changed.set()
 

@@ -17,7 +17,7 @@ from goclaw.servers.mcp import files
 from goclaw.servers.mcp.files import Interest, look
 from goclaw.servers.mcp.ports import Changed
 from goclaw.users import User
-from goclaw.workspace import hints
+from goclaw.workspace import Workspace, hints
 from tests.servers.mcp.house import ANN, BOB, House, Listener, house
 from tests.servers.mcp.test_watching import Heard, until
 
@@ -33,6 +33,33 @@ async def inhabited(folder: Path, *users: User) -> AsyncIterator[House]:
     async with house(folder, users=users or [User(ANN), User(BOB)]) as home:
         await home.ports.workspace(Actor(ANN, "mcp"))
         yield home
+
+
+async def test_of_two_wishes_at_once_the_later_one_counts(tmp_path: Path) -> None:
+    async with inhabited(tmp_path) as home, asyncio.timeout(10):
+        opened, ann = asyncio.Event(), Actor(ANN, "mcp")
+        slow = [opened]
+
+        async def workspace(actor: Actor) -> Workspace:
+            while slow:
+                await slow.pop().wait()
+            return await home.ports.workspace(actor)
+
+        interests = files.Interests(workspace)
+        first = asyncio.create_task(interests.put("client", ann, [NOTE]))
+        await until(lambda: not slow, home)
+        await interests.put("client", ann, [NOTE, f"{NOTE}2"])
+        opened.set()
+        await first
+        found = interests.of(ANN)
+        assert found and found.uris == {NOTE, f"{NOTE}2"}
+        slow.append(opened := asyncio.Event())
+        late = asyncio.create_task(interests.put("client", ann, [NOTE]))
+        await until(lambda: not slow, home)
+        interests.drop("client")
+        opened.set()
+        await late
+        assert interests.of(ANN) is None, "who went is not watched for"
 
 
 def watches() -> list[str]:
