@@ -24,7 +24,6 @@ from goclaw.redact import mask, printable
 
 log = logging.getLogger(__name__)
 
-
 NAME = "GoClaw"
 """All that an answer says of the server; versions are for those who look for known holes."""
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
