@@ -244,4 +244,5 @@ def _is_address(name: str) -> bool:
 
 
 def _shown(path: str) -> str:
-    return mask(printable(path[:LONGEST_LOGGED]))
+    # On one line, or strangers write lines of their own into the log.
+    return " ".join(mask(printable(path[:LONGEST_LOGGED])).split())

@@ -272,6 +272,13 @@ async def test_the_log_has_paths_without_queries(caplog: pytest.LogCaptureFixtur
     assert "token" not in caplog.text
 
 
+async def test_a_path_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "goclaw.servers.listener")
+    async with site() as here:
+        await here.ask("/no%0A2026-01-01%20a%20line%C2%85%20of%E2%80%A8theirs")
+    assert "GET /no 2026-01-01 a line of theirs from 127.0.0.1: 404" in caplog.text
+
+
 async def test_nonsense_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with site() as here:

@@ -243,7 +243,7 @@ def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[str]:
 
 
 def _log_access(scope: Scope, status: int) -> None:
-    path = mask(printable(str(scope["path"])[:LONGEST_LOGGED]))
+    path = " ".join(mask(printable(str(scope["path"])[:LONGEST_LOGGED])).split())
     log.info("%s %s from %s: %d", scope["method"], path, (scope.get("client") or ("",))[0], status)
 
 

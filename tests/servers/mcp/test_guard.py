@@ -1,6 +1,7 @@
 """The door of the HTTP listener: nobody without a token, no page of somebody else's, nothing without a bound."""
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,12 @@ class Door:
         """The status, the headers and the body of the answer."""
         given = {"host": "127.0.0.1:8138", "authorization": f"Bearer {token or self.secret}"}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        query = given.pop("query", "")
+        query, path = given.pop("query", ""), given.pop("path", "/mcp")
         raw = [(name.encode(), value.encode()) for name, value in given.items() if value]
         scope = {
             "type": "http",
             "method": "POST",
-            "path": "/mcp",
+            "path": path,
             "query_string": query.encode(),
             "headers": raw,
             "client": ("10.0.0.1", 4),
@@ -114,6 +115,12 @@ async def test_who_may_not_come_in_is_refused_before_the_body_is_read(
     found, _, body = await door.ask(**headers)
     assert (found, body, door.read, door.inner.actors) == (status, b"", 0, [])
     assert (await door.ask(origin="https://ours.example"))[0] == 200
+
+
+async def test_a_path_is_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "goclaw.servers.mcp.guard")
+    await Door(tmp_path).ask(path="/no\n2026-01-01 a line\u2028of theirs", token="goclaw_wrong")
+    assert "POST /no 2026-01-01 a line of theirs from 10.0.0.1: 401" in caplog.text
 
 
 async def test_other_names_come_from_the_configuration(tmp_path: Path) -> None:
