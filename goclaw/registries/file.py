@@ -29,8 +29,8 @@ _SCHEMA = (
     """CREATE TABLE owners (
         kind TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID""",
     """CREATE TABLE syncs (
-        registry TEXT PRIMARY KEY, synced_at REAL NOT NULL, tried_at REAL NOT NULL, etag TEXT NOT NULL,
-        problem TEXT NOT NULL) WITHOUT ROWID""",
+        registry TEXT PRIMARY KEY, synced_at REAL NOT NULL, etag TEXT NOT NULL, problem TEXT NOT NULL)
+        WITHOUT ROWID""",
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
 )
 _TABLES = frozenset({"entries", "pins", "owners", "syncs", "facts"})

@@ -80,8 +80,6 @@ class Page:
     """Entries that are none, each with the reason, for people."""
     cursor: str
     """Where the next one begins; empty: this is the last."""
-    registry: str = ""
-    """The id of the registry itself, if it has one."""
 
 
 @contextmanager
@@ -110,7 +108,7 @@ def read_page(body: bytes, wanted: Wanted) -> Page:
     if not isinstance(registry, str) or len(registry) > LONGEST_ID:
         raise ValueError("its id is none")
     entries, refused = sorted_out(listed_in(page, "entries"), lambda item: _entry(item, registry, wanted))
-    return Page(entries, refused, cursor_of(page.get("next_cursor")), registry)
+    return Page(entries, refused, cursor_of(page.get("next_cursor")))
 
 
 def parsed(body: bytes) -> Mapping[str, Any]:

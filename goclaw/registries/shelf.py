@@ -136,7 +136,6 @@ class Sync:
 
     synced_at: float = 0.0
     """Epoch seconds of the last time that it went well; 0: never."""
-    tried_at: float = 0.0
     etag: str = ""
     problem: str = ""
     """Why the last time did not."""
@@ -215,8 +214,8 @@ class Shelf:
             _insert(connection, registry, fresh, "")
             _delete(connection, registry, [key for key in beside if key not in read])
             connection.execute(
-                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, ?, '')",
-                (registry, now, now, "" if refused or changed else etag),
+                "INSERT OR REPLACE INTO syncs VALUES (?, ?, ?, '')",
+                (registry, now, "" if refused or changed else etag),
             )
         return Taken(len(read), (*refused, *changed), tuple(changed))
 
@@ -224,14 +223,14 @@ class Shelf:
         """A catalogue was asked for: nothing had changed (no problem), or it could not be had."""
         with self._file.writing() as connection:
             connection.execute(
-                "INSERT INTO syncs VALUES (:registry, :well, :now, '', :problem) ON CONFLICT DO UPDATE SET "
-                "synced_at = max(synced_at, :well), tried_at = :now, problem = :problem",
-                {"registry": registry, "now": now, "well": 0.0 if problem else now, "problem": problem},
+                "INSERT INTO syncs VALUES (:registry, :well, '', :problem) ON CONFLICT DO UPDATE SET "
+                "synced_at = max(synced_at, :well), problem = :problem",
+                {"registry": registry, "well": 0.0 if problem else now, "problem": problem},
             )
 
     def sync(self, registry: str) -> Sync:
         """When that was."""
-        rows = self._rows("SELECT synced_at, tried_at, etag, problem FROM syncs WHERE registry = ?", registry)
+        rows = self._rows("SELECT synced_at, etag, problem FROM syncs WHERE registry = ?", registry)
         return Sync(*rows[0]) if rows else Sync()
 
     def entries(self, registry: str | None = None) -> list[Kept]:

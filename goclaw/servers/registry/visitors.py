@@ -56,13 +56,12 @@ class Visitors:
         tokens: Tokens,
         clock: Clock,
         audit: Callable[[Entry], None],
-        bounds: Bounds | None = None,
     ) -> None:
         self._settings = settings
         self._users = users
         self._tokens = tokens
         self._audit = audit
-        self._bounds = bounds or Bounds()
+        self._bounds = Bounds()
         self._failures = Failures(self._bounds, clock)
 
     async def reader(self, request: web.Request) -> None:
