@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 30.0
 """Between two looks at which tools there are."""
+ADDRESS_SECONDS = 1.0
+"""Between two looks at whether the MCP server listens: it does a moment after the start."""
 FACT = "published"
 """What the daemon remembers under this name: `registry/kind/name` and the version of it that was told last."""
 _CONFLICT, _FORBIDDEN = 409, 403
@@ -58,7 +60,7 @@ class Publisher:
             await self.look()
             if self._told != before:
                 await self._remember()
-            await self._ports.clock.sleep(LOOK_SECONDS)
+            await self._ports.clock.sleep(LOOK_SECONDS if self._ports.address() else ADDRESS_SECONDS)
 
     async def look(self) -> None:
         """Tell it what it does not know yet, unless it shall be left alone for a while."""

@@ -11,7 +11,7 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.publish_ports import PublisherPorts
-from goclaw.registries.publishing import FACT, LOOK_SECONDS, Publisher, publish
+from goclaw.registries.publishing import ADDRESS_SECONDS, FACT, LOOK_SECONDS, Publisher, publish
 from goclaw.registries.shelf import OWN, ChangedEntry, Shelf
 from goclaw.specs import ToolSpec
 from goclaw.supervise import background
@@ -116,6 +116,15 @@ async def test_nothing_is_told_before_our_server_can_be_reached(scene: Scene) ->
     scene.address = "https://tools.example.org/mcp"
     await scene.looks()
     assert scene.client.calls == 2
+
+
+async def test_a_set_is_told_as_soon_as_our_server_listens(scene: Scene) -> None:
+    address, scene.address = scene.address, ""
+    async with background(scene.publisher.run(), "publishing"):
+        await eventually(lambda: scene.clock.sleepers)
+        scene.address = address
+        scene.clock.advance(ADDRESS_SECONDS)
+        await eventually(lambda: scene.client.calls == 2)
 
 
 async def test_a_change_is_told_when_it_lasts(scene: Scene) -> None:
