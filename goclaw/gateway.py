@@ -223,11 +223,11 @@ class Gateway:
     async def now(self, session: str) -> SessionNow:
         return await self._ports.command_ports.sessions.now(session)
 
-    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
         found = await self._ports.transcripts.sessions()
-        # Those of agents are read by name, and by `goclaw sessions`: here they would crowd out the conversations.
-        people = [info for info in found if AGENT_MARK not in info.key]
-        return [info for info in people if self._ports.access.authorize(actor, "session.read", info.key).allowed]
+        # Who chooses a conversation wants none of an agent's, which would crowd it out.
+        wanted = [info for info in found if agents or AGENT_MARK not in info.key]
+        return [info for info in wanted if self._ports.access.authorize(actor, "session.read", info.key).allowed]
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
         if not self._ports.access.authorize(actor, "tool.use", "read").allowed:

@@ -119,8 +119,9 @@ class AskOlder:
 
 @record
 class AskSessions:
-    """The sessions that may be attached to."""
+    """The sessions that may be attached to; with those of agents, which may only be read."""
 
+    agents: bool = False
     type: Literal["ask_sessions"] = "ask_sessions"
 
 

@@ -106,7 +106,7 @@ def test_an_event_comes_back_as_it_was(event: TurnEvent) -> None:
         Decide("id", "ab12", "allow"),
         AskStatus(),
         AskOlder(7, 40),
-        AskSessions(),
+        AskSessions(agents=True),
         AskFiles("src/"),
         AskRows(7),
         AskOutline(40),

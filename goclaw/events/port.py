@@ -47,8 +47,8 @@ class GatewayPort(Protocol):
         """What goes on in a session, beside its transcript, at the moment when this returns."""
         ...
 
-    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
-        """The sessions that `actor` may read, the latest first."""
+    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
+        """The sessions that `actor` may read, the latest first; with `agents` those of agents, too."""
         ...
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:

@@ -322,8 +322,8 @@ class Serving:
             case Decide():
                 sentence = await self._gateway.decide(actor, frame.question, frame.answer)
                 return Accepted(frame.id, Acceptance(AcceptKind.REPLY, text=sentence))
-            case AskSessions():
-                return Sessions(list(await self._gateway.sessions(actor)))
+            case AskSessions(agents=agents):
+                return Sessions(list(await self._gateway.sessions(actor, agents=agents)))
             case AskFiles():
                 return Files(frame.begun, list(await self._gateway.files(actor, frame.begun)))
             case AskStatus():

@@ -86,7 +86,7 @@ class RecordingGateway:
     async def now(self, session: str) -> SessionNow:
         return SessionNow()
 
-    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
         return []
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:

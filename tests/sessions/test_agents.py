@@ -338,8 +338,11 @@ async def test_conversations_of_agents_do_not_crowd_the_list_of_sessions(tmp_pat
     async with world.running() as core:
         await core.say("do it")
         await core.settled()
-        listed = await core.gateway.sessions(Actor("tui:me", "socket", owner=True))
-        assert [info.key for info in listed] == [HERE] and len(await agents_of(core)) == 1
+        me = Actor("tui:me", "socket", owner=True)
+        listed, everything = [await core.gateway.sessions(me, agents=agents) for agents in (False, True)]
+        assert [info.key for info in listed] == [HERE]
+        (agent,) = await agents_of(core)
+        assert {info.key for info in everything} == {HERE, agent}
 
 
 async def test_a_turn_and_its_agents_are_priced_apart_and_together(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ class FakeGateway:
     async def now(self, session: str) -> SessionNow:
         return replace(self.bus.now(session), questions=tuple(self.questions), todos=self.todos)
 
-    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+    async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
         return self.known_sessions
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:

@@ -74,7 +74,7 @@ class _Remote:
         self._client = await self._stack.enter_async_context(attach(self._socket, self._session, limit=0))
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        return (await self._answer(AskSessions(), Sessions)).sessions
+        return (await self._answer(AskSessions(agents=True), Sessions)).sessions
 
     async def outline(self, last: int = 0) -> Outline:
         return (await self._answer(AskOutline(last), OutlineFrame)).outline
