@@ -19,6 +19,7 @@ from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import connecting, flagged, reading
+from goclaw.llm.pictures import again_without_pictures
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
 from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
@@ -54,9 +55,13 @@ class AnthropicModel(KnownModel):
         self._messages = EncodedMessages(encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
+    @property
+    def sees_images(self) -> bool:
+        return super().sees_images and not self._messages.blind
+
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flagged(self._events(request)))
+        return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """Anthropic's own count; an estimate when it cannot be had."""

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -32,6 +32,7 @@ NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """What ids and names of tools may not hold at Anthropic and OpenAI; other providers' may, and so may invented ones."""
 RESULTS_SEEN = AssistantMessage("I have the results.")
 """One object, so that it is encoded once."""
+PicturedT = TypeVar("PicturedT", bound=UserMessage | ToolResult)
 
 
 class _Kept(weakref.ref[Message]):
@@ -49,8 +50,10 @@ class EncodedMessages:
     def __init__(
         self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]], sees: Callable[[], bool] = lambda: True
     ) -> None:
-        """`sees`: whether the model can be shown what tools give it to look at."""
+        """`sees`: whether the model can be shown pictures, as far as is known; see also `go_blind`."""
         self._sees = sees
+        self.blind = False
+        """The server has refused pictures for this model."""
         self._encode = encode
         self._load_image = load_image
         self._kept: dict[int, _Kept] = {}
@@ -79,6 +82,24 @@ class EncodedMessages:
         kept.key, kept.blocks = id(message), blocks
         self._kept[kept.key] = kept
 
+    def leave_out_pictures(self, messages: Sequence[Message]) -> bool:
+        """Encode these messages without their pictures from now on; tell whether that changes anything."""
+        changed = False
+        for message in messages:
+            if not isinstance(message, AssistantMessage) and message.images:
+                blocks, kept = self._encode(unseen(message), {}), self._kept.get(id(message))
+                changed = changed or kept is None or kept.blocks != blocks
+                self.keep(message, blocks)
+        return changed
+
+    def go_blind(self) -> None:
+        """Show the model no picture from now on, in no conversation."""
+        self.blind = True
+        for kept in list(self._kept.values()):
+            message = kept()
+            if message is not None and not isinstance(message, AssistantMessage) and message.images:
+                del self._kept[kept.key]
+
     def _forget(self, dead: "weakref.ref[Message]") -> None:
         # The number may belong to a new message by now.
         if isinstance(dead, _Kept) and self._kept.get(dead.key) is dead:
@@ -91,14 +112,12 @@ class EncodedMessages:
         """The message with its pictures; one that is not kept any more, or damaged, is a line in its text."""
         if isinstance(message, AssistantMessage) or not message.images:
             return message, {}
-        if isinstance(message, ToolResult) and not self._sees():
+        if self.blind or not self._sees():
             return unseen(message), {}
         found: dict[str, str] = {}
         for image in message.images:
             with suppress(ToolError):
                 found[image.blob] = await self._picture(image)
-        if isinstance(message, ToolResult):
-            return result_without_lost(message, found.keys()), found
         return without_lost(message, found.keys()), found
 
     async def _picture(self, image: Image) -> str:
@@ -107,26 +126,22 @@ class EncodedMessages:
         return await asyncio.to_thread(lambda: base64.b64encode(data).decode())
 
 
-def without_lost(message: UserMessage, found: Container[str]) -> UserMessage:
-    """The message without the pictures that were not found; it says that there were some."""
-    kept, lost = _parted(message.images, found)
-    return replace(message, text="\n".join([message.text, *lost]).strip(), images=kept) if lost else message
+def without_lost(message: PicturedT, found: Container[str]) -> PicturedT:
+    """Return the message without the pictures that were not found; it says that there were some."""
+    kept = tuple(image for image in message.images if image.blob in found)
+    lost = [NO_LONGER_KEPT] * (len(message.images) - len(kept))
+    return replace(_told(message, lost), images=kept) if lost else message
 
 
-def result_without_lost(message: ToolResult, found: Container[str]) -> ToolResult:
-    """The same for a result of a tool."""
-    kept, lost = _parted(message.images, found)
-    return replace(message, content="\n".join([message.content, *lost]).strip(), images=kept) if lost else message
+def unseen(message: PicturedT) -> PicturedT:
+    """Return the message as a model without eyes gets it: it says that there is a picture."""
+    return replace(_told(message, [NOT_SEEN]), images=()) if message.images else message
 
 
-def _parted(images: Sequence[Image], found: Container[str]) -> tuple[tuple[Image, ...], list[str]]:
-    kept = tuple(image for image in images if image.blob in found)
-    return kept, [NO_LONGER_KEPT] * (len(images) - len(kept))
-
-
-def unseen(message: ToolResult) -> ToolResult:
-    """The result for a model that does not see."""
-    return replace(message, content=f"{message.content}\n{NOT_SEEN}".strip(), images=()) if message.images else message
+def _told(message: PicturedT, lines: Sequence[str]) -> PicturedT:
+    if isinstance(message, ToolResult):
+        return replace(message, content="\n".join([message.content, *lines]).strip())
+    return replace(message, text="\n".join([message.text, *lines]).strip())
 
 
 def caption(message: ToolResult) -> str:

@@ -24,6 +24,7 @@ from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import classify, fail, flagged
 from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
 from goclaw.llm.openai_chat import encode_tools
+from goclaw.llm.pictures import again_without_pictures
 from goclaw.messages import AssistantMessage, Message, ToolResult
 from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable
 from goclaw.net.ollama import TIME_LIMIT, ollama_url
@@ -61,13 +62,15 @@ class OllamaModel:
 
     @property
     def sees_images(self) -> bool:
+        if self._messages.blind:
+            return False
         if self._options.images is not None:
             return self._options.images
         return sees(self._name) if self._capabilities is None else "vision" in self._capabilities
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flagged(self._events(request)))
+        return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """An estimate: the protocol has no count."""

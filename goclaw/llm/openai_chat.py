@@ -35,6 +35,7 @@ from goclaw.llm.encoded import (
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import flagged, reading
 from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
+from goclaw.llm.pictures import again_without_pictures
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
 from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult
@@ -62,9 +63,13 @@ class OpenAIChatModel(KnownModel):
         self._messages = EncodedMessages(self._encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
+    @property
+    def sees_images(self) -> bool:
+        return super().sees_images and not self._messages.blind
+
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
-        return aclosing(flagged(self._events(request)))
+        return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
         """An estimate: the protocol has no count."""

@@ -57,7 +57,7 @@ class PydanticAIModel(KnownModel):
     def _load(self) -> "Bridge":
         from goclaw.llm.pydantic_ai_bridge import Bridge
 
-        return Bridge(self.spec, self._settings, self._ports.load_image)
+        return Bridge(self.spec, self._settings, self._ports.load_image, lambda: self.sees_images)
 
 
 def open_pydantic_ai(

@@ -33,7 +33,7 @@ from goclaw.config.schema import ProviderSettings
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.arguments import read_arguments
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.encoded import caption, result_without_lost, results_first, without_lost
+from goclaw.llm.encoded import caption, results_first, unseen, without_lost
 from goclaw.llm.failures import fail
 from goclaw.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
 
@@ -66,8 +66,15 @@ class Bridge:
         ConfigError: the library does not know the provider, or wants a key or another package for it.
     """
 
-    def __init__(self, spec: str, settings: ProviderSettings, load_image: Callable[[str], Awaitable[bytes]]) -> None:
+    def __init__(
+        self,
+        spec: str,
+        settings: ProviderSettings,
+        load_image: Callable[[str], Awaitable[bytes]],
+        sees: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._spec = spec
+        self._sees = sees
         self._native_name = f"pydantic-ai/{spec.partition(':')[0]}"
         self._load_image = load_image
         try:
@@ -120,10 +127,11 @@ class Bridge:
                 history.append(self._response(message))
                 continue
             part: UserPromptPart | ToolReturnPart
+            message = message if self._sees() else unseen(message)
             if isinstance(message, ToolResult):
                 outcome: Any = "failed" if message.is_error else "success"
                 pictures = await self._pictures(message)
-                message = result_without_lost(message, pictures.keys())
+                message = without_lost(message, pictures.keys())
                 part = ToolReturnPart(message.name, message.content, message.call_id, outcome=outcome)
                 if message.images:
                     shown = [pictures[image.blob] for image in message.images]

@@ -12,7 +12,7 @@ from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import CallStarted, ModelPorts, Stop
 from goclaw.llm.estimate import estimate_text
 from goclaw.llm.ollama import OllamaModel, bucket
-from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.messages import NOT_SEEN, AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 from tests.llm.asking import TOOLS, ask, model_ports, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, recorded, refusal
@@ -162,12 +162,18 @@ async def test_schemas_of_tools_arrive_whole(fake: FakeProvider, ports: ModelPor
     assert fake.asked[0].body["tools"][0]["function"]["parameters"] == schema
 
 
-async def test_pictures_are_sent_and_the_server_tells_who_sees(fake: FakeProvider, ports: ModelPorts) -> None:
-    model = model_at(fake, ports, "llava:7b")
-    assert model.sees_images
-    await ask(model, saying(UserMessage("look", (Image("aa", "image/png"),))))
-    assert fake.asked[0].body["messages"][1] == {"role": "user", "content": "look", "images": ["iVBORw0KGgo="]}
-    assert not model.sees_images
+async def test_pictures_are_sent_where_the_server_says_that_the_model_sees(
+    fake: FakeProvider, ports: ModelPorts
+) -> None:
+    picture = saying(UserMessage("look", (Image("aa", "image/png"),)))
+    seeing, blind = model_at(fake, ports, "unheard-of:7b"), model_at(fake, ports, "llava:7b")
+    assert not seeing.sees_images and blind.sees_images
+    await ask(blind, picture)
+    assert fake.asked[0].body["messages"][1] == {"role": "user", "content": f"look\n{NOT_SEEN}"}
+    fake.routes["/api/show"] = shown("completion", "vision")
+    await ask(seeing, picture)
+    assert fake.asked[1].body["messages"][1] == {"role": "user", "content": "look", "images": ["iVBORw0KGgo="]}
+    assert [seeing.sees_images, blind.sees_images] == [True, False]
 
 
 async def test_a_missing_model_says_how_to_get_it(fake: FakeProvider, ports: ModelPorts) -> None:
