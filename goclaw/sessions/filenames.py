@@ -45,3 +45,8 @@ def recording_name(name: str, mime: str, kind: str) -> str:
     safe = safe_name(name, mime)
     known = PurePosixPath(safe).suffix.lower() in {*_SOUND_ENDINGS.values(), ".oga", ".mpga", ".mpeg"}
     return safe if known or not ending else f"{safe}{ending}"
+
+
+def picture_name(blob: str, mime: str) -> str:
+    """A name for a picture that came without one: the same for the same bytes, whenever they come."""
+    return f"picture-{blob[:8]}{mimetypes.guess_extension(mime) or ''}"

@@ -17,7 +17,7 @@ from goclaw.events import Actor, Attachment, Inbound
 from goclaw.messages import Image, UserMessage, joined
 from goclaw.records import record
 from goclaw.redact import mask, mask_known
-from goclaw.sessions.filenames import recording_name, safe_name
+from goclaw.sessions.filenames import picture_name, recording_name, safe_name
 from goclaw.sessions.filetypes import sound_type, text_of
 from goclaw.transcribers.base import Recording, Transcriber
 from goclaw.workspace import Workspace
@@ -70,11 +70,12 @@ class Received:
             except DeliveryError as error:
                 parts.append((f"[{_called(attachment)}: could not be fetched: {error}]", ""))
                 continue
-            found = await self._open(inbound, attachment, data)
-            if isinstance(found, Image):
-                images.append(found)
+            image = await self._image(attachment, data)
+            if image is None:
+                parts += await self._open(inbound, attachment, data)
             else:
-                parts += found
+                images.append(image)
+                parts.append((await self._picture(inbound.actor, attachment, image, data), ""))
         text, foreign = joined(parts)
         return UserMessage(text, tuple(images), foreign)
 
@@ -93,21 +94,33 @@ class Received:
                 pause *= 2
         return await channel.fetch(attachment)
 
-    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> Image | Pieces:
-        actor = inbound.actor
+    async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
+        """What a model is shown of a file; None: it is no picture that models take."""
+        if attachment.kind != "image":
+            return None
+        # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
+        # that is shown something else refuses this conversation from then on.
+        mime = image_type(data) if attachment.name else attachment.mime
+        return Image(await self._ports.blobs.put(data, mime), mime) if mime is not None else None
+
+    async def _picture(self, actor: Actor, attachment: Attachment, image: Image, data: bytes) -> str:
+        """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it is there.
+
+        Returns the line about it, empty where the sender may keep no files: the picture itself is before the model.
+        """
+        if not self._ports.may(actor, WRITE):
+            return ""
+        name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
+        return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(actor, name, data)}]"
+
+    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> Pieces:
         match attachment.kind:
-            case "image":
-                # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
-                # that is shown something else refuses this conversation from then on.
-                mime = image_type(data) if attachment.name else attachment.mime
-                if mime is not None:
-                    return Image(await self._ports.blobs.put(data, mime), mime)
-                return await self._document(actor, attachment, data)
             case "voice" | "audio":
                 spoken = attachment.kind == "voice" and not inbound.forwarded
-                return await self._recording(actor, attachment, data, OF_THE_SENDER if spoken else A_RECORDING)
-            case "document":
-                return await self._document(actor, attachment, data)
+                origin = OF_THE_SENDER if spoken else A_RECORDING
+                return await self._recording(inbound.actor, attachment, data, origin)
+            case "image" | "document":
+                return await self._document(inbound.actor, attachment, data)
 
     async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> Pieces:
         name = safe_name(attachment.name, attachment.mime)

@@ -57,6 +57,7 @@ def shows(body: bytes) -> bool:
     return base64.b64encode(PICTURE) in body
 
 
+@pytest.mark.promise("P-media")
 async def test_a_person_who_sends_a_picture_to_a_model_without_eyes_is_answered(
     fake: FakeProvider, ports: ModelPorts, wire: Wire
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_person_who_sends_a_picture_to_a_model_without_eyes_is_answered(
     assert not shows(sent) and NOT_SEEN.encode() in sent and b"What is this?" in sent
 
 
+@pytest.mark.promise("P-media")
 @pytest.mark.parametrize("server", REFUSALS)
 async def test_a_server_that_takes_no_pictures_is_asked_without_and_that_is_remembered(
     fake: FakeProvider, ports: ModelPorts, server: str

@@ -299,4 +299,29 @@ BUGS: list[Bug] = [
         "found.listed",
         "tests/registries/test_syncing.py::test_what_came_through_this_gateway_is_not_taken_over_again",
     ),
+    bug(
+        "pictures of people go to a model that sees none",
+        "class context: one photo refuses a chat for ever",
+        "goclaw/llm/encoded.py",
+        "        if self.blind or not self._sees():",
+        "        if isinstance(message, ToolResult) and not self._sees():",
+        "tests/llm/test_llm_pictures.py::test_a_person_who_sends_a_picture_to_a_model_without_eyes_is_answered",
+    ),
+    bug(
+        "a server's refusal of pictures is forgotten at once",
+        "class context: every message of a chat with a photo is refused first",
+        "goclaw/llm/pictures.py",
+        "            messages.go_blind()",
+        "            pass",
+        "tests/llm/test_llm_pictures.py::test_a_server_that_takes_no_pictures_is_asked_without_and_that_is_remembered",
+    ),
+    bug(
+        "a picture that a person sends is no file",
+        "class tools: nothing can be done with a photo",
+        "goclaw/sessions/received.py",
+        '        if not self._ports.may(actor, WRITE):\n            return ""',
+        '        return ""',
+        "tests/sessions/test_received.py::"
+        "test_a_picture_without_a_name_is_one_file_however_often_it_comes_and_needs_the_right_to_write",
+    ),
 ]

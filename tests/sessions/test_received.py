@@ -156,7 +156,27 @@ async def test_several_pictures_and_files_come_together(tmp_path: Path) -> None:
         await core.say("these", files=[*shown, document("a.txt", b"x"), document("b.txt", b"y")])
         await core.settled()
         message = (await core.messages())[0]
-    assert len(message.images) == 2 and sorted(inbox(world)) == ["a.txt", "b.txt"]  # type: ignore[union-attr]  # a user's
+    assert len(message.images) == 2  # type: ignore[union-attr]  # a user's
+    pictures = {name for name in inbox(world) if name not in ("a.txt", "b.txt")}
+    assert len(inbox(world)) == 4 and {inbox(world)[name] for name in pictures} == {b"one", b"two"}
+    assert all(f"saved as inbox/{name}]" in text_of(message) for name in pictures)
+
+
+@pytest.mark.promise("P-media")
+async def test_a_picture_without_a_name_is_one_file_however_often_it_comes_and_needs_the_right_to_write(
+    tmp_path: Path,
+) -> None:
+    photo = (Attachment("image", "", "image/png"), PNG)
+    world = world_of(tmp_path)
+    heard = await hears(world, photo)
+    (name,) = inbox(world)
+    assert heard.endswith(f"look\n[Picture, 16 bytes: saved as inbox/{name}]") and name.endswith(".png")
+    await hears(world, photo)
+    assert inbox(world) == {name: PNG}
+    (tmp_path / "other").mkdir()
+    reading = world_of(tmp_path / "other", tools=())
+    assert "[Picture" not in await hears(reading, photo)
+    assert inbox(reading) == {}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +192,7 @@ async def test_a_file_is_a_picture_if_its_bytes_are_one(
         await core.settled()
         message = (await core.messages())[0]
     assert [image.mime for image in message.images] == (["image/png"] if is_picture else [])  # type: ignore[union-attr]  # a user's
-    assert ("inbox/a.png" in text_of(message)) is not is_picture
+    assert "saved as inbox/a.png]" in text_of(message)
 
 
 async def test_a_voice_message_is_transcribed_and_marked_as_such(tmp_path: Path) -> None:
