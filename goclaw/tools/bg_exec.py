@@ -56,7 +56,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     denied=_DENIED,
     foreign=False,
-    access=lambda arguments, ctx: Access(category="shell", alone=True),
+    access=lambda arguments, ctx: Access(category="shell"),
     call_hint="Starting {{ command | truncate(40) }} {{ args | join(' ') | truncate(60) }}",
     result_hint="Goes on as {{ task }}",
     examples=(Example("A program that reads its input", {"command": "sort", "stdin": "b\na\n"}, "in the background"),),

@@ -69,7 +69,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         tags=("cli", "shell", *settings.tags),
         own_timeout=True,
         grounds=grounds,
-        access=lambda arguments, ctx: Access(category="shell", alone=True),
+        access=lambda arguments, ctx: Access(category="shell"),
         call_hint=f"{name} {{{{ args }}}}",
         result_hint=f"{name}: exit code {{{{ code }}}}",
     )(run)

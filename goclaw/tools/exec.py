@@ -47,7 +47,7 @@ class ExecResult(Result):
     own_timeout=True,
     grounds=exec_grounds,
     denied=_DENIED,
-    access=lambda arguments, ctx: Access(category="shell", alone=True),
+    access=lambda arguments, ctx: Access(category="shell"),
     call_hint="{% if run_in_background %}Starting{% else %}Running{% endif %} {{ command | truncate(100) }}",
     result_hint="{% if task %}Goes on as {{ task }}{% else %}Exit code {{ exit_code }}{% endif %}",
     examples=(
@@ -67,8 +67,9 @@ async def exec_(
 ) -> ExecResult:
     """Execute a shell command in the workspace. Returns its output (stdout and stderr merged) and its exit code.
 
-    Processes that the command leaves behind end with it. Standard input is closed. What shall go on beside the
-    conversation (a server, a long build) runs in the background, by default for as long as tools.tasks.minutes allows.
+    A read or search in the same answer runs beside it and may not see its effect. Processes that the command leaves
+    behind end with it. Standard input is closed. What shall go on beside the conversation (a server, a long build) runs
+    in the background, by default for as long as tools.tasks.minutes allows.
     """
     settings, variables = ctx.config.tools.exec, checked(env or {})
     Rules(settings.allowed, settings.blocked).judge(command)

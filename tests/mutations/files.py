@@ -129,8 +129,8 @@ BUGS: list[Bug] = [
         "GHSA-5xfq, NanoClaw outbox: traversal in a name that a client chose",
         "goclaw/sessions/received.py",
         "from goclaw.sessions.filenames import picture_name, recording_name, safe_name\n",
-        "from goclaw.sessions.filenames import picture_name, recording_name\n\n\ndef safe_name(name: str, *_: object) -> str:\n"
-        "    return name\n\n\n",
+        "from goclaw.sessions.filenames import picture_name, recording_name\n\n\n"
+        "def safe_name(name: str, *_: object) -> str:\n    return name\n\n\n",
         "tests/sessions/test_received.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
     ),
 ]

@@ -324,4 +324,12 @@ BUGS: list[Bug] = [
         "tests/sessions/test_received.py::"
         "test_a_picture_without_a_name_is_one_file_however_often_it_comes_and_needs_the_right_to_write",
     ),
+    bug(
+        "nothing runs beside a command",
+        "class tools: parallel calls that wait for each other without need",
+        "goclaw/tools/exec.py",
+        'Access(category="shell")',
+        'Access(category="shell", alone=True)',
+        "tests/tools/test_shell_beside.py::test_reads_and_fetches_run_beside_a_command_and_writes_and_commands_do_not",
+    ),
 ]
