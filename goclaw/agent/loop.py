@@ -29,9 +29,13 @@ class TurnSteps(Protocol):
         """Run one tool call of the `number`-th answer."""
         ...
 
+    async def goes_on(self, number: int) -> bool:
+        """Tell whether the `number`-th answer was cut and its rest is asked for; the model knows so then."""
+        ...
+
 
 async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
-    """Run a turn to its end and return the text of the last answer.
+    """Run a turn to its end and return the text of the last answer, all parts of one that was cut and went on.
 
     Raises:
         LimitReached: a limit of the policy ended the turn.
@@ -49,12 +53,16 @@ async def go_on(turn: TurnSteps, policy: RunPolicy, number: int) -> str:
 
 
 async def _rounds(turn: TurnSteps, policy: RunPolicy, first: int) -> str:
+    said = ""
     for number in count(first):
         answer = await turn.answer(number)
-        if not answer.calls:
-            return answer.text
-        policy.before(answer.calls)
-        policy.after(await _use_all(turn, number, answer.calls))
+        if answer.calls:
+            policy.before(answer.calls)
+            policy.after(await _use_all(turn, number, answer.calls))
+            continue
+        said += answer.text
+        if not await turn.goes_on(number):
+            return said
     raise AssertionError("count never ends")
 
 

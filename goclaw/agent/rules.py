@@ -41,6 +41,7 @@ class TurnRules:
     cache: CachePoints = field(default_factory=CachePoints)
     interrupts_allowed: bool = True
     on_missing_fields: MissingFields = ""
+    continue_cut: bool = False
     place: str = MAIN
     """The section that the policy stands in."""
 
@@ -90,6 +91,7 @@ def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, pla
         cache=CachePoints(own.cache.after_system is not False, own.cache.after_tools is not False),
         interrupts_allowed=own.interrupts_allowed,
         on_missing_fields=own.on_missing_fields,
+        continue_cut=limits.continue_cut,
         place=place,
     )
 

@@ -109,6 +109,9 @@ class LimitSettings(Section):
     )
     agents_at_once: int = Field(4, ge=1, description="Agents of one conversation that work at the same time.")
     agents_per_turn: int = Field(16, ge=1, description="Agents that are started in one turn, those of agents included.")
+    continue_cut: bool = Field(
+        False, description="Ask the model to go on where its output limit cut an answer, at most three times."
+    )
     queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
     stuck_minutes: float = Field(
         10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."

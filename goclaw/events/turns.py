@@ -148,9 +148,15 @@ class Outcome(StrEnum):
     """How a turn ended."""
 
     ANSWERED = "answered"
+    CUT = "cut"  # answered up to the output limit of the model
     LIMITED = "limited"
     FAILED = "failed"
     STOPPED = "stopped"
+
+    @property
+    def went_well(self) -> bool:
+        """Whether the person has an answer, be it a part of one."""
+        return self in (Outcome.ANSWERED, Outcome.CUT, Outcome.LIMITED)
 
 
 @record

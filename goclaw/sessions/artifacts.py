@@ -24,7 +24,7 @@ def files_of(
         channel: where the turn's answer goes.
     """
     inbound = turn.inbound
-    if channel is None or not channel.capabilities.artifacts or outcome not in (Outcome.ANSWERED, Outcome.LIMITED):
+    if channel is None or not channel.capabilities.artifacts or not outcome.went_well:
         return []
     if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
         return []  # others read there, too, and what a tool kept is for whoever asked

@@ -35,7 +35,7 @@ from goclaw.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.sessions.sampling import Answering
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.teams import Teams
-from goclaw.sessions.turn import Opening, TurnPorts
+from goclaw.sessions.turn import MAX_CONTINUATIONS, Opening, TurnPorts
 from goclaw.specs import ToolSpec
 from goclaw.tasks.base import Owner
 from goclaw.toolkit.scope import CallScope
@@ -91,6 +91,7 @@ class Fitting:
             remind=lambda names: self._remind(level, reminders, names),
             spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
             planning=policy.planning,
+            continuations=MAX_CONTINUATIONS if policy.rules.continue_cut else 0,
             compresses=lambda spec: is_wanted(spec, ports.config),
             held=partial(self._held, level),
             affordable=lambda: self._affordable(level),

@@ -281,7 +281,9 @@ class Sessions:
                 raise refused
             await self._ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)
-            return (Outcome.STOPPED, WITHHELD) if run.withheld else (Outcome.ANSWERED, text or EMPTY_ANSWER)
+            if run.withheld:
+                return Outcome.STOPPED, WITHHELD
+            return Outcome.CUT if run.cut else Outcome.ANSWERED, text or EMPTY_ANSWER
         except MessageDenied as denied:
             return Outcome.FAILED, str(denied)  # nothing was stored of it, so there is nothing to settle
         except LimitReached as limit:
@@ -374,7 +376,7 @@ class Sessions:
 
 def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
     """A line about how a turn ended. What was said stays out of the log; why there is no answer does not."""
-    if outcome in (Outcome.ANSWERED, Outcome.STOPPED):
+    if outcome in (Outcome.ANSWERED, Outcome.CUT, Outcome.STOPPED):
         log.info("turn %s in %.1f s", outcome, seconds)
     else:
         log.warning("turn %s in %.1f s: %s", outcome, seconds, text)

@@ -24,7 +24,17 @@ from goclaw.events import (
     ThinkingStreamed,
     TurnEvent,
 )
-from goclaw.llm.base import CachePoints, ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta, ThinkingDelta
+from goclaw.llm.base import (
+    CachePoints,
+    ChatModel,
+    Finished,
+    ModelEvent,
+    Request,
+    Restarted,
+    Stop,
+    TextDelta,
+    ThinkingDelta,
+)
 from goclaw.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.records import record
 from goclaw.redact import Masking, mask_known
@@ -45,6 +55,9 @@ _FINISHED: Codec[Finished] = Codec(Finished)
 _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
+MAX_CONTINUATIONS = 3
+"""How often the rest of one answer is asked for (`limits.continue_cut`)."""
+GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
 FIRST_ANSWER = "model:1"
 """The step that is recorded when the model has answered for the first time; the others are `model:2`, `model:3` …"""
 
@@ -87,6 +100,8 @@ class TurnPorts:
     """The row about what an answer cost, from the turn's id."""
     planning: Callable[[], Planning]
     """The time that an answer may take."""
+    continuations: int
+    """How often the rest of an answer is asked for that the output limit cut."""
     compresses: Callable[[str], bool]
     """Whether a model gets what commands say compressed."""
     held: Callable[[], Awaitable[None]]
@@ -109,6 +124,10 @@ class TurnRun:
         self._heard = False
         self.withheld = False
         """A hook keeps the agent's answer from the person."""
+        self.cut = False
+        """The output limit cut the last answer."""
+        self._continued = 0
+        """How often the rest of an answer was asked for."""
         self._denied: set[str] = set()
         """Messages that a hook did not let into this turn: they get an answer of their own, in their turn."""
         self._answers = 0
@@ -184,6 +203,7 @@ class TurnRun:
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
             self._reminding = []
             self.withheld = step.value.message.withheld
+            self.cut = _is_cut(step.value)
             if not step.replayed:
                 self._ports.counted(step.value)
                 _log_answer(step.value, self._ports.now() - began)
@@ -226,6 +246,14 @@ class TurnRun:
             self._reminding.append(call.name)
         self._ports.kept(step.value.artifacts)
         return step.value
+
+    async def goes_on(self, number: int) -> bool:
+        """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
+        if not self.cut or self._continued >= self._ports.continuations:
+            return False
+        self._continued += 1
+        await self.tell(f"continue:{number}", GO_ON)
+        return True
 
     @property
     def answers(self) -> int:
@@ -288,6 +316,8 @@ class TurnRun:
     async def _judged(self, number: int) -> Finished:
         """The model's answer, as hooks let it pass."""
         done = await self._ask(number)
+        if _is_cut(done) and self._continued >= self._ports.continuations:
+            done = replace(done, message=replace(done.message, text=f"{done.message.text}\n\n{cut_line(done)}".strip()))
         message = await self._ports.hooks.said(self._turn.inbound, done.message)
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
         actor, meant = self._ports.scope.actor, self._ports.dispatcher.registry.meant
@@ -379,6 +409,19 @@ def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str
 def _log_answer(done: Finished, seconds: float) -> None:
     tokens = {"tokens_in": done.usage.input, "tokens_out": done.usage.output}
     log.info("model %s answered in %.1f s", done.spec, seconds, extra=tokens)
+
+
+def _is_cut(done: Finished) -> bool:
+    """Whether the output limit cut the text; complete calls beside it are run, and the model goes on by itself."""
+    return done.stop is Stop.LENGTH and not done.message.calls
+
+
+def cut_line(done: Finished) -> str:
+    """What stands at the end of an answer that the output limit cut, for the person and the model."""
+    return (
+        f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output). "
+        'Say "go on" for the rest.]'
+    )
 
 
 def _unknown(call: ToolCall) -> ToolResult:

@@ -11,7 +11,6 @@ from goclaw.events import (
     GONE,
     AcceptKind,
     MessageStored,
-    Outcome,
     SessionNow,
     TurnEvent,
     TurnFinished,
@@ -94,7 +93,7 @@ class Outstanding:
                 self._stored(event)
             case TurnFinished() if event.turn in self._turns:
                 del self._turns[event.turn]
-                return Ended(event.turn, event.text, event.outcome in (Outcome.ANSWERED, Outcome.LIMITED))
+                return Ended(event.turn, event.text, event.outcome.went_well)
             case _:
                 pass
         return None

@@ -22,6 +22,8 @@ class Steps:
     answers: list[AssistantMessage]
     done: list[str] = field(default_factory=list)
     trouble: Exception | None = None
+    cut: int = 0
+    """Answers of which the rest is asked for."""
 
     async def hear(self) -> None:
         self.done.append("hear")
@@ -37,9 +39,18 @@ class Steps:
         self.done.append(f"use {number} {call.name}")
         return ToolResult(call.id, call.name, "{}", is_error=call.name == "bad")
 
+    async def goes_on(self, number: int) -> bool:
+        self.cut -= 1
+        return self.cut >= 0
+
 
 def policy(**limits: int) -> RunPolicy:
     return RunPolicy(rules_of(LimitSettings.model_validate(limits)))
+
+
+async def test_an_answer_that_was_cut_and_goes_on_is_one_answer() -> None:
+    steps = Steps([AssistantMessage("Once upon a ti"), AssistantMessage("me there "), AssistantMessage("was.")], cut=2)
+    assert await run_turn(steps, policy()) == "Once upon a time there was."
 
 
 async def test_an_answer_without_calls_is_the_end() -> None:
