@@ -166,6 +166,8 @@ class TurnFinished:
     outcome: Outcome
     text: str
     """What the user reads."""
+    silent: bool = False
+    """No chat gets the text as a delivery: who stopped the turn has an answer already, or a hook keeps it back."""
 
 
 TurnEvent = (

@@ -41,7 +41,7 @@ from goclaw.sessions.nested import NestedTurn
 from goclaw.sessions.pausing import Gate
 from goclaw.sessions.questions import Questions
 from goclaw.sessions.state import Contexts, Session
-from goclaw.sessions.turn import TurnPorts, TurnRun
+from goclaw.sessions.turn import STOPPED, TurnPorts, TurnRun
 from goclaw.store.spending import Spending, Spent
 from goclaw.tasks.base import Job, JobEnd, Owner, Tasks
 from goclaw.toolkit.spawning import AgentReport, AgentTask
@@ -51,7 +51,6 @@ log = logging.getLogger(__name__)
 _STARTED: Codec[tuple[str, str]] = Codec(tuple[str, str])
 
 EMPTY_ANSWER = "(The agent gave an empty answer.)"
-STOPPED = "Stopped."
 MOST_MENDS = 2
 """How often an agent whose last words are not what its caller needs is asked again."""
 ID_LENGTH = 12
@@ -268,14 +267,13 @@ class Agents:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
         except asyncio.CancelledError:
             if level.turn.stopping:
-                await run.settle(f"[{STOPPED}]", "stopped by the user")
+                await run.settle(STOPPED, "stopped by the user")
             raise
         except StateError:
             raise
         except GoclawError as error:
             outcome, text, reason = Outcome.FAILED, str(error), "the agent failed"
-        await run.settle(f"[{text}]", reason)
-        return outcome, text
+        return outcome, await run.settle(text, reason)
 
     @asynccontextmanager
     async def _working(self, above: Level, agent: str) -> AsyncIterator[Session]:

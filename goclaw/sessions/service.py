@@ -45,7 +45,7 @@ from goclaw.sessions.received import Received, ReceivedPorts
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.teams import Teams
-from goclaw.sessions.turn import TurnRun
+from goclaw.sessions.turn import STOPPED, TurnRun
 from goclaw.sessions.visiting import VisitPorts, Visits
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,6 @@ log = logging.getLogger(__name__)
 SCALES = "token_scales"
 """Under which name the calibration outlives a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
-STOPPED = "Stopped."
 CLEARED = "The conversation was cleared: what stands above is not known to the agent any more."
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
 
@@ -296,7 +295,7 @@ class Sessions:
             raise  # nothing can be recorded: the turn is taken up again when it can
         except GoclawError as error:
             outcome, text, reason = Outcome.FAILED, str(error), "the turn failed"
-        await run.settle(f"[{text}]", reason)
+        text = await run.settle(text, reason)
         # What was cut may have reached the store without reaching the window.
         self.contexts.forget(session.key)
         return outcome, text
@@ -367,8 +366,9 @@ class Sessions:
             await request.report(await self.compactor.compact(session, request.instructions, forced=True))
 
     def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
-        self._ports.bus.publish(TurnFinished(turn.id, turn.inbound.session, outcome, text))
-        if turn.inbound.address.channel == LOCAL or outcome is Outcome.STOPPED:
+        silent = outcome is Outcome.STOPPED and text in (STOPPED, WITHHELD)
+        self._ports.bus.publish(TurnFinished(turn.id, turn.inbound.session, outcome, text, silent))
+        if turn.inbound.address.channel == LOCAL or silent:
             return ()  # a terminal reads the transcript; whoever said /stop has its answer
         inbound = turn.inbound
         return [Delivery(f"{turn.id}:deliver:1", inbound.address, text, turn=turn.id, session=inbound.session)]

@@ -57,7 +57,10 @@ _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
 MAX_CONTINUATIONS = 3
 """How often the rest of one answer is asked for (`limits.continue_cut`)."""
+STOPPED_HERE = "[stopped here]"
+"""Stands behind what was written of an answer when a /stop, a limit or a failure cut it."""
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
+STOPPED = "Stopped."
 FIRST_ANSWER = "model:1"
 """The step that is recorded when the model has answered for the first time; the others are `model:2`, `model:3` …"""
 
@@ -124,6 +127,8 @@ class TurnRun:
         self._heard = False
         self.withheld = False
         """A hook keeps the agent's answer from the person."""
+        self._partial = ""
+        """What the person was shown of an answer that is not recorded."""
         self.cut = False
         """The output limit cut the last answer."""
         self._continued = 0
@@ -197,6 +202,7 @@ class TurnRun:
 
         def kept(step: Step[Finished]) -> None:
             self._keep(step, step.value.message)
+            self._partial = ""
             self._answers = number
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             self._compress = self._ports.compresses(step.value.spec)
@@ -264,12 +270,14 @@ class TurnRun:
         """Say something to the model behind its last answer, as the step `name`."""
         await self._note(name, UserMessage(text), _USER)
 
-    async def settle(self, note: str, reason: str) -> None:
-        """Leave a valid transcript after an end that the model did not choose.
+    async def settle(self, words: str, reason: str) -> str:
+        """Leave a valid transcript after an end that the model did not choose, with what it had written by then.
 
         Args:
-            note: what the transcript shows in place of an answer.
+            words: why there is no whole answer.
             reason: the error text of every call that got no result.
+
+        Returns: what the person reads: the words, or what was written with the mark that it stopped there.
         """
         if not self._heard:
             await self._hear(self._words)
@@ -281,19 +289,24 @@ class TurnRun:
             # Under the call's own name: a turn that is taken up again must find that the call has its result.
             await self._note(name, result, _RESULT)
         self._asked.clear()
-        await self._note("settle", AssistantMessage(note), _NOTE)
+        instead, written = f"[{words}]", self._partial.strip()
+        why = "" if words == STOPPED else f"\n{words}"
+        note = AssistantMessage(f"{written}\n\n{STOPPED_HERE}{why}" if written else instead)
+        told = await self._note("settle", note, _NOTE)  # what an earlier run of the daemon recorded counts
+        return words if told.text == instead else told.text
 
-    async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> None:
+    async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> MessageT:
         async def given() -> MessageT:
             return message
 
-        await self._turn.step(
+        step = await self._turn.step(
             name,
             given,
             codec,
             rows=lambda value: rows_of(value, self._origin(name)),
             kept=lambda step: self._keep(step, step.value),
         )
+        return step.value
 
     def _go_on(self) -> None:
         """Ends a turn that was stopped before a crash where its record ends: nothing more of it is begun."""
@@ -347,7 +360,7 @@ class TurnRun:
     async def _stream(self, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache)
-        said, thought = Masking(), Masking()
+        said, thought, self._partial = Masking(), Masking(), ""
         async with opening.model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
@@ -363,10 +376,12 @@ class TurnRun:
             case TextDelta() | ThinkingDelta() if self._ports.hooks.judges_answers:
                 pass  # what is to be judged whole is shown to nobody in pieces
             case TextDelta(text) if text:
+                self._partial += text
                 self._ports.publish(TextStreamed(turn, session, text))
             case ThinkingDelta(text) if text:
                 self._ports.publish(ThinkingStreamed(turn, session, text))
             case Restarted():
+                self._partial = ""
                 self._ports.publish(StreamRestarted(turn, session, event.reason))
             case _:
                 pass

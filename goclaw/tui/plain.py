@@ -14,6 +14,7 @@ from goclaw.events import (
     AgentProgress,
     MessageStored,
     Notice,
+    Outcome,
     Question,
     QuestionAnswered,
     QuestionAsked,
@@ -112,14 +113,19 @@ class PlainView:
             case Notice():
                 self.line(f"[{happened.text}]")
             case TurnFinished():
-                if not self._streamed:
-                    self.line(happened.text)
-                self._end_line()
-                self._streamed = False
+                self._finished(happened)
             case Acceptance() if happened.kind is not AcceptKind.TURN:
                 self.line(happened.text or f"[{happened.kind}]")
             case _:
                 self._beside(happened)
+
+    def _finished(self, ended: TurnFinished) -> None:
+        if not self._streamed:
+            self.line(ended.text)
+        self._end_line()
+        if self._streamed and ended.outcome is not Outcome.ANSWERED:
+            self.line(ended.text.rpartition("\n\n")[2])  # why it is not whole
+        self._streamed = False
 
     def asked(self, question: Question) -> None:
         """A question, once, and how to answer it."""

@@ -340,4 +340,12 @@ BUGS: list[Bug] = [
         "        if False:",
         "tests/sessions/test_cut_answers.py::test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcript",
     ),
+    bug(
+        "what was written before a stop is deleted",
+        "class answers: Esc takes away what the person has read",
+        "goclaw/sessions/turn.py",
+        '        instead, written = f"[{words}]", self._partial.strip()',
+        '        instead, written = f"[{words}]", ""',
+        "tests/sessions/test_service_stop.py::test_stop_in_the_middle_of_a_stream",
+    ),
 ]

@@ -150,10 +150,10 @@ async def test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_a
         outcomes = [event.outcome for event in core.seen if isinstance(event, TurnFinished)]
         assert (await core.messages())[:2] == [
             UserMessage("hi"),
-            AssistantMessage("[scripted:test: the key was refused]"),
+            AssistantMessage("Half\n\n[stopped here]\nscripted:test: the key was refused"),
         ]
     assert outcomes == [Outcome.FAILED, Outcome.ANSWERED]
-    assert world.texts() == ["scripted:test: the key was refused", "Hello again"]
+    assert world.texts() == ["Half\n\n[stopped here]\nscripted:test: the key was refused", "Hello again"]
 
 
 async def test_an_empty_answer_is_said_to_be_one(tmp_path: Path) -> None:

@@ -50,14 +50,15 @@ async def fail() -> str:
 async def test_a_limit_names_itself_to_the_user(
     tmp_path: Path, limits: dict[str, Any], answers: list[Answer], sentence: str
 ) -> None:
+    written = "Let me\n\n[stopped here]\n" if "turn_seconds" in limits else ""
     world = World(tmp_path, answers, tools=[acting("look", fail)], limits=limits)
     async with world.running() as core:
         await core.say("go")
         await core.settled()
         stored = await core.messages()
         assert [event.outcome for event in core.seen if isinstance(event, TurnFinished)] == [Outcome.LIMITED]
-    assert world.texts() == [sentence]
-    assert stored[-1] == AssistantMessage(f"[{sentence}]")
+    assert world.texts() == [f"{written}{sentence}"]
+    assert stored[-1] == AssistantMessage(f"{written}{sentence}" if written else f"[{sentence}]")
 
 
 @pytest.mark.promise("P-limits")

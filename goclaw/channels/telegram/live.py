@@ -27,7 +27,6 @@ from goclaw.events import (
     GatewayPort,
     Inbound,
     MessageStored,
-    Outcome,
     QuestionAnswered,
     QuestionAsked,
     StreamRestarted,
@@ -175,7 +174,7 @@ class LiveViews:
         if view is None:
             return
         view.end()
-        if event.outcome is Outcome.STOPPED:
+        if event.silent:
             del self._views[event.turn]
             tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
 

@@ -67,8 +67,8 @@ class Play:
         """And ends, in trouble."""
         await self.stage.gateway.publish(ToolFinished("t1", "s", call, "exec", '{"error": "raw"}', True, 1.0))
 
-    async def finish(self, text: str, outcome: Outcome = Outcome.ANSWERED) -> None:
-        await self.stage.gateway.publish(TurnFinished("t1", "s", outcome, text))
+    async def finish(self, text: str, outcome: Outcome = Outcome.ANSWERED, *, silent: bool = False) -> None:
+        await self.stage.gateway.publish(TurnFinished("t1", "s", outcome, text, silent))
 
     async def answer(self, text: str, number: str = "final") -> str:
         address = self.address
