@@ -1,12 +1,17 @@
 """Run every check of this repository, each under a heading, and a total at the end (see scripts/test).
 
-Runs inside .venv-dev. With arguments: only pytest, with them. Exits 0 when nothing failed, else 1.
+    _checks.py            the short lane: lint, types, layers, tests; for every commit
+    _checks.py --long     the long lane (`_long.py`): what takes too long for every commit; by hand before a release
+    _checks.py ARGUMENTS  only pytest, with them
+
+Runs inside .venv-dev. Exits 0 when nothing failed, else 1.
 """
 
 import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +29,12 @@ NODE_FOLDERS = ("aimock", "mcp_servers", "mcp_inspector")
 """Folders of tests/ with a lock of packages for Node: a fake model server, MCP servers and a client of others."""
 NPM_SECONDS = 300
 OLD_CLIENT_SECONDS = 120
+WORKERS = 3
+"""Tests at once: one more than the cores of a small machine, because many tests wait for processes."""
+TEST_SECONDS = 1500
+"""For all tests of the short lane, which take a quarter of it on two idle cores: a hang must not hold CI."""
+DYING_SECONDS = 10
+"""Between showing where a program stands and killing it."""
 
 
 def main(arguments: list[str]) -> int:
@@ -31,20 +42,33 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     path = [str(BIN), os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]
     os.environ["PATH"] = os.pathsep.join(path)
-    notes = [*system_packages(may_install=not arguments), *node_programs(), *old_mcp_client()]
-    if arguments:
+    # Some machines forbid it: every worker would then rewrite every test, and every daemon compile all of GoClaw.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    only_pytest = bool(arguments) and arguments != ["--long"]
+    notes = [*system_packages(may_install=not only_pytest), *node_programs(), *old_mcp_client()]
+    if only_pytest:
         return run([sys.executable, "-m", "pytest", *arguments])
+    if arguments:
+        return run([sys.executable, "-m", "scripts._long"])
     results = []
-    with started_embedding() as embedding:
-        for name, command in parts():
-            if name == "pytest":
-                notes += embedding_python(embedding)
-            results.append((name, *timed(name, command)))
+    with subprocess.Popen(warm_up(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL):
+        results += [(name, *timed(name, command)) for name, command in static_checks()]
+    results.append(("pytest", *timed("pytest", tests(), TEST_SECONDS)))
     return report(results, notes)
 
 
-def parts() -> list[tuple[str, list[str]]]:
-    """Return the checks: a heading and a command each."""
+def warm_up() -> list[str]:
+    """Return the command that compiles GoClaw and its tests, for the second core beside the static checks."""
+    return [sys.executable, "-m", "pytest", "--collect-only", "-q"]
+
+
+def tests(*more: str) -> list[str]:
+    """Return the command that runs the tests of the short lane, or what `more` says."""
+    return [sys.executable, "-m", "pytest", "-n", str(WORKERS), "--dist=worksteal", *more]
+
+
+def static_checks() -> list[tuple[str, list[str]]]:
+    """Return what is checked without running GoClaw: a heading and a command each."""
     python = sys.executable
     typed = [name for name in ("goclaw", "tests", "benchmarks", "scripts") if any(Path(name).rglob("*.py"))]
     listed = [
@@ -58,15 +82,14 @@ def parts() -> list[tuple[str, list[str]]]:
     if Path("docker-compose.yml").exists():
         schema = ["--builtin-schema", "vendor.compose-spec"]
         listed.append(("compose schema", [str(BIN / "check-jsonschema"), *schema, "docker-compose.yml"]))
-    listed.append(("pytest", [python, "-m", "pytest", "-n", "2"]))
     return listed
 
 
-def timed(name: str, command: list[str]) -> tuple[int, float]:
+def timed(name: str, command: list[str], seconds: float | None = None) -> tuple[int, float]:
     """Run one part under its heading; return its exit code and its seconds."""
     print(f"\n== {name}", flush=True)
     began = time.monotonic()
-    return run(command), time.monotonic() - began
+    return run(command, seconds=seconds), time.monotonic() - began
 
 
 def report(results: list[tuple[str, int, float]], notes: list[str]) -> int:
@@ -80,13 +103,33 @@ def report(results: list[tuple[str, int, float]], notes: list[str]) -> int:
 
 
 def run(command: list[str], folder: Path = ROOT, seconds: float | None = None) -> int:
-    """Run a command without stdin; return its exit code, 124 when it took too long, 127 when there is none."""
+    """Run a command without stdin; return its exit code, 124 when it took too long, 127 when there is none.
+
+    At the limit its whole process group gets SIGABRT, at which pytest and its workers print the stacks of all threads.
+    """
     try:
-        return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, timeout=seconds, check=False).returncode
-    except subprocess.TimeoutExpired:
-        return 124
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True)
     except FileNotFoundError:
         return 127
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        print(f"no end after {seconds:.0f} s: {' '.join(command)}", flush=True)
+        return 124
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End what still runs of a process group: show where it stands, then kill it."""
+    for number in (signal.SIGABRT, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        os.killpg(process.pid, number)
+        try:
+            process.wait(DYING_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def system_packages(*, may_install: bool) -> list[str]:
@@ -144,23 +187,6 @@ def old_mcp_client() -> list[str]:
     if run(making, seconds=OLD_CLIENT_SECONDS) or run(filling, seconds=OLD_CLIENT_SECONDS):
         return remember("tests/mcp_old_client could not be installed, its tests are skipped")
     stamp.write_text(wanted)
-    return []
-
-
-def started_embedding() -> subprocess.Popen[str]:
-    """Begin to make the Python with a real embedding model, beside the checks that come before the tests."""
-    command = [sys.executable, str(ROOT / "scripts" / "_embedding.py")]
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-def embedding_python(making: subprocess.Popen[str]) -> list[str]:
-    """Wait for that Python and name it to the tests; return a note when there is none."""
-    said = making.communicate()[0].strip()
-    if making.returncode:
-        return remember(f"the tests with a real embedding model are skipped: {said}")
-    os.environ.setdefault("EMBEDDING_PYTHON", said)
     return []
 
 

@@ -1,20 +1,46 @@
 """Nouns that many tests need."""
 
+import faulthandler
 import logging
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
 from goclaw import redact
 from goclaw.clock import SteppedClock
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.database import Database, open_database
+from tests.interrupts import let_children_be_interrupted
+from tests.parts import new_database
+
+let_children_be_interrupted()
 
 # A busy machine is no reason to fail.
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Watch the clean-up of a test that failed: `faulthandler_timeout` ends with the failure, and a thread may hang."""
+    if isinstance(node, pytest.Item):
+        end_when_hung(node.config)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let no thread that a test left behind hold this process; workers are ended by the one that started them."""
+    if not hasattr(session.config, "workerinput") and not session.config.getoption("numprocesses", None):
+        end_when_hung(session.config)
+
+
+def end_when_hung(config: pytest.Config) -> None:
+    """Print all stacks and exit unless what begins now ends within `faulthandler_timeout`."""
+    uncaptured = os.dup(config.stash[fault_handler_stderr_fd_key])  # pytest closes its own before the process ends
+    faulthandler.dump_traceback_later(float(config.getini("faulthandler_timeout")), exit=True, file=uncaptured)
 
 
 @pytest.fixture(autouse=True)
@@ -61,5 +87,6 @@ def clock() -> SteppedClock:
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     """A new database file."""
+    (tmp_path / "goclaw.db").write_bytes(new_database())
     async with open_database(tmp_path / "goclaw.db") as opened:
         yield opened

@@ -71,9 +71,11 @@ from goclaw.toolkit.sources import BUILT_IN, Named, Sources
 from goclaw.transcribers.base import Transcriber
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
-from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools
+from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools, Watch, new_database
 
 OWNER = Actor("tui:me", "socket", owner=True)
+LOOK = 0.001
+"""Seconds between two looks at what has no event: looking without a pause takes the processor from those waited for."""
 PATIENCE = 30.0
 """Seconds that a test waits for what should take milliseconds; machines of CI are slow at times."""
 
@@ -117,14 +119,14 @@ class Core:
         """Wait until a turn does."""
         async with asyncio.timeout(PATIENCE):
             while not self.engine.delayed():  # noqa: ASYNC110  # the engine has no event for it
-                await asyncio.sleep(0)
+                await asyncio.sleep(LOOK)
 
     async def settled_in(self, clock: SteppedClock) -> None:
         """Let time pass until nothing is left to do."""
         async with asyncio.timeout(PATIENCE):
             while self.engine.busy() or self.outbox.waiting():
                 clock.advance(10)
-                await asyncio.sleep(0)
+                await asyncio.sleep(0 if clock.sleepers else LOOK)
 
     async def _quiet(self) -> None:
         while self.engine.busy() or self.outbox.waiting():
@@ -176,6 +178,13 @@ class World:
         """What arrived in the chat, oldest first."""
         return [heard.delivery.text for heard in self.room.all]
 
+    def prepare(self) -> None:
+        """Lay a new database where there is none."""
+        path = self.folder / "goclaw.db"
+        if not path.exists():
+            path.write_bytes(new_database())
+            path.chmod(0o600)
+
     def _asking(
         self, access: Access, channel: MemoryChannel, blobs: Blobs, outbox: Outbox, bus: Bus, journal: Journal
     ) -> QuestionPorts:
@@ -202,12 +211,57 @@ class World:
             self.config, self.clock, blobs, workspace, self.sandbox, self.memory, tasks=tasks, audited=self.audited
         ), tasks
 
+    def _sessions(
+        self,
+        database: Database,
+        channel: MemoryChannel,
+        outbox: Outbox,
+        bus: Bus,
+        blobs: Blobs,
+        journal: Journal,
+        access: Access,
+        environment: Environment,
+        asking: QuestionPorts,
+    ) -> Sessions:
+        return Sessions(
+            SessionPorts(
+                config=self.config,
+                clock=self.clock,
+                bus=bus,
+                blobs=blobs,
+                transcripts=Transcripts(database),
+                outbox=outbox,
+                channels={channel.name: channel},
+                dispatcher=Dispatcher(Registry([self.tools], access), access, environment, self.hooks),
+                environment=environment,
+                models=self.models,
+                prompt=Prompt(),
+                checkpoints=CheckpointStore(database),
+                flush=Flush(self.config.memory.flush, Settings(database), access, environment, self.is_alone),
+                forgetting=Forgetting(database),
+                journal=journal,
+                retention=Retention(database, Forgetting(database)),
+                questions=Questions(asking),
+                approvals=ApprovalPorts(access, self.audited.append, self.clock, ApprovalRules(database)),
+                settings=Settings(database),
+                spending=Spending(database),
+                transcriber=self.transcriber,
+                hooks=self.hooks,
+            )
+        )
+
     @asynccontextmanager
-    async def running(self, *, die_before: int | None = None, die_after: int | None = None) -> AsyncIterator[Core]:
-        """Start on what is on the disk; kill at the end of the block, or at write number `die_before` or after it."""
+    async def running(
+        self, *, die_before: int | None = None, die_after: int | None = None, watch: Watch | None = None
+    ) -> AsyncIterator[Core]:
+        """Start on what is on the disk; kill at the end of the block, or at write number `die_before` or after it.
+
+        `watch` is told of each write (see `tests.kills`, which keeps all its moments in one life).
+        """
+        self.prepare()
         async with AsyncExitStack() as stack:
             disk = await stack.enter_async_context(open_database(self.folder / "goclaw.db"))
-            database = Mortal(disk, die_before, die_after)
+            database = Mortal(disk, die_before, die_after, watch)
             blobs = await stack.enter_async_context(open_blobs(self.folder / "blobs", self.clock))
             environment, tasks = await self._environment(stack, disk, blobs)
             channel = MemoryChannel(self.room, self.clock)
@@ -222,32 +276,7 @@ class World:
                 if not database.dead.is_set():
                     await outage.delayed(inbound, error)
 
-            sessions = Sessions(
-                SessionPorts(
-                    config=self.config,
-                    clock=self.clock,
-                    bus=bus,
-                    blobs=blobs,
-                    transcripts=Transcripts(database),
-                    outbox=outbox,
-                    channels={channel.name: channel},
-                    dispatcher=Dispatcher(Registry([self.tools], access), access, environment, self.hooks),
-                    environment=environment,
-                    models=self.models,
-                    prompt=Prompt(),
-                    checkpoints=CheckpointStore(database),
-                    flush=Flush(self.config.memory.flush, Settings(database), access, environment, self.is_alone),
-                    forgetting=Forgetting(database),
-                    journal=journal,
-                    retention=Retention(database, Forgetting(database)),
-                    questions=Questions(asking),
-                    approvals=ApprovalPorts(access, self.audited.append, self.clock, ApprovalRules(database)),
-                    settings=Settings(database),
-                    spending=Spending(database),
-                    transcriber=self.transcriber,
-                    hooks=self.hooks,
-                )
-            )
+            sessions = self._sessions(database, channel, outbox, bus, blobs, journal, access, environment, asking)
             engine = await stack.enter_async_context(
                 open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock, told_alive)
             )

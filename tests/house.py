@@ -1,9 +1,11 @@
 """What the house rules look at: the source files, their functions, their imports, their comments."""
 
 import ast
+import gc
 import io
+import re
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,36 @@ class Import:
     inside: str = ""
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function, also one inside another."""
+
+    name: str
+    line: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call; an argument by position that is no constant counts as `…`."""
+
+    name: str
+    """As it is written, with dots."""
+    line: int
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules ask of a file. Its syntax tree is not kept: all of them together take hundreds of megabytes."""
+
+    functions: tuple[Function, ...]
+    calls: tuple[Call, ...]
+    broad: tuple[int, ...]
+    """Lines of handlers that catch everything and do not end by raising it again."""
+    imports: tuple[Import, ...]
+
+
 def python_files(*folders: str) -> list[Path]:
     """Return our Python files below these folders of the repository, sorted; a missing folder counts as empty."""
     found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
@@ -32,10 +64,52 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@cache
 def tree_of(path: Path) -> ast.Module:
     """Return the syntax tree of a file."""
-    return ast.parse(path.read_text("utf-8"), str(path))
+    collects = gc.isenabled()
+    # Nothing of a tree is garbage; looking for some would take twice as long as making it.
+    gc.disable()
+    try:
+        return ast.parse(path.read_text("utf-8"), str(path))
+    finally:
+        if collects:
+            gc.enable()
+
+
+@cache
+def facts(path: Path) -> Facts:
+    """Return what there is in a file."""
+    tree = tree_of(path)
+    made, calls, broad = list[Function](), list[Call](), list[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            made.append(Function(node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno))
+        elif isinstance(node, ast.Call):
+            calls.append(Call(_dotted(node.func), node.lineno, tuple(map(_constant, node.args))))
+        elif isinstance(node, ast.ExceptHandler) and _catches_everything(node.type) and not _raises_again(node):
+            broad.append(node.lineno)
+    return Facts(tuple(made), tuple(calls), tuple(broad), tuple(_imports(tree, _package(path), "")))
+
+
+def _dotted(called: ast.expr) -> str:
+    if isinstance(called, ast.Attribute):
+        return f"{_dotted(called.value)}.{called.attr}"
+    return called.id if isinstance(called, ast.Name) else "…"
+
+
+def _constant(argument: ast.expr) -> str:
+    return repr(argument.value) if isinstance(argument, ast.Constant) else "…"
+
+
+def _catches_everything(caught: ast.expr | None) -> bool:
+    if isinstance(caught, ast.Tuple):
+        return any(_catches_everything(part) for part in caught.elts)
+    return caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -45,10 +119,13 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
             yield node
 
 
-def comments(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of every comment, without those that only look like one inside a string."""
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
-        if token.type == tokenize.COMMENT:
+def comments(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every comment with `wanted` in it, and not what looks like one inside a string."""
+    text = path.read_text("utf-8")
+    if not wanted.search(text):
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and wanted.search(token.string):
             yield token.start[0], token.string
 
 
@@ -58,12 +135,15 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> Iterator[Import]:
-    """Yield everything a file imports, lazily or not; `from a import b` counts as `a.b`."""
-    package = module_name(path).split(".")
-    if path.name != "__init__.py":
-        package = package[:-1]
-    yield from _imports(tree_of(path), package, "")
+def imports(path: Path) -> Sequence[Import]:
+    """Return everything a file imports, lazily or not; `from a import b` counts as `a.b`."""
+    return facts(path).imports
+
+
+def _package(path: Path) -> list[str]:
+    """Return what a relative import of this file begins at."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return parts[:-1]
 
 
 def _imports(node: ast.AST, package: list[str], inside: str) -> Iterator[Import]:

@@ -5,6 +5,9 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 from goclaw.audit import Entry
@@ -22,18 +25,38 @@ from goclaw.sandbox.base import Command, Policy, Process, Sandbox
 from goclaw.sessions.models import Models
 from goclaw.specs import SideEffect
 from goclaw.store.database import Bound, Database, Result
+from goclaw.store.migrations import migrate
 from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.web.base import NoWeb, Web
 from goclaw.workspace import Workspace
 
+Watch = Callable[[str, int], None]
+"""Told before and after each write: the name of the moment, and the number of the write."""
+
+
+def _unwatched(moment: str, write: int) -> None:
+    """Where no moment is kept."""
+
+
+@cache
+def new_database() -> bytes:
+    """A database as GoClaw makes it: making one anew for each test costs more than most tests."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "goclaw.db"
+        migrate(path)
+        return path.read_bytes()
+
 
 class Mortal(Database):
     """A database whose process dies at a chosen write: from then on nothing returns, as when there is nobody left."""
 
-    def __init__(self, inner: Database, die_before: int | None, die_after: int | None) -> None:
+    def __init__(
+        self, inner: Database, die_before: int | None, die_after: int | None, watch: Watch | None = None
+    ) -> None:
         self._inner = inner
         self._die_before, self._die_after = die_before, die_after
+        self._watch = watch or _unwatched
         self.writes = 0
         self.full = False
         """Refuse every write, as when the disk is full."""
@@ -49,7 +72,9 @@ class Mortal(Database):
         number = self.writes
         if number == self._die_before:
             await self._die()
+        self._watch(f"before write {number}", number)
         results = await self._inner.write(*statements, durable=durable)
+        self._watch(f"after write {number}", number)
         if number == self._die_after:
             await self._die()
         await self._breathe()

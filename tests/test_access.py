@@ -15,6 +15,7 @@ from goclaw.config.values import Answer, Mode
 from goclaw.events import Actor
 from goclaw.specs import Risk
 from goclaw.users import User, Users
+from tests.tables import table
 
 ALL = User("telegram:1", roles=frozenset({"user"}))
 SOME = User("telegram:2", roles=frozenset({"user"}), allowed_tools=frozenset({"read"}), session="shared")
@@ -68,9 +69,9 @@ def test_a_tool_is_for_those_whose_entry_allows_it(who: Actor, tool: str, allowe
 
 
 @pytest.mark.promise("P-sessions-are-private")
-@pytest.mark.parametrize("action", ["session.read", "session.write"])
-@pytest.mark.parametrize(
-    ("who", "session", "allowed"),
+@table("action", ["session.read", "session.write"])
+@table(
+    "who, session, allowed",
     [
         (actor("telegram:1"), "telegram:1", True),
         (actor("telegram:1"), "telegram:2", False),
@@ -207,7 +208,7 @@ TABLE: dict[Risk, tuple[Answer, Answer, Answer, Answer]] = {
 
 
 @pytest.mark.promise("P-what-runs-what-asks")
-@pytest.mark.parametrize(("risk", "mode"), list(product(Risk, MODES)))
+@table("risk, mode", list(product(Risk, MODES)))
 def test_every_cell_of_the_table(risk: Risk, mode: Mode) -> None:
     assert consent(mode, risk) == TABLE[risk][MODES.index(mode)]
 
@@ -303,8 +304,8 @@ def declared(
 
 @pytest.mark.promise("P-tools-per-user")
 @pytest.mark.promise("P-roles")
-@pytest.mark.parametrize("entry", ["telegram", "socket", "http", "cli"])
-@pytest.mark.parametrize("roles", DECLARED, ids=lambda roles: "+".join(roles) or "none")
+@table("entry", ["telegram", "socket", "http", "cli"])
+@table("roles", DECLARED, ids=lambda roles: "+".join(roles) or "none")
 def test_every_cell_of_the_matrix_is_as_declared(roles: tuple[str, ...], entry: str) -> None:
     """Role x allowedTools x disabled tools x action x object, from every entry point, alone and on behalf of others."""
     for allowed, disabled in product(LISTS, (set[str](), {"read"})):
@@ -374,9 +375,9 @@ def test_a_refusal_names_the_role(tmp_path: Path) -> None:
     assert gate.authorize(actor(SEVEN), "tool.use", "write").rule == "users.json telegram:7: roles.guest tools"
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("who", [actor(ALL.key), actor(SOME.key), actor(NONE.key), actor(BOSS.key), OWNER, STRANGER])
-@pytest.mark.parametrize("home", [ALL.key, "shared", "telegram:-100", "tui:me"])
+@table("depth", [1, 2])
+@table("who", [actor(ALL.key), actor(SOME.key), actor(NONE.key), actor(BOSS.key), OWNER, STRANGER])
+@table("home", [ALL.key, "shared", "telegram:-100", "tui:me"])
 def test_the_conversation_of_an_agent_is_read_by_whoever_reads_its_session_and_written_by_nobody(
     who: Actor, home: str, depth: int
 ) -> None:

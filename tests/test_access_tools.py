@@ -1,5 +1,6 @@
 """Who may use which tool, and what becomes of a call: selections, modes and fixed arguments, cell by cell."""
 
+from functools import cache
 from itertools import product
 
 import pytest
@@ -11,6 +12,7 @@ from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import Answer, Mode
 from goclaw.specs import Annotations, Risk, ToolSpec
 from goclaw.users import User, Users
+from tests.tables import table
 from tests.test_access import BOSS, MODES, OWNER, SEVEN, STRANGER, TABLE, actor
 
 MATRIX_ROLES = {
@@ -61,6 +63,20 @@ def specs_of_the_matrix() -> dict[str, ToolSpec]:
     }
 
 
+PEOPLE = {roles: f"telegram:{70 + number}" for number, roles in enumerate(MAY_USE)}
+"""Somebody with each set of roles."""
+
+
+@cache
+def gate_of(configured: Mode, bypass: bool, auto: tuple[str, ...], always: tuple[str, ...]) -> Access:
+    """Return the one gate with this policy, before which all of them stand."""
+    users = Users([*(User(key, roles=frozenset(roles)) for roles, key in PEOPLE.items()), BOSS])
+    policy = PolicySettings(mode=configured, allow_bypass=bypass, auto_allow=auto, always_ask=always)
+    gate = Access(users, Config(roles=MATRIX_ROLES, policy=policy))
+    gate.learn(specs_of_the_matrix().get)
+    return gate
+
+
 def becomes(tool: str, mode: Mode, auto: tuple[str, ...], always: tuple[str, ...]) -> Answer:
     """The cell, from the declarations above."""
     by_table = TABLE[MATRIX_TOOLS[tool][1]][MODES.index(mode)]
@@ -73,13 +89,13 @@ def becomes(tool: str, mode: Mode, auto: tuple[str, ...], always: tuple[str, ...
 
 @pytest.mark.promise("P-what-runs-what-asks")
 @pytest.mark.promise("P-roles")
-@pytest.mark.parametrize("entry", ["telegram", "socket", "http", "cli"])
-@pytest.mark.parametrize("roles", MAY_USE, ids=lambda roles: "+".join(roles) or "none")
+@table("entry", ["telegram", "socket", "http", "cli"])
+@table("roles", MAY_USE, ids=lambda roles: "+".join(roles) or "none")
 def test_every_cell_of_what_becomes_of_a_call_is_as_declared(roles: tuple[str, ...], entry: str) -> None:
     """Role x mode, configured or chosen x row x auto_allow x always_ask, from every entry, alone and for others."""
     specs = specs_of_the_matrix()
-    users = Users([User(SEVEN, roles=frozenset(roles)), BOSS])
-    who, child = actor(SEVEN, entry=entry), actor(BOSS.key, entry=entry, behalf=(actor(SEVEN, entry=entry),))
+    who = actor(PEOPLE[roles], entry=entry)
+    child = actor(BOSS.key, entry=entry, behalf=(who,))
     for auto, always, wanted, bypass in product(AUTO, ALWAYS, MODES, (False, True)):
         in_force: Mode = "default" if wanted == "bypass" and not (bypass and "admin" in roles) else wanted
         ways: tuple[tuple[Mode, Chosen | None], ...] = (
@@ -88,13 +104,12 @@ def test_every_cell_of_what_becomes_of_a_call_is_as_declared(roles: tuple[str, .
             (wanted, Chosen("bypass", "default" if wanted != "default" else "plan")),  # lapsed
         )
         for configured, chosen in ways:
-            policy = PolicySettings(mode=configured, allow_bypass=bypass, auto_allow=auto, always_ask=always)
-            gate = Access(users, Config(roles=MATRIX_ROLES, policy=policy))
-            gate.learn(specs.get)
+            gate = gate_of(configured, bypass, auto, always)
             for tool, spec in specs.items():
                 cell = (roles, tool, configured, chosen, auto, always)
                 for each in (who, child):
-                    assert gate.authorize(each, "tool.use", tool).allowed is (tool in MAY_USE[roles]), cell
+                    if chosen is None:  # in whether it may be used at all, what a session has chosen has no part
+                        assert gate.authorize(each, "tool.use", tool).allowed is (tool in MAY_USE[roles]), cell
                     answer = gate.consent(each, spec, spec.risk, chosen=chosen)
                     assert answer == becomes(tool, in_force, auto, always), cell
 

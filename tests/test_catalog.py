@@ -21,6 +21,7 @@ from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn
 from goclaw.toolkit.sources import SourcePart
 from goclaw.websearch.base import SearchPart
+from tests.tables import table
 
 KINDS: dict[str, type[Any]] = {
     "CHANNELS": ChannelPart,
@@ -89,7 +90,7 @@ def name_of(part: Any) -> str:
     return str(part.spec.name if isinstance(part, Tool) else part.name)
 
 
-@pytest.mark.parametrize(("name", "path", "kind"), LINES)
+@table("name, path, kind", LINES)
 def test_a_line_loads_and_agrees_with_its_name(name: str, path: str, kind: type[Any]) -> None:
     assert name_of(load(path, kind)) == name
 

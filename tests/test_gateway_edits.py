@@ -3,16 +3,14 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from goclaw.events import AcceptKind, Actor
 from goclaw.messages import UserMessage
 from goclaw.users import User
 from tests.harness import Answer, Core, World
+from tests.kills import recorded
 
 ANNA = Actor("telegram:5", "telegram", name="Anna")
 HERS = {"actor": ANNA, "session": "telegram:5"}
-MOST_WRITES = 40
 
 
 async def said(core: Core, session: str = "memory:here") -> list[str]:
@@ -77,34 +75,21 @@ async def test_an_edit_needs_the_rights_of_a_message(tmp_path: Path) -> None:
         assert await said(core, "telegram:5") == ["first", "second"]
 
 
-@pytest.mark.parametrize("moment", ["die_before", "die_after"])
-async def test_a_kill_at_any_write_leaves_the_old_or_the_new_words_never_both(tmp_path: Path, moment: str) -> None:
-    for number in range(1, MOST_WRITES):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        world = busy_world(folder)
-        killed = await _live(world, **{moment: number})
-        while await _live(world):
-            pass
-        async with world.running() as core:
-            await core.settled()
-            first, second = await said(core)
-            assert first == "first" and second in ("secnd", "second")
-        if not killed:
-            return
-    raise AssertionError("there are more writes than the test foresees")
+async def test_a_kill_at_any_write_leaves_the_old_or_the_new_words_never_both(tmp_path: Path) -> None:
+    world = busy_world(tmp_path)
 
-
-async def _live(world: World, **death: int) -> bool:
-    """One life of the process, in which everything is redelivered. Returns whether it was killed."""
-    async with world.running(**death) as core:
-        talking = asyncio.ensure_future(_talk(core, world))
-        dead = asyncio.ensure_future(core.database.dead.wait())
-        await asyncio.wait({dead, talking}, return_when=asyncio.FIRST_COMPLETED)
+    async def talking(core: Core) -> None:
+        await _talk(core, world)
         await core.settled()
-        talking.cancel()
-        dead.cancel()
-        return core.database.dead.is_set()
+
+    for moment in await recorded(world, talking):
+        with moment.restored():
+            async with world.running() as core:
+                await talking(core)
+            async with world.running() as core:
+                await core.settled()
+                first, second = await said(core)
+                assert first == "first" and second in ("secnd", "second")
 
 
 async def _talk(core: Core, world: World) -> None:

@@ -1,6 +1,5 @@
 """The rules of CONTRIBUTING.md that a machine can check; every exception stands here with its reason."""
 
-import ast
 import re
 import shutil
 import subprocess
@@ -42,6 +41,7 @@ MAY_IMPORT_LATE = {
 BY_NAME = ("import_module", "resolve_name", "__import__")
 TESTS_OF_THE_WHOLE = {
     "tests/test_house_rules.py": "these rules",
+    "tests/test_lanes.py": "the lanes, the tables and the limits of the tests",
     "tests/test_promises.py": "docs/promises.md",
     "tests/test_scripts.py": "scripts/",
     "tests/docs/*": "README.md and docs/",
@@ -71,10 +71,10 @@ def test_no_file_is_longer_than_one_sitting() -> None:
 
 def test_no_function_is_longer_than_one_screen() -> None:
     long = [
-        f"{house.name_of(path)}:{node.lineno} {node.name}"
+        f"{house.name_of(path)}:{found.line} {found.name}"
         for path in house.python_files(*OURS)
-        for node in house.functions(house.tree_of(path))
-        if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
+        for found in house.facts(path).functions
+        if found.length >= LONGEST_FUNCTION
     ]
     assert long == []
 
@@ -82,11 +82,10 @@ def test_no_function_is_longer_than_one_screen() -> None:
 def test_only_the_supervising_modules_catch_everything() -> None:
     """A handler that ends by raising again cleans up, it does not catch."""
     broad = [
-        f"{house.name_of(path)}:{node.lineno}"
+        f"{house.name_of(path)}:{line}"
         for path in house.python_files("goclaw", "benchmarks")
         if not excepted(path, MAY_CATCH_EVERYTHING)
-        for node in ast.walk(house.tree_of(path))
-        if isinstance(node, ast.ExceptHandler) and catches_everything(node.type) and not raises_again(node)
+        for line in house.facts(path).broad
     ]
     assert broad == []
 
@@ -94,24 +93,13 @@ def test_only_the_supervising_modules_catch_everything() -> None:
 def test_only_the_supervising_module_shields() -> None:
     """A waiter that is cancelled would leave a task without a parent and an error that nobody takes."""
     shields = [
-        f"{house.name_of(path)}:{node.lineno}"
+        f"{house.name_of(path)}:{call.line}"
         for path in house.python_files("goclaw")
         if house.name_of(path) != "goclaw/supervise.py"
-        for node in ast.walk(house.tree_of(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("shield")
+        for call in house.facts(path).calls
+        if call.name.endswith("shield")
     ]
     assert shields == []
-
-
-def catches_everything(caught: ast.expr | None) -> bool:
-    if isinstance(caught, ast.Tuple):
-        return any(catches_everything(part) for part in caught.elts)
-    return caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
-
-
-def raises_again(handler: ast.ExceptHandler) -> bool:
-    last = handler.body[-1]
-    return isinstance(last, ast.Raise) and last.exc is None
 
 
 def test_imports_stand_at_the_top() -> None:
@@ -127,11 +115,11 @@ def test_imports_stand_at_the_top() -> None:
 
 def test_only_the_plugin_loader_imports_by_name() -> None:
     by_name = [
-        f"{house.name_of(path)}:{node.lineno}"
+        f"{house.name_of(path)}:{call.line}"
         for path in house.python_files("goclaw")
         if not excepted(path, MAY_IMPORT_LATE)
-        for node in ast.walk(house.tree_of(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(BY_NAME)
+        for call in house.facts(path).calls
+        if call.name.endswith(BY_NAME)
     ]
     assert by_name == []
 
@@ -162,7 +150,7 @@ def test_every_silenced_check_says_which_and_why() -> None:
     bare = [
         f"{house.name_of(path)}:{line} {text}"
         for path in house.python_files(*OURS)
-        for line, text in house.comments(path)
+        for line, text in house.comments(path, silenced)
         if (match := silenced.search(text)) and not reasoned.match(text[match.start() :])
     ]
     assert bare == []
@@ -171,11 +159,10 @@ def test_every_silenced_check_says_which_and_why() -> None:
 def test_no_test_sleeps() -> None:
     """`asyncio.sleep(0)` gives way once and is fine; a fake clock's sleep is not a real one."""
     asleep = [
-        f"{house.name_of(path)}:{node.lineno}"
+        f"{house.name_of(path)}:{call.line}"
         for path in house.python_files("tests")
-        for node in ast.walk(house.tree_of(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"asyncio.sleep", "time.sleep", "sleep"}
-        if [ast.unparse(argument) for argument in node.args] != ["0"]
+        for call in house.facts(path).calls
+        if call.name in {"asyncio.sleep", "time.sleep", "sleep"} and call.arguments != ("0",)
     ]
     assert asleep == []
 

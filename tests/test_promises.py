@@ -3,6 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from tests import house
 
@@ -17,13 +20,34 @@ def promised() -> list[tuple[str, str]]:
     return [(row["id"], row["text"].strip()) for row in PROMISE.finditer(page)]
 
 
-def proved() -> Iterator[tuple[str, str]]:
-    """Yield the id and the place of every `pytest.mark.promise("P-…")`."""
-    for path in house.python_files("tests"):
-        for node in ast.walk(house.tree_of(path)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.promise"):
-                for argument in node.args:
-                    yield ast.literal_eval(argument), f"{house.name_of(path)}:{node.lineno}"
+@dataclass(frozen=True)
+class Proof:
+    """A `pytest.mark.promise("P-…")`."""
+
+    promise: str
+    place: str
+    only_long: bool
+    """The test runs in the long lane alone."""
+
+
+@cache
+def proofs() -> tuple[Proof, ...]:
+    """Return every mark of a test, and those that a module's `pytestmark` gives to all of its tests."""
+    marked = (path for path in house.python_files("tests") if "mark.promise(" in path.read_text("utf-8"))
+    return tuple(proof for path in marked for proof in _proofs(path, house.tree_of(path)))
+
+
+def _proofs(path: Path, tree: ast.Module) -> Iterator[Proof]:
+    of_all = [node for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
+    all_long = any("mark.long" in ast.unparse(node) for node in of_all)
+    for test in [*of_all, *house.functions(tree)]:
+        marks = test.decorator_list if not isinstance(test, ast.Assign) else [test.value]
+        only_long = all_long or any(ast.unparse(mark).endswith("mark.long") for mark in marks)
+        for mark in (node for each in marks for node in ast.walk(each)):
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("mark.promise"):
+                for argument in mark.args:
+                    place = f"{house.name_of(path)}:{mark.lineno}"
+                    yield Proof(ast.literal_eval(argument), place, only_long)
 
 
 def test_promises_are_few_named_and_said() -> None:
@@ -35,9 +59,14 @@ def test_promises_are_few_named_and_said() -> None:
 
 
 def test_every_promise_has_a_test() -> None:
-    assert {identity for identity, _ in promised()} - {identity for identity, _ in proved()} == set()
+    assert {identity for identity, _ in promised()} - {proof.promise for proof in proofs()} == set()
+
+
+def test_every_promise_is_proved_at_every_commit() -> None:
+    short = {proof.promise for proof in proofs() if not proof.only_long}
+    assert {identity for identity, _ in promised()} - short == set(), "these have tests in the long lane only"
 
 
 def test_every_tested_promise_is_written_down() -> None:
     written = {identity for identity, _ in promised()}
-    assert [f"{place} {identity}" for identity, place in proved() if identity not in written] == []
+    assert [f"{proof.place} {proof.promise}" for proof in proofs() if proof.promise not in written] == []

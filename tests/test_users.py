@@ -10,6 +10,7 @@ import pytest
 from goclaw.clock import RealClock, SteppedClock
 from goclaw.errors import ConfigError
 from goclaw.users import LOOK_SECONDS, Users, add_user, open_users
+from tests.tables import table
 
 SPEC = {"users": {"telegram:123456": {"name": "User", "roles": ["user"], "allowedTools": ["read", "memory_search"]}}}
 
@@ -60,7 +61,7 @@ BROKEN = [
 
 
 @pytest.mark.promise("P-config-errors")
-@pytest.mark.parametrize(("text", "position", "words"), BROKEN)
+@table("text, position, words", BROKEN)
 def test_a_broken_file_is_refused_with_position_and_remedy(
     tmp_path: Path, text: str, position: str, words: list[str]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from goclaw.errors import StateError, ToolError
 from goclaw.workspace import Workspace
 from goclaw.workspace.beneath import has_openat2
+from tests.tables import table
 from tests.workspace.ways import WAYS, force
 
 SECRET = "secret outside"
@@ -47,7 +48,7 @@ async def test_what_is_written_is_read(workspace: Workspace) -> None:
 
 
 @pytest.mark.promise("P-paths-inside")
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         "../outside/file",
@@ -146,16 +147,14 @@ async def test_a_link_to_itself_is_an_error_in_words(workspace: Workspace) -> No
         await workspace.read_bytes("loop")
 
 
-@pytest.mark.parametrize(
-    "name", ["..foo", "...", "a..b", ".hidden", "-rf", "a b", "naïve.txt", "日本語", "😀", "%2e%2e", "a\\b"]
-)
+@table("name", ["..foo", "...", "a..b", ".hidden", "-rf", "a b", "naïve.txt", "日本語", "😀", "%2e%2e", "a\\b"])
 async def test_unusual_names_are_legal(name: str, workspace: Workspace) -> None:
     await workspace.write_bytes(f"{name}/{name}", b"x")
 
     assert await workspace.read_bytes(f"{name}/{name}") == b"x"
 
 
-@pytest.mark.parametrize("path", ["a\0b", "a\nb", "a\x1bb", "\x7f", "a\ud800b", "", "   "])
+@table("path", ["a\0b", "a\nb", "a\x1bb", "\x7f", "a\ud800b", "", "   "])
 async def test_names_with_control_characters_are_refused(path: str, workspace: Workspace) -> None:
     for attempt in (workspace.read_bytes(path), workspace.write_bytes(path, b"x")):
         with pytest.raises(ToolError, match=r"control characters|path is empty"):

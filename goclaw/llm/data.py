@@ -36,6 +36,8 @@ SEES = re.compile(
 )
 """Names of models that take pictures; the model data do not tell."""
 BLIND = re.compile(r"gpt-oss|embed|whisper|tts", re.IGNORECASE)
+UNLISTED = frozenset({"demo", "ollama", "scripted"})
+"""Providers on this machine, of which the data list no model: a process that read them would find nothing."""
 
 
 @record
@@ -112,6 +114,8 @@ async def prepare(specs: Sequence[str], at: float) -> None:
 def _key(spec: str) -> Key | None:
     """Provider and model as the data name them; None for a model on one's own machine."""
     provider, _, name = spec.partition(":")
+    if provider in UNLISTED:
+        return None
     server = SERVERS.get(provider)
     if server is None:
         return provider, name

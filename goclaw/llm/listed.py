@@ -56,6 +56,8 @@ def listed(provider: str, name: str, at: float) -> Listed:
 
 async def read_beforehand(keys: Sequence[Key], at: float) -> None:
     """Have `listed` answer for `keys` at once, without the data in this process's memory."""
+    if not keys:
+        return
     question = orjson.dumps([list(keys), at]).decode()
     environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     try:

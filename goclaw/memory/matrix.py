@@ -132,6 +132,8 @@ class _Portion:
 
     def search(self, query: NDArray[np.int8], places: "_Places", best: "_Best") -> None:
         count = self.count
+        if not count:  # begun by another thread, which has not filled it yet
+            return
         first = self._first[:count]
         last = first + self._span[:count]
         lengths = self._lengths[:count]

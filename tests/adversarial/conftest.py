@@ -1,6 +1,7 @@
 """What the attacked program stands on."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,9 @@ def target(tmp_path: Path) -> Target:
     }
     (made.state / "users.json").write_text(json.dumps({"users": users}))
     return made
+
+
+@pytest.fixture
+def cold_target(target: Target) -> Target:
+    """The same; each command starts Python anew, as it does for people."""
+    return replace(target, cold=True)

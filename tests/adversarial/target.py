@@ -4,14 +4,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.forked import SECONDS, run_goclaw
+
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 50
 CANARIES = {
     "ANTHROPIC_API_KEY": "sk-ant-canary-of-the-environment",
     "OPENAI_API_KEY": "plain-canary-without-a-shape",
@@ -23,11 +23,24 @@ Call = Mapping[str, Any] | bytes
 """A line of `--jsonl`: an object, or bytes as they are."""
 
 
+FIXED = {
+    "PATH": os.environ.get("PATH", os.defpath),
+    "PYTHONPATH": str(ROOT),
+    "OLLAMA_HOST": "http://127.0.0.1:9",
+    **CANARIES,
+}
+"""The environment of every command, beside the folders."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A state folder and a workspace below one folder."""
 
     folder: Path
+    cold: bool = False
+    """Whether Python is started for each command, which takes a second, and not forked (`tests.forked`)."""
+    seconds: float = SECONDS
+    """How long a command may take."""
 
     @property
     def state(self) -> Path:
@@ -43,23 +56,8 @@ class Target:
 
     def run(self, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """`goclaw <arguments>` to its end. Whatever happens: no traceback, no canary."""
-        environment = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(self.folder),
-            "PYTHONPATH": str(ROOT),
-            "GOCLAW_CONFIG": str(self.config),
-            "OLLAMA_HOST": "http://127.0.0.1:9",
-            **CANARIES,
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "goclaw", *arguments],
-            input=given,
-            capture_output=True,
-            timeout=SECONDS,
-            env=environment,
-            cwd=self.folder,
-            check=False,
-        )
+        environment = {**FIXED, "HOME": str(self.folder), "GOCLAW_CONFIG": str(self.config)}
+        done = run_goclaw(arguments, environment, self.folder, given=given, seconds=self.seconds, cold=self.cold)
         said = (done.stdout + done.stderr).decode(errors="replace")
         assert not re.search("Traceback|unexpected error|failed unexpectedly", said), said[-3000:]
         assert [name for name, canary in CANARIES.items() if canary in said] == []

@@ -8,6 +8,7 @@ import pytest
 
 from goclaw.cli.frame import run
 from tests.adversarial.broken import CONFIGS, USERS
+from tests.tables import table
 
 REFUSED = 78
 SOON = 2.0
@@ -35,9 +36,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *command: str) -> str:
     return said.err
 
 
-@pytest.mark.parametrize(
-    ("text", "position", "key", "words"), CONFIGS, ids=[f"{k}-{n}" for n, (_, _, k, _) in enumerate(CONFIGS)]
-)
+@table("text, position, key, words", CONFIGS, ids=[f"{k}-{n}" for n, (_, _, k, _) in enumerate(CONFIGS)])
 def test_a_broken_configuration_is_refused(
     state: Path, capsys: pytest.CaptureFixture[str], text: str, position: str, key: str, words: list[str]
 ) -> None:
@@ -47,9 +46,7 @@ def test_a_broken_configuration_is_refused(
     assert refusal(capsys, "tool", "run", "read", "--input", '{"path": "a"}'), "and nothing runs"
 
 
-@pytest.mark.parametrize(
-    ("text", "position", "key", "words"), USERS, ids=[f"{k}-{n}" for n, (_, _, k, _) in enumerate(USERS)]
-)
+@table("text, position, key, words", USERS, ids=[f"{k}-{n}" for n, (_, _, k, _) in enumerate(USERS)])
 def test_a_broken_users_file_is_refused(
     state: Path, capsys: pytest.CaptureFixture[str], text: str, position: str, key: str, words: list[str]
 ) -> None:

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from tests.adversarial.target import Target, run
+from tests.tables import table
 
 REFUSED = 78
 SOON = 15.0
@@ -28,8 +29,8 @@ def refusal(target: Target, *arguments: str) -> str:
 
 
 @pytest.mark.promise("P-config-errors")
-@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-@pytest.mark.parametrize("key", ["workspace", "state_dir", "users_file"])
+@table("path", PATHS.values(), ids=PATHS)
+@table("key", ["workspace", "state_dir", "users_file"])
 def test_a_path_that_cannot_be_is_refused_with_its_place(target: Target, key: str, path: str) -> None:
     target.config.write_text(f"{key}: {path}\n")
     assert f"config.yaml:1:1: {key}: " in refusal(target)
@@ -48,7 +49,8 @@ def test_a_session_in_the_users_file_is_a_plain_name(target: Target, session: st
 
 
 @pytest.mark.promise("P-paths-inside")
-def test_who_may_do_what_cannot_lie_where_the_agent_writes(target: Target) -> None:
+def test_who_may_do_what_cannot_lie_where_the_agent_writes(cold_target: Target) -> None:
+    target = cold_target
     target.config.write_text("workspace: work\nstate_dir: state\nusers_file: work/users.json\n")
     assert "config.yaml:3:1: users_file: should not lie inside the workspace" in refusal(target)
     target.config.write_text("workspace: work\nstate_dir: state\n")

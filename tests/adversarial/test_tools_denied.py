@@ -40,4 +40,4 @@ def test_letters_that_repeat_themselves_are_compared_at_once(length: int) -> Non
     began = time.process_time()
     for one, other in pairs:
         _alike(run((one * length)[:length]), run((other * length)[:length]))
-    assert time.process_time() - began < 0.25
+    assert time.process_time() - began < 2.0, "with the square of the length it would be minutes"

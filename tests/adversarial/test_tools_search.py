@@ -13,6 +13,7 @@ from goclaw.sandbox.reading import can_confine, running_confined
 from goclaw.testing import Bench, open_bench
 from goclaw.tools import engines
 from goclaw.tools.search import search
+from tests.tables import table
 from tests.tools.file_support import around
 from tests.tools.memory_support import ANNA, Surroundings
 from tests.tools.test_tools_files import TOOLS
@@ -119,7 +120,7 @@ async def test_what_is_confined_ends_with_whoever_reads_it(tmp_path: Path) -> No
             pass
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@table("option", OPTIONS)
 async def test_no_argument_becomes_an_option(option: str, engine: str, tmp_path: Path) -> None:
     async with open_bench(tmp_path, *TOOLS) as bench:
         (bench.folder / "a.txt").write_text(f"here is {option} as it is\n")

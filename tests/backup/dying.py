@@ -1,7 +1,7 @@
-"""Restores again and again, each time killed one change of the disk later, and says what state each kill left.
+"""Restores again and again, each time killed some changes of the disk later, and says what state each kill left.
 
-Started by `test_swap.py` with a folder. Prints one line for each kill: `old`, `new`, or what is wrong. A process of its
-own, because it forks: what it loaded is loaded once.
+Started by `test_swap.py` with a folder and the number of changes from one kill to the next. Prints one line for each
+kill: `old`, `new`, or what is wrong. A process of its own, because it forks: what it loaded is loaded once.
 """
 
 import contextlib
@@ -76,9 +76,9 @@ def state_of(home: Home) -> str:
     return f"wrong: {found} {pictures} {errors.getvalue()}"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, step: int) -> None:
     prepared(folder / "first")
-    for change in range(1, MOST):
+    for change in range(1, MOST, step):
         home = Home(folder / "trial")
         shutil.copytree(folder / "first", home.folder)
         ended = restored_until(home, change)
@@ -89,4 +89,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

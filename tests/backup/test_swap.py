@@ -12,6 +12,7 @@ import pytest
 from goclaw.backup.swap import Move, aside_name, finish, fresh_name, is_ours, leftovers, pending, swap
 from tests import house
 from tests.backup.support import tree
+from tests.lanes import repeats
 
 STAMP = "20261121T125000Z"
 
@@ -112,18 +113,20 @@ def test_only_what_was_not_decided_is_left_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.promise("P-restore-whole")
 def test_kill_9_at_any_change_of_the_disk_leaves_the_old_or_the_new_state(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.backup.dying", str(tmp_path)]
+    step = repeats(3, 1)
+    command = [sys.executable, "-m", "tests.backup.dying", str(tmp_path), str(step)]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(house.ROOT)}
     done = subprocess.run(
         command, cwd=house.ROOT, env=environment, capture_output=True, text=True, timeout=55, check=False
     )
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
-    assert len(lines) > 30
+    assert len(lines) > 30 // step
     assert lines[-1] == "new ended"
     turn = lines.index("new")
     assert lines[:turn] == ["old"] * turn
     assert lines[turn:-1] == ["new"] * (len(lines) - turn - 1)
-    assert turn < len(lines) - 5, "no kill came between the decision and the end"
+    assert turn < len(lines) - 5 // step, "no kill came between the decision and the end"

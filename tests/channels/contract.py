@@ -56,6 +56,8 @@ class Way(ABC):
     has_chat: ClassVar[bool] = True
     """Whether messages have ids, and can be written beside the answer."""
     takes_files: ClassVar[bool] = True
+    moment: ClassVar[float] = 0.0
+    """Seconds until what goes on is shown anew: what is over sooner may never be seen."""
     first: ClassVar[str] = "1"
     """The id of the first message to the person, if that answers the first one of theirs."""
     settings: Json
@@ -200,6 +202,7 @@ class TelegramWay(Way):
     key = session = "telegram:5"
     other = ("telegram", "9")
     first = "2"  # the person's own has a number, too
+    moment = 0.6
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

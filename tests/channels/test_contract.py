@@ -10,7 +10,7 @@ import pytest
 from goclaw.catalog import CHANNELS, TOOLS
 from tests.acceptance.waiting import eventually
 from tests.channels import contract_tools
-from tests.channels.contract import WAYS, Scene, Way, opened
+from tests.channels.contract import WAYS, Way, opened
 from tests.channels.contract_tools import BOATS, harbours
 
 REMOTE = "remote terminal"
@@ -128,26 +128,31 @@ async def test_a_refusal_is_told_to_the_model_in_words(way: Way) -> None:
 # Ask
 
 
-async def approved(scene: Scene, how: str, decision: str, option: str) -> None:
-    """Answer the open approval by a button, or in words."""
-    question = await scene.way.asked("May message run?")
-    if how == "button":
-        await scene.way.choose("May message run?", option)
-    else:
-        await scene.way.say(f"/{decision} {question}")
-    await scene.answered()
+def marked(way: Way, sign: str, words: str = "") -> int:
+    """Count the lines with a sign and these words."""
+    return sum(sign in line and words in line for text in way.shown() for line in text.splitlines())
 
 
-@pytest.mark.parametrize("how", ["button", "words"])
 @pytest.mark.promise("P-approval")
-async def test_a_call_runs_when_it_is_approved(any_way: Way, how: str) -> None:
+async def test_a_call_runs_when_it_is_approved(any_way: Way) -> None:
+    """By a button, and in words."""
     channel, chat = any_way.other
-    writes = when("go", call("message", action="send", channel=channel, chat_id=chat, text="hello"))
-    async with opened(any_way, writes) as scene, scene.daemon():
-        await any_way.say("go")
-        await approved(scene, how, "approve", "Allow once")
-        await eventually(lambda: "✓" in "\n".join(any_way.shown()))
-        assert any_way.there() == ["hello"]
+    first, second = (
+        when(word, call("message", action="send", channel=channel, chat_id=chat, text=f"hello {word}"))
+        for word in ("button", "words")
+    )
+    async with opened(any_way, first, second) as scene, scene.daemon():
+        await any_way.say("button")
+        await any_way.asked("hello button")
+        await any_way.choose("hello button", "Allow once")
+        await scene.answered()
+        await eventually(lambda: marked(any_way, "✓") == 1)
+        assert any_way.there() == ["hello button"]
+        await any_way.say("words")
+        await any_way.say(f"/approve {await any_way.asked('hello words')}")
+        await scene.answered(2)
+        await eventually(lambda: marked(any_way, "✓") == 2)
+        assert any_way.there() == ["hello button", "hello words"]
 
 
 @pytest.mark.promise("P-approval")
@@ -156,7 +161,9 @@ async def test_a_denied_call_does_not_run_and_the_card_says_so(way: Way) -> None
     writes = when("go", call("message", action="send", channel=channel, chat_id=chat, text="hello"))
     async with opened(way, writes) as scene, scene.daemon():
         await way.say("go")
-        await approved(scene, "button", "deny", "Deny")
+        await way.asked("May message run?")
+        await way.choose("May message run?", "Deny")
+        await scene.answered()
         await eventually(lambda: "✗" in "\n".join(way.shown()))
         assert way.there() == [] and "denied" in (await scene.results())[0]
 
@@ -164,25 +171,26 @@ async def test_a_denied_call_does_not_run_and_the_card_says_so(way: Way) -> None
 BRANCH = {"title": "Branch", "question": "Which branch?", "options": ["main", "release"]}
 
 
-@pytest.mark.parametrize(
-    ("how", "answer"),
-    [("button", "release"), ("2", "release"), ("Release", "release"), ("the oldest one", "the oldest one")],
-    ids=["button", "number", "text", "free text"],
-)
-async def test_a_question_is_answered_by_its_button_its_number_its_text_or_freely(
-    way: Way, how: str, answer: str
-) -> None:
-    async with opened(way, asking(BRANCH)) as scene, scene.daemon():
-        await way.say("go")
-        await way.asked("Which branch?")
-        await way.until("Which branch?", "1. main", "2. release")
-        if how == "button":
-            await way.choose("Which branch?", "release")
-        else:
-            await way.say(how)
-        await scene.answered()
-        assert await scene.results() == [f"Which branch?\n{answer}"]
-        await eventually(lambda: any("✓" in line and answer in line for line in way.shown()))
+ANSWERS = {"button": "release", "2": "release", "Release": "release", "the oldest one": "the oldest one"}
+
+
+async def test_a_question_is_answered_by_its_button_its_number_its_text_or_freely(way: Way) -> None:
+    questions = {how: f"Which branch of {number}?" for number, how in enumerate(ANSWERS, 1)}
+    script = [when(f"go {how}", call("ask_user", questions=[BRANCH | {"question": questions[how]}])) for how in ANSWERS]
+    async with opened(way, *script) as scene, scene.daemon():
+        for count, (how, answer) in enumerate(ANSWERS.items(), 1):
+            question = questions[how]
+            await way.say(f"go {how}")
+            await way.asked(question)
+            await way.until(question, "1. main", "2. release")
+            if how == "button":
+                await way.choose(question, "release")
+            else:
+                await way.say(how)
+            await scene.answered(count)
+            assert (await scene.results())[-1] == f"{question}\n{answer}"
+            same = list(ANSWERS.values())[:count].count(answer)
+            await eventually(lambda: marked(way, "✓", answer) == same)  # noqa: B023 -- awaited here
 
 
 async def test_where_only_the_options_count_other_words_leave_the_question_open(way: Way) -> None:
@@ -289,7 +297,8 @@ async def seen(way: Way, *words: str) -> None:
 
 async def test_a_call_is_shown_while_it_runs_and_what_came_of_it_after(any_way: Way) -> None:
     # The model takes a moment for its next call: what came of the last one is read meanwhile.
-    calls = when("go", call("row", harbour="Kiel")), when("Kiel", call("row", 2, harbour="Aalborg"), seconds=0.6)
+    next_call = when("Kiel", call("row", 2, harbour="Aalborg"), seconds=any_way.moment)
+    calls = when("go", call("row", harbour="Kiel")), next_call
     async with opened(any_way, *calls) as scene, scene.daemon():
         await any_way.say("go")
         await seen(any_way, "Rowing to Kiel")

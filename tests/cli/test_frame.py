@@ -13,6 +13,8 @@ from goclaw import __version__
 from goclaw.cli import frame
 from goclaw.cli.frame import COMMANDS, load_command, run
 from goclaw.errors import ConfigError, GoclawError, StateError
+from tests import house
+from tests.forked import run_goclaw
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 CONTRACT = "gateway tui send status stop restart logs doctor config users tool version"
@@ -20,19 +22,17 @@ CONTRACT = "gateway tui send status stop restart logs doctor config users tool v
 
 @pytest.fixture
 def goclaw(tmp_path: Path) -> Run:
-    """Runs the program in a process of its own, with a state folder of its own."""
+    """Runs the program in a process of its own, with a state folder of its own; with PYTHONPATH, started anew."""
 
     def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        environ = {
+        fixed = {
             "PATH": os.environ["PATH"],
             "HOME": str(tmp_path),
             "GOCLAW_STATE_DIR": str(tmp_path / "state"),
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(house.ROOT),
         }
-        command = [sys.executable, "-m", "goclaw", *arguments]
-        return subprocess.run(
-            command, env=environ | env, capture_output=True, text=True, timeout=30, cwd=tmp_path, check=False
-        )
+        done = run_goclaw(arguments, fixed | env, tmp_path, seconds=30, cold="PYTHONPATH" in env)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return call
 
@@ -157,7 +157,7 @@ def test_a_mistake_of_ours_is_one_line_and_a_file_with_the_traceback(goclaw: Run
         "def fail(path): raise KeyError('sk-0123456789abcdef0123')\n"
         "frame.load_command = fail\n"
     )
-    path = f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}"
+    path = f"{tmp_path}{os.pathsep}{house.ROOT}"
     done = goclaw("version", PYTHONPATH=path)
     log = tmp_path / "state" / "logs" / "crash.log"
     assert done.returncode == 1

@@ -17,7 +17,11 @@ from goclaw.messages import UserMessage
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import Origin, StoredCompaction, rows_of
 from tests.cli.test_users import state as state  # a fixture
+from tests.lanes import repeats
 from tests.store.saying import Story, talk
+
+ROWS = repeats(2_000, 20_000)
+"""Of 40 MB in all."""
 
 
 def tell(state: Path, act: Callable[[Story], Awaitable[object]]) -> None:
@@ -121,14 +125,15 @@ def test_a_state_folder_that_is_held_is_not_read(state: Path, capsys: pytest.Cap
     assert run(["sessions", "list"]) == 0
 
 
-@pytest.mark.slow
-def test_twenty_thousand_rows_pass_through_a_small_memory(state: Path, tmp_path: Path) -> None:
+@pytest.mark.deep
+def test_thousands_of_rows_pass_through_a_small_memory(state: Path, tmp_path: Path) -> None:
     """Texts of 40 MB in all: whoever kept them would need more than the limit."""
 
     async def much(story: Story) -> None:
-        for number in range(200):
+        for number in range(ROWS // 100):
             origin = Origin("tui:me", f"t:{number}", "user", float(number))
-            rows = [row for _ in range(100) for row in rows_of(UserMessage(f"{number} " + "x" * 2_000), origin)]
+            text = f"{number} " + "x" * (40_000_000 // ROWS)
+            rows = [row for _ in range(100) for row in rows_of(UserMessage(text), origin)]
             await story.database.write(story.transcripts.ensure_session("tui:me", 0.0), *rows)
 
     tell(state, much)
@@ -140,7 +145,7 @@ def test_twenty_thousand_rows_pass_through_a_small_memory(state: Path, tmp_path:
         command = [sys.executable, "-c", program, "sessions", "export", "tui:me", f"out.{format_}", "--format", format_]
         done = subprocess.run(command, cwd=tmp_path, env={**os.environ}, capture_output=True, timeout=120, check=True)
         written = (tmp_path / f"out.{format_}").read_text()
-        assert len(written) > 40_000_000 and written.count("xx\n") + written.count('xx",') == 20_000
+        assert len(written) > 40_000_000 and written.count("xx\n") + written.count('xx",') == ROWS
         assert int(done.stderr) < 100_000, "kilobytes"
 
 

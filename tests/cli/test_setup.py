@@ -19,10 +19,12 @@ import pytest
 from goclaw.config.schema import Config
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.state import open_state
+from tests.acceptance import forking
 from tests.acceptance.daemon import ROOT, Installation
 from tests.acceptance.model import EchoModel, echo_model
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
+from tests.forked import run_goclaw
 from tests.llm.fake_provider import fake_provider, recorded, refusal
 
 KEY, WRONG_KEY = "sk-right-0123456789abcdef", "sk-wrong-0123456789abcdef"
@@ -38,7 +40,7 @@ pytestmark = pytest.mark.timeout(120)
 class Wizard:
     """`goclaw setup` that runs: what it said so far, and how to answer."""
 
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | forking.Forked
     output: int
     """Descriptor that its words come from."""
     keys: int
@@ -104,6 +106,7 @@ def home(folder: Path, telegram: FakeTelegram, model: EchoModel) -> Installation
             "GOCLAW_PROVIDERS__OPENAI_CHAT__BASE_URL": model.url,
             LOOPBACK_ONLY: "1",
         },
+        forks=True,
     )
 
 
@@ -111,23 +114,31 @@ def home(folder: Path, telegram: FakeTelegram, model: EchoModel) -> Installation
 async def wizard(
     home: Installation, *arguments: str, terminal: bool = False, **environment: str
 ) -> AsyncIterator[Wizard]:
-    """The program with pipes, or in a terminal of its own."""
+    """The program with pipes, forked; or in a terminal of its own, started as it is for people."""
     if terminal:
         control, inside = pty.openpty()
         output, keys, stdin, stdout = control, control, inside, inside
     else:
         (stdin, keys), (output, stdout) = os.pipe(), os.pipe()
     os.set_blocking(output, False)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "goclaw", "setup", *arguments),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stdout,
-        env={**environment_of(home), **environment},
-        cwd=home.folder,
-        preexec_fn=take_terminal if terminal else None,
-        start_new_session=True,
-    )
+    command, settings = ("setup", *arguments), {**environment_of(home), **environment}
+    process: asyncio.subprocess.Process | forking.Forked
+    if forking.IS_POSSIBLE and not terminal:
+        module = (run_goclaw.__module__, str(home.folder))
+        process = await forking.template().start(
+            [*module, *command], settings, {0: stdin, 1: stdout, 2: stdout}, own_session=True
+        )
+    else:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "goclaw", *command),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stdout,
+            env=settings,
+            cwd=home.folder,
+            preexec_fn=take_terminal if terminal else None,
+            start_new_session=True,
+        )
     for descriptor in {stdin, stdout}:
         os.close(descriptor)
     try:

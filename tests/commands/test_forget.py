@@ -11,6 +11,7 @@ from goclaw.messages import ToolCall
 from goclaw.store.forgetting import Forgetting
 from goclaw.users import User
 from tests.harness import HERE, PATIENCE, Answer, Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
 
 ANNA, BEN, BOSS = (Actor(f"telegram:{number}", "telegram") for number in (5, 6, 7))
@@ -147,39 +148,28 @@ async def test_what_comes_in_meanwhile_is_answered_afterwards_with_nothing_of_be
 
 @pytest.mark.promise("P-forgotten")
 async def test_a_kill_at_any_write_leaves_all_or_nothing_and_the_next_start_finishes(tmp_path: Path) -> None:
-    outcomes = set[str]()
-    for kind in ("die_before", "die_after"):
-        for write in range(1, 60):
-            folder = tmp_path / f"{kind}{write}"
-            folder.mkdir()
-            if not await _killed(folder, kind, write, outcomes):
-                break
-    assert outcomes == {"everything", "nothing"}
-
-
-async def _killed(folder: Path, kind: str, write: int, outcomes: set[str]) -> bool:
-    """Forget with a kill at write number `write` after the conversation; False: it came to its end before that."""
-    world = World(folder, [Answer("one"), Answer("two")])
+    world = World(tmp_path, [Answer("one"), Answer("two")])
     async with world.running() as core:
         await core.say("apple", pictures={"image/png": b"a picture"})
         await core.settled()
         await core.sessions.settings.set("memory:here", "todos", [{"content": "apple"}])
     world.clock.advance(1)
-    async with world.running(**{kind: write}) as core:
-        order = asyncio.ensure_future(_order(core))
-        dead = asyncio.ensure_future(core.database.dead.wait())
-        await asyncio.wait({order, dead}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-        died = core.database.dead.is_set()
-        for task in (order, dead):
-            task.cancel()
+    outcomes = set[str]()
+    for moment in await recorded(world, _order):
+        with moment.restored():
+            outcomes.add(await _what_is_left(world))
+    assert outcomes == {"everything", "nothing"}
+
+
+async def _what_is_left(world: World) -> str:
+    """What the next life has of the conversation: all of it or nothing."""
     async with world.running() as core:
         await core.sessions.forgetter.prune()
         rows, todos = await core.messages(), (await core.sessions.contexts.session("memory:here")).todos
-        pictures = names(folder / "blobs" / "media")
+        pictures = names(world.folder / "blobs" / "media")
         assert (len(rows), bool(todos), len(pictures)) in ((2, True, 2), (0, False, 0))
         assert not await Forgetting(core.database).owed()
-        outcomes.add("everything" if rows else "nothing")
-    return died
+        return "everything" if rows else "nothing"
 
 
 async def _order(core: Core) -> None:

@@ -10,6 +10,7 @@ import pytest
 from goclaw.config.load import Loaded, load_config
 from goclaw.errors import ConfigError
 from goclaw.redact import mask
+from tests.tables import table
 
 CANARY = "canary-5ecret-value-never-shown"
 
@@ -108,7 +109,7 @@ BROKEN_FILES = [
 
 
 @pytest.mark.promise("P-config-errors")
-@pytest.mark.parametrize(("text", "position", "words"), BROKEN_FILES)
+@table("text, position, words", BROKEN_FILES)
 def test_a_broken_file_is_refused_with_position_key_and_remedy(
     load: Load, text: str | bytes, position: str, words: list[str]
 ) -> None:

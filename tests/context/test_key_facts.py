@@ -6,6 +6,7 @@ import pytest
 
 from goclaw.context.key_facts import HEAD, MOST_CHARACTERS, MOST_NAMES, names, names_in, with_names
 from goclaw.redact import remember
+from tests.tables import table
 
 SECRET = "swordfish-of-the-daemon"
 
@@ -66,6 +67,8 @@ def test_old_names_are_kept_and_leave_room_for_new_ones() -> None:
     assert with_names("S.", old, names_in(["/new/1"])).count("/old/") == MOST_NAMES - 1, "what is left over is theirs"
 
 
+MINUTES_IF_SQUARED = 10.0
+"""Seconds: far more than any text takes, far less than one in the square of its length."""
 PIECES = {
     "letters": "a" * 119,
     "folders": "a/" * 60,
@@ -93,10 +96,10 @@ PIECES = {
 }
 
 
-@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
-def test_no_megabyte_takes_a_second(piece: str) -> None:
+@table("piece", PIECES.values(), ids=PIECES)
+def test_no_text_takes_more_than_time_in_its_length(piece: str) -> None:
     text = f"{piece} " * (1_000_000 // (len(piece) + 1))
     began = time.thread_time()
     with_names("A summary.", "", names_in([text[:300_000], text[300_000:], text]))
     with_names("A summary.", "", names_in([text.replace(" ", "")]))
-    assert time.thread_time() - began < 1.0
+    assert time.thread_time() - began < MINUTES_IF_SQUARED

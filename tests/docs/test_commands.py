@@ -10,8 +10,10 @@ from tests.docs.reader import Reader
 
 LANGUAGES = (*SHELL, "chat", "json", "yaml", "python", "toml", "")
 """What a fence may name: commands, messages to the bot, files that are checked or tried out, and pictures."""
+AT_ONCE = ("README.md", "docs/registries.md")
+"""Pages that are carried out for every commit; the others only before a release."""
 SESSIONS = [
-    pytest.param(blocks, id=page.name)
+    pytest.param(blocks, id=page.name, marks=() if page.name in AT_ONCE else pytest.mark.long)
     for page in pages()
     if (blocks := [block for block in page.blocks() if block.language in (*SHELL, "chat")])
 ]
@@ -63,5 +65,5 @@ async def test_a_page_is_one_session(tmp_path: Path) -> None:
 
 
 def test_the_pages_are_found() -> None:
-    assert {"README.md", "docs/daemon.md"} <= {page.name for page in pages()}
+    assert {*AT_ONCE, "docs/daemon.md"} <= {page.name for page in pages()}
     assert all((house.ROOT / page.name).is_file() for page in pages())

@@ -28,6 +28,7 @@ def test_the_picture_is_small_and_shows_a_conversation() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_picture_can_be_made_again(tmp_path: Path) -> None:
     file = tmp_path / "terminal.svg"
     command = [sys.executable, str(FOLDER / "make.py"), str(file)]

@@ -19,6 +19,7 @@ from goclaw.config.schema import Config
 from goclaw.users import Users
 from tests import house
 from tests.docs.pages import SHELL, Page, pages
+from tests.tables import table
 
 SWITCH = re.compile(r"--[a-z][a-z-]+|-[a-z]\b")
 SLASH = re.compile(r"/[a-z]+(?=$| )")
@@ -68,7 +69,7 @@ def wrong(words: list[str]) -> str:
     return f"no option {unknown[0]}" if unknown else ""
 
 
-@pytest.mark.parametrize("page", PAGES)
+@table("page", PAGES)
 def test_every_command_that_is_named_exists(page: Page) -> None:
     found = {line: wrong(words) for line in lines_of(page) for words in calls(line)}
     assert {line: problem for line, problem in found.items() if problem} == {}
@@ -83,13 +84,13 @@ def test_a_command_that_does_not_exist_is_found() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@table("page", PAGES)
 def test_every_slash_command_that_is_named_exists(page: Page) -> None:
     named = {found[0] for code in page.codes() if (found := SLASH.match(code))}
     assert named - {f"/{name}" for name in SLASH_COMMANDS} - IN_CLIENT - OF_OTHERS == set()
 
 
-@pytest.mark.parametrize("page", BY_HAND)
+@table("page", BY_HAND)
 def test_every_key_of_the_configuration_that_is_named_exists(page: Page) -> None:
     dotted = re.compile(r"(?P<key>[a-z_]+(?:\.(?:[a-z_-]+|<\w+>))+)(?:[:=] ?.*)?")
     for code in page.codes():
@@ -110,7 +111,7 @@ def _matches(path: tuple[str, ...], key: tuple[str, ...]) -> bool:
     return len(path) == len(key) and all(b in (ANY_NAME, a) for a, b in zip(path, key, strict=True))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@table("page", PAGES)
 def test_every_link_leads_somewhere(page: Page) -> None:
     for target in page.links():
         if target.startswith("https://"):
@@ -172,7 +173,7 @@ def test_every_tool_is_explained_somewhere() -> None:
     assert set(TOOLS) - {code for page in pages() for code in page.codes()} == set()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@table("page", PAGES)
 def test_files_that_are_shown_can_be_used(page: Page, tmp_path: Path) -> None:
     for block in page.blocks():
         if block.language == "json":

@@ -8,7 +8,8 @@ from goclaw.config.keys import ANY_NAME, keys
 from goclaw.config.schema import Config
 from tests import house
 from tests.docs.pages import Page
-from tests.sandbox.probes import table
+from tests.sandbox import probes
+from tests.tables import table
 
 PAGE = Page(house.ROOT / "docs" / "security.md")
 HEAD = "| what holds | by | not covered | attacked by |"
@@ -33,7 +34,7 @@ def test_the_guarantees_are_found() -> None:
     assert PAGE.text.count(HEAD) >= 10
 
 
-@pytest.mark.parametrize("row", ROWS)
+@table("row", ROWS)
 def test_a_guarantee_says_by_what_and_is_attacked(row: list[str]) -> None:
     assert len(row) == 4, row
     parts, tests = CODE.findall(row[1]), CODE.findall(row[3])
@@ -61,4 +62,4 @@ def test_every_key_that_is_named_exists() -> None:
 
 def test_every_probe_stands_on_the_page_as_it_is_run() -> None:
     """`python -m tests.sandbox.probes` prints the table."""
-    assert table() in PAGE.text
+    assert probes.table() in PAGE.text

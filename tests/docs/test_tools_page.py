@@ -10,6 +10,7 @@ from goclaw.cli.frame import run
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn
 from tests import house
+from tests.tables import table
 
 PAGE = house.ROOT / "docs" / "tools.md"
 TOOLS = [pytest.param(tool, id=tool.spec.name) for tool in BuiltIn(catalog.GATED_TOOLS).tools()]
@@ -40,7 +41,7 @@ def test_a_tool_that_has_a_gate_names_it(gate: str, name: str) -> None:
     assert f"`tools.{gate}: true`" in section(tool)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@table("tool", TOOLS)
 def test_a_section_has_what_the_declaration_says(tool: Tool) -> None:
     spec, text = tool.spec, section(tool)
     assert spec.description in text

@@ -14,6 +14,7 @@ from goclaw.doctor.base import Finding
 from goclaw.doctor.security import check_security, weak_spots
 from goclaw.tokens import add_token, revoke_token
 from goclaw.users import Users
+from tests.tables import table
 
 TOKEN = "123456:" + "A" * 35
 _FROM = (
@@ -86,7 +87,7 @@ def only(found: Loaded) -> Finding:
     return spot
 
 
-@pytest.mark.parametrize("words", SETTINGS, ids=SETTINGS)
+@table("words", SETTINGS, ids=SETTINGS)
 def test_a_weak_setting_is_named_with_what_helps(folder: Path, words: str) -> None:
     named = [spot for spot in spots(loaded(folder, SETTINGS[words])) if words in spot.text]
     assert len(named) == 1 and named[0].check == "security" and len(named[0].remedy) > 10

@@ -24,7 +24,7 @@ ABOUT = {
     "How is the deploy started?": "The release is rolled out by a script in the folder ops.",
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
 
 @pytest.fixture

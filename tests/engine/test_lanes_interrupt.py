@@ -80,18 +80,6 @@ async def test_what_is_of_another_person_or_place_waits(tmp_path: Path, other: o
     assert (house.texts(), house.stopped) == (["1", "2"], [])
 
 
-async def test_of_several_only_the_last_is_worked_on(tmp_path: Path) -> None:
-    held = Held()
-    house = House(tmp_path, held.act)
-    async with house.open() as lanes:
-        await begin(lanes, held)
-        await asyncio.gather(*(lanes.submit(inbound(number), interrupt=True) for number in (2, 3, 4)))
-        assert await held.begun.get() == "m4"
-        held.gate.set()
-        await lanes.idle()
-    assert (house.texts(), house.stopped) == (["4"], ["m1", "m2", "m3"])
-
-
 async def test_the_same_message_again_stops_nothing(tmp_path: Path) -> None:
     held = Held()
     house = House(tmp_path, held.act)

@@ -32,6 +32,8 @@ from tests.fake_telegram.world import TOKEN, Json, Sent, World
 FLOOD_CONTROLLED = frozenset({"sendMessage", "editMessageText", "sendPhoto", "sendDocument"})
 MAX_UPLOAD = 50 * 1024 * 1024
 WAIT_SECONDS = 10
+HANG_UP_SECONDS = 0.01
+"""What a call that waits for updates gets when the fake ends: its bot has gone already."""
 ValueT = TypeVar("ValueT")
 
 
@@ -70,7 +72,7 @@ class FakeTelegram(AbstractAsyncContextManager["FakeTelegram"]):
         application = web.Application(client_max_size=MAX_UPLOAD)
         application.router.add_get("/file/bot{token}/{path:.*}", self._download)
         application.router.add_route("*", "/bot{token}/{method}", self._answer)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=HANG_UP_SECONDS)
         self.add_routes(application)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)

@@ -229,6 +229,7 @@ async def test_a_wrong_token_is_unauthorized(telegram: FakeTelegram, client: Cli
         assert response.status == 401
 
 
+@pytest.mark.long  # the library of the oracle takes seconds to import
 async def test_it_runs_as_a_program_of_its_own() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.fake_telegram", cwd=ROOT, stdout=asyncio.subprocess.PIPE

@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 
+import pytest
+
 from goclaw.clock import SteppedClock
 from goclaw.errors import StateError
+from goclaw.health import readiness
 from goclaw.health.readiness import KEEP_SECONDS, Probe, Readiness
 
 
@@ -50,7 +53,8 @@ async def test_who_asks_all_the_time_makes_the_disk_work_once_in_a_while() -> No
     assert disk.writes == 1
 
 
-async def test_a_write_that_hangs_is_a_reason() -> None:
+async def test_a_write_that_hangs_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "PATIENCE", 0.01)
     disk = Disk()
     disk.held.clear()
     async with asyncio.timeout(10):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,7 @@ async def test_it_is_contained_unless_the_configuration_says_otherwise(tmp_path:
     (tmp_path / "state").mkdir()
     outside = tmp_path / "state/private"
     outside.write_text("of the operator")
-    body = f"cat {outside} >&2 && exit 2; exit 0"
+    body = f"cat {shlex.quote(str(outside))} >&2 && exit 2; exit 0"
     assert (await answer_of(tmp_path, sandbox, body)).deny == ""
     assert (await answer_of(tmp_path, sandbox, body, sandbox=False)).deny == "of the operator"
 

@@ -12,6 +12,7 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.llm.base import Request, Stop
 from goclaw.llm.pydantic_ai import PROVIDER
 from goclaw.messages import Message
+from tests.lanes import repeats
 from tests.llm.asking import TOOLS, ask, model_ports, saying
 from tests.llm.conversations import CONVERSATIONS
 from tests.llm.fake_provider import fake_provider, recorded
@@ -21,10 +22,11 @@ from tests.llm.wires import ANTHROPIC
 STOPS = {"end_turn": Stop.END, "tool_use": Stop.TOOLS}
 
 
+@pytest.mark.deep
 def test_any_conversation_becomes_a_body_of_the_sdks_type() -> None:
     with sending(ANTHROPIC) as bodies:
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=repeats(25, 300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(CONVERSATIONS)
         def check(messages: list[Message]) -> None:
             body = bodies.of(Request("Be brief.", messages, TOOLS))

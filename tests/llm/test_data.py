@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from goclaw.config.schema import ModelOptions
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, Usage
 from goclaw.llm.data import DEFAULT_WINDOW, ModelFacts, facts, prepare, sees
+from tests.acceptance.waiting import eventually
 
 NOW = 1_795_000_000.0
 
@@ -113,26 +115,39 @@ async def test_a_reader_that_cannot_be_started_is_done_without(monkeypatch: pyte
     assert facts("openai-chat:gpt-5", ModelOptions(), NOW).context_window == 400_000
 
 
-@pytest.mark.parametrize("heavy", ["genai_prices", "ollama", "pydantic_ai", "httpx"])
-def test_nothing_heavy_is_imported_before_it_is_needed(heavy: str) -> None:
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     modules = "anthropic, openai_chat, ollama, pydantic_ai, demo, scripted, chain, open, data"
-    program = f"import sys; from goclaw.llm import {modules}; sys.exit({heavy!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=50).returncode == 0
+    program = f"import sys; from goclaw.llm import {modules}; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", program], check=True, timeout=50, capture_output=True, text=True)
+    assert {"genai_prices", "ollama", "pydantic_ai", "httpx"}.isdisjoint(said.stdout.split())
+
+
+async def test_no_process_is_started_for_models_that_no_data_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = tmp_path / "python"
+    reader.write_text(f"#!/bin/sh\n: > {shlex.quote(str(tmp_path / 'started'))}\n")
+    reader.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(reader))
+    await prepare(["demo", "scripted:script.json", "ollama:qwen3", "vllm:m"], NOW)
+    assert not await asyncio.to_thread((tmp_path / "started").exists)
+    assert facts("scripted:script.json", ModelOptions(), NOW).context_window == DEFAULT_WINDOW
+    await prepare(["anthropic:claude-opus-5-5"], NOW)
+    assert await asyncio.to_thread((tmp_path / "started").exists)
 
 
 async def test_a_reader_that_nobody_waits_for_any_more_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = tmp_path / "pid"
-    os.mkfifo(started)
-    slow = tmp_path / "slow.py"
-    slow.write_text(f"import os, time\nopen({str(started)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    started, half = tmp_path / "pid", tmp_path / "half"
     reader = tmp_path / "python"
-    reader.write_text(f"#!/bin/sh\nexec {sys.executable} {slow}\n")
+    half_name, name = shlex.quote(str(half)), shlex.quote(str(started))
+    reader.write_text(f"#!/bin/sh\necho $$ > {half_name} && mv {half_name} {name}\nexec sleep 600\n")
     reader.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(reader))
     reading = asyncio.create_task(prepare(["anthropic:claude-opus-5-5"], NOW))
     async with asyncio.timeout(50):
+        await eventually(started.exists)
         pid = int(await asyncio.to_thread(started.read_text))
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -16,6 +16,7 @@ from goclaw.llm.encoded import RESULTS_SEEN
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.pydantic_ai import PROVIDER
 from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from tests.lanes import repeats
 from tests.llm import test_anthropic_oracle, test_openai_chat_oracle
 from tests.llm.asking import TOOLS, ask, model_ports
 from tests.llm.conversations import CONVERSATIONS
@@ -100,13 +101,14 @@ def test_where_the_order_is_strict_the_assistant_says_a_word_between() -> None:
     assert told[-2]["content"] == RESULTS_SEEN.text and told[-1]["content"] == REMINDER
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("wire", "kind"), [(ANTHROPIC, MessageCreateParamsStreaming), (OPENAI, CompletionCreateParamsStreaming)]
 )
 def test_any_conversation_with_it_is_one_of_the_sdks_type_and_of_the_apis_rules(wire: Wire, kind: Any) -> None:
     with sending(wire) as bodies:
 
-        @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=repeats(25, 300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(CONVERSATIONS)
         def check(messages: list[Message]) -> None:
             body = bodies.of(reminding(messages))

@@ -10,6 +10,7 @@ from goclaw.llm.base import ModelPorts, Stop, TextDelta
 from tests.llm.asking import TOOLS, ask, model_ports, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, refusal
 from tests.llm.wires import KEY, WIRES, Wire
+from tests.tables import table
 
 KINDS = ModelErrorKind
 
@@ -105,8 +106,8 @@ async def test_stopping_closes_the_connection_to_the_model_at_once(
         await fake.left.wait()
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
+@table(
+    "status, kind",
     [
         (400, KINDS.REJECTED),
         (401, KINDS.AUTH),

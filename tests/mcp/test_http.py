@@ -181,7 +181,8 @@ async def test_the_model_is_asked_in_rounds_of_the_call_as_often_as_the_operator
         assert "at most 2 times during a call (mcp.servers.remote.sampling.per_call)" in refused
 
 
-async def test_a_server_that_is_not_there_yet_is_found_later(tmp_path: Path) -> None:
+async def test_a_server_that_is_not_there_yet_is_found_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goclaw.mcp.servers.FIRST_PAUSE", 0.05)
     remote = Remote()
     url = remote.url
     remote.socket.close()

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # no stubs are installed
 
 from goclaw.mcp.sameness import first_difference
+from tests.lanes import repeats
+from tests.tables import table
 
 TEXT = {"type": "string"}
 
@@ -42,8 +44,8 @@ def test_what_certainly_means_the_same_does_not_count(pinned: Any, given: Any) -
     assert first_difference(pinned, given) is None
 
 
-@pytest.mark.parametrize(
-    ("pinned", "given", "place"),
+@table(
+    "pinned, given, place",
     [
         (having(a=TEXT), having(a={"type": "integer"}), "/properties/a/type"),
         (having(a=TEXT), having(a=TEXT, b=TEXT), "/properties/b"),
@@ -115,8 +117,9 @@ def otherwise(value: Any, by: random.Random, key: str = "") -> Any:
     return [otherwise(each, by) for each in value] if isinstance(value, list) else value
 
 
+@pytest.mark.deep
 @given(SCHEMAS, st.randoms(use_true_random=False))
-@settings(max_examples=50)
+@settings(max_examples=repeats(30, 300))
 def test_a_schema_that_is_written_in_another_order_is_the_same(schema: dict[str, Any], by: random.Random) -> None:
     assert first_difference(schema, otherwise(schema, by)) is None
 
@@ -138,8 +141,9 @@ def altered(value: Any, by: random.Random) -> Any:
     return {**parts, **dict(each for each in MORE if by.random() < 0.1)}
 
 
+@pytest.mark.deep
 @given(SCHEMAS, st.randoms(use_true_random=False), st.lists(st.dictionaries(NAMES, VALUES, max_size=3), max_size=5))
-@settings(max_examples=100)
+@settings(max_examples=repeats(40, 400))
 def test_schemas_that_are_called_the_same_take_the_same(
     pinned: dict[str, Any], by: random.Random, instances: list[Any]
 ) -> None:

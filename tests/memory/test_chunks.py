@@ -1,6 +1,5 @@
 """Markdown becomes passages with headings and lines."""
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -16,6 +15,8 @@ from goclaw.memory.chunks import (
     chunk_markdown,
     chunk_messages,
 )
+
+LONG = 200_000
 
 
 def test_a_passage_knows_its_lines_and_the_headings_above_it() -> None:
@@ -124,12 +125,10 @@ def test_no_messages_have_no_windows() -> None:
     assert chunk_messages([]) == [] and chunk_messages([(1, " ")]) == []
 
 
-@pytest.mark.parametrize("title", ["a" + " " * 20_000 + "b", "a" + " #" * 20_000 + "b", " " * 20_000, "#" * 20_000])
-def test_a_line_that_is_hard_to_read_takes_no_longer_than_others(title: str) -> None:
-    """A regular expression that takes the square of its length holds up everything else in the process."""
-    began = time.process_time()
-    chunk_markdown(f"# {title}\ntext")
-    assert time.process_time() - began < 0.5
+@pytest.mark.parametrize("title", ["a" + " " * LONG + "b", "a" + " #" * LONG + "b", " " * LONG, "#" * LONG])
+def test_a_line_that_is_hard_to_read_is_read_to_its_end(title: str) -> None:
+    """With a regular expression that takes the square of its length, it would be read for hours."""
+    assert chunk_markdown(f"# {title}\ntext")
 
 
 def test_what_is_too_long_for_a_heading_is_text_and_is_not_repeated_below_it() -> None:

@@ -14,6 +14,7 @@ from goclaw.memory.ranking import Ranked
 from goclaw.memory.shelves.lookup import texts
 from goclaw.memory.shelves.schema import place_of
 from goclaw.memory.shelves.scope import Scope
+from tests.lanes import repeats
 from tests.memory.talking import passage, say, scope_of, shelves
 
 EVERYWHERE = Scope(((0, 1 << 40),), 1, 1)
@@ -126,7 +127,8 @@ def test_a_budget_of_nothing_shows_nothing(shelf: sqlite3.Connection) -> None:
 sessions = st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=12), min_size=1, max_size=3)
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.deep
+@settings(max_examples=repeats(25, 300), deadline=None)
 @given(sessions, st.data(), st.integers(0, 8), st.integers(10, 400))
 def test_quotes_keep_to_their_scope_budget_and_limit_and_show_nothing_twice(
     lengths: Sequence[Sequence[int]], data: st.DataObject, limit: int, budget: int

@@ -125,6 +125,13 @@ def test_what_is_dropped_and_added_again_does_not_pile_up(monkeypatch: pytest.Mo
     assert len(searched.nearest(ALONG, EVERYWHERE, 100)) == 64
 
 
+def test_a_portion_that_another_thread_has_begun_and_not_filled_is_passed_over() -> None:
+    searched = Matrix()
+    searched.grow([Embedded(0, 0, 0, ALONG)])
+    searched._portions = (*searched._portions, module._Portion(len(ALONG)))
+    assert [found[0] for found in searched.nearest(ALONG, EVERYWHERE, 10)] == [0]
+
+
 def test_searches_go_on_while_another_thread_grows_and_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PORTION", 64)
     searched = Matrix()

@@ -44,7 +44,7 @@ SMALL_TALK = [
     for rest in ("was fine in the end.", "was late as always.", "could have been better.", "was full of people.")
 ]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
 
 @asynccontextmanager

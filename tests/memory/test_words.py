@@ -1,7 +1,6 @@
 """Queries become match expressions; passages get the terms that FTS5 would not find."""
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -19,6 +18,9 @@ from goclaw.memory.words import (
     term_expressions,
     word_count,
 )
+from tests.lanes import repeats
+
+LONG = 200_000
 
 
 def best(query: str) -> str:
@@ -78,8 +80,9 @@ def test_a_query_without_a_word_has_no_expression(query: str) -> None:
 SYNTAX = ['"', "*", "-", ":", "^", "+", "(", ")", "{", "}", "NEAR", "NEAR(a b, 3)", "AND", "OR", "NOT", "text:", "'"]
 
 
+@pytest.mark.deep
 @given(st.lists(st.sampled_from(SYNTAX) | st.text(max_size=20), max_size=12).map(" ".join))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=repeats(100, 1000), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_query_is_a_syntax_error(table: sqlite3.Connection, query: str) -> None:
     for expression in match_expressions(query):
         table.execute("SELECT count(*) FROM words WHERE words MATCH ?", (expression,)).fetchone()
@@ -176,12 +179,11 @@ def test_no_query_is_a_syntax_error_among_the_parts(parts: sqlite3.Connection, q
         parts.execute("SELECT count(*) FROM known WHERE known MATCH ?", (expression,)).fetchone()
 
 
-@pytest.mark.parametrize("text", ["_" * 10_000, "a." * 5_000, "." * 10_000, "a" + "." * 10_000, "aB" * 5_000])
-def test_a_hostile_text_is_read_in_no_time(text: str) -> None:
-    began = time.process_time()
+@pytest.mark.parametrize("text", ["_" * LONG, "a." * LONG, "." * LONG, "a" + "." * LONG, "aB" * LONG])
+def test_a_hostile_text_is_read_to_its_end(text: str) -> None:
+    """With a regular expression that takes the square of its length, it would be read for hours."""
     parts_terms(text)
     part_expressions(text)
-    assert time.process_time() - began < 0.2
 
 
 def test_a_passage_of_an_unspaced_script_is_as_long_as_it_reads() -> None:

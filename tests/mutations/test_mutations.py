@@ -3,11 +3,10 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 from tests import house
 from tests.mutations.bug import Bug
 from tests.mutations.every import BUGS
+from tests.tables import table
 
 AT_LEAST = 40
 
@@ -16,12 +15,12 @@ def test_every_bug_has_a_name_of_its_own() -> None:
     assert len({bug.name for bug in BUGS}) == len(BUGS) >= AT_LEAST
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@table("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_fits_in_exactly_one_place(bug: Bug) -> None:
     assert [patch.old for patch in bug.patches if patch.places(house.ROOT) != 1] == []
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@table("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_leaves_a_program_that_can_be_read(bug: Bug, tmp_path: Path) -> None:
     for patch in bug.patches:
         copy = tmp_path / patch.path

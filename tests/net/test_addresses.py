@@ -6,10 +6,11 @@ from ipaddress import ip_address
 import pytest
 
 from goclaw.net.addresses import parsed, refusal, within
+from tests.tables import table
 
 
 @pytest.mark.promise("P-url-guard")
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "127.0.0.1",

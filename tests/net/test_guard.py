@@ -11,6 +11,7 @@ from yarl import URL
 from goclaw.errors import ConfigError
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.net.guard import LONGEST_URL, Guard, UrlRefused
+from tests.tables import table
 
 pytestmark = [pytest.mark.promise("P-url-guard")]
 PUBLIC = "93.184.215.14"
@@ -69,7 +70,7 @@ async def fetched(guard: Guard, url: str) -> str:
         return await response.text()
 
 
-@pytest.mark.parametrize(
+@table(
     "host",
     [
         "127.0.0.1",

@@ -11,6 +11,7 @@ import pytest
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.net.guard import Guard
 from goclaw.net.proxy import HEAD, Proxy, ProxyLimits
+from tests.tables import table
 
 pytestmark = [pytest.mark.promise("P-url-guard")]
 
@@ -155,7 +156,7 @@ async def test_a_body_ends_where_the_request_says(stage: Stage) -> None:
     assert (await served(stage)).endswith(b"Connection: close\r\n\r\n")
 
 
-@pytest.mark.parametrize(
+@table(
     "host",
     [
         "127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0", "0.0.0.0", "2130706433", "0x7f000001", "0177.0.0.1",  # noqa: S104  # nothing is bound
@@ -165,7 +166,7 @@ async def test_a_body_ends_where_the_request_says(stage: Stage) -> None:
         "metadata.google.internal", "127.0.0.1.", "[fe80::1]",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("form", ["CONNECT {host}:{port}", "GET http://{host}:{port}/latest/meta-data/"])
+@table("form", ["CONNECT {host}:{port}", "GET http://{host}:{port}/latest/meta-data/"])
 async def test_nothing_of_this_machine_or_its_network_is_reached(stage: Stage, host: str, form: str) -> None:
     stage.names = {
         "localhost": [["127.0.0.1"]],
@@ -199,7 +200,7 @@ async def test_other_ports_are_refused_before_anything_is_looked_up(stage: Stage
     assert stage.asked == []
 
 
-@pytest.mark.parametrize(
+@table(
     "request_line",
     [
         "GET http://user:password@127.0.0.1:{port}/ HTTP/1.1",

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goclaw.registries.base import (
@@ -18,6 +18,7 @@ from goclaw.registries.base import (
     unpacked,
     version_order,
 )
+from tests.lanes import repeats
 
 GOOD: dict[str, Any] = {"kind": "toolset", "name": "data-tools", "version": "1.0.0"}
 TOOL = {"name": "count", "input_schema": {"type": "object"}}
@@ -36,6 +37,8 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.deep
+@settings(max_examples=repeats(30, 300))
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON, max_size=5))
 def test_the_digest_is_of_the_content_not_of_how_it_came(document: dict[str, Any]) -> None:
     """Whoever reads a document over the wire, and keeps it, finds the same digest as whoever published it."""
@@ -143,6 +146,8 @@ def _precedence(one: Parts, other: Parts) -> int:
     return (len(one[1]) > len(other[1])) - (len(one[1]) < len(other[1]))
 
 
+@pytest.mark.deep
+@settings(max_examples=repeats(50, 500))
 @given(VERSION, VERSION)
 def test_versions_are_ordered_as_the_specification_says(one: Parts, other: Parts) -> None:
     left, right = version_order(_written(one), 1.0), version_order(_written(other), 1.0)

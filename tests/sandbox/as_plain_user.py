@@ -1,4 +1,4 @@
-"""Run every probe in every tier as whoever runs this, and write one line for each that ended unexpectedly.
+"""Run the probes that are named in every tier as the user of this process: one line for each unexpected end.
 
 Started by `test_sandbox_containment.py` as a plain user,
 with a Python that the user can reach: only the standard library and
@@ -8,6 +8,7 @@ those modules of GoClaw that need nothing else.
 import asyncio
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from goclaw.clock import RealClock
@@ -19,9 +20,10 @@ from goclaw.sandbox.canary import prove
 from tests.sandbox.probes import PROBES, WEAKER, program, world
 
 
-async def try_all(sandbox: Sandbox) -> None:
+async def try_all(sandbox: Sandbox, names: Sequence[str]) -> None:
     await prove(sandbox, "none", RealClock())
-    for name, probe in PROBES.items():
+    for name in names:
+        probe = PROBES[name]
         with tempfile.TemporaryDirectory() as folder, world(Path(folder)) as around:
             command = Command((program(), "-I", "-S", "-c", probe.program), around.workspace, around.env)
             async with sandbox.run(command, Policy(around.workspace, hidden=(around.state,))) as process:
@@ -29,7 +31,7 @@ async def try_all(sandbox: Sandbox) -> None:
             expected = name in WEAKER.get(sandbox.tier, ())
             if "finished" not in output or ("ESCAPED" in output) != expected or around.harm():
                 sys.stdout.write(f"{sandbox.tier}: {name}: {output} {around.harm()}\n")
-    sys.stdout.write(f"{sandbox.tier}: {len(PROBES)} probes\n")
+    sys.stdout.write(f"{sandbox.tier}: {len(names)} probes\n")
 
 
 async def through_a_proxy() -> None:
@@ -42,14 +44,14 @@ async def through_a_proxy() -> None:
         sys.stdout.write(f"unavailable: {error}\n")
 
 
-async def main() -> None:
+async def main(names: Sequence[str]) -> None:
     for open_tier in (open_bubblewrap, open_broker):
         try:
             async with open_tier() as sandbox:
-                await try_all(sandbox)
+                await try_all(sandbox, names)
         except SandboxUnavailable as error:
             sys.stdout.write(f"unavailable: {error}\n")
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(through_a_proxy() if sys.argv[1:] == ["proxy"] else main()))
+    sys.exit(asyncio.run(through_a_proxy() if sys.argv[1:] == ["proxy"] else main(sys.argv[1:])))

@@ -7,6 +7,7 @@ probe that escapes nowhere proves nothing.
 
 import ctypes
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -213,7 +214,7 @@ def program() -> str:
 def shared_memory() -> Iterator[int]:
     """The key of a System V shared memory segment of ours."""
     libc = ctypes.CDLL(None)
-    key = 0x60C00000 | os.getpid()
+    key = 0x40000000 | secrets.randbits(30)
     segment = libc.shmget(key, 4096, 0o1600)  # IPC_CREAT, owner only
     try:
         yield key
@@ -226,7 +227,7 @@ def world(folder: Path) -> Iterator[World]:
     """A workspace in `folder` with secrets, sockets and a process outside of it."""
     workspace, outside, state = folder / "workspace", folder / "outside", folder / "state"
     for path in (workspace, outside, state):
-        path.mkdir()
+        path.mkdir(parents=True)
     for name in ("file", "victim", "removable", "movable", "moded"):
         (outside / name).write_text(SECRET)
     (state / "users.json").write_text(SECRET)
@@ -240,16 +241,9 @@ def world(folder: Path) -> Iterator[World]:
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(address)
             server.listen()
-        daemon = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", "print(flush=True); input()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={"TOKEN": SECRET},
-        )
+        daemon = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env={"TOKEN": SECRET})
         stack.enter_context(daemon)
         stack.callback(daemon.kill)
-        assert daemon.stdout is not None
-        daemon.stdout.readline()
         key = stack.enter_context(shared_memory())
         env = {
             "SHM": str(key),

@@ -3,9 +3,10 @@
 import pytest
 
 from goclaw.sandbox.mentions import MOST, TooMany, folders_of, is_roundabout, paths_of
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "./x.sh",

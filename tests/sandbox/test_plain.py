@@ -4,6 +4,7 @@ import pytest
 
 from goclaw.sandbox.base import Unclear
 from goclaw.sandbox.plain import parts_of
+from tests.tables import table
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ def test_plain_lines_have_parts(line: str, parts: list[tuple[tuple[str, ...], ..
     assert parts_of(line) == parts
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "",

@@ -2,14 +2,32 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from goclaw.sandbox.base import Command, Policy, Sandbox
 from goclaw.sandbox.off import open_off
+from tests.lanes import repeats
 from tests.sandbox.probes import PROBES, WEAKER, Probe, World, program, table, world
+from tests.together import together
+
+AS_A_PLAIN_USER = repeats(
+    [
+        "write a file outside",
+        "read the state folder",
+        "hard-link a file from outside",
+        "read the daemon's environment",
+        "connect to loopback",
+        "connect to a path socket",
+        "new user namespace by clone",
+        "trace the daemon",
+        "kill the daemon",
+        "set the set-user-id bit",
+    ],
+    list(PROBES),
+)
+AT_ONCE = 4
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -17,11 +35,15 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something to be found in this process's environment."""
     monkeypatch.setenv("GOCLAW_TOKEN", "canary-secret")
-    with world(tmp_path) as made:
-        yield made
+
+
+def folder_of(probe: str) -> str:
+    """A short name, which a path socket has room for."""
+    return f"probe{list(PROBES).index(probe)}"
 
 
 async def attempt(sandbox: Sandbox, probe: Probe, around: World) -> str:
@@ -34,12 +56,16 @@ async def attempt(sandbox: Sandbox, probe: Probe, around: World) -> str:
 
 
 @pytest.mark.promise("P-exec-contained")
-@pytest.mark.parametrize("name", PROBES)
-async def test_a_hostile_command_gets_nowhere(name: str, sandbox: Sandbox, around: World) -> None:
-    output = await attempt(sandbox, PROBES[name], around)
+async def test_a_hostile_command_gets_nowhere(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Each in a world of its own, some at the same time."""
 
-    assert ("ESCAPED" in output) == (name in WEAKER.get(sandbox.tier, ())), output
-    assert around.harm() == []
+    async def gets_nowhere(name: str) -> None:
+        with world(tmp_path / folder_of(name)) as around:
+            output = await attempt(sandbox, PROBES[name], around)
+            assert ("ESCAPED" in output) == (name in WEAKER.get(sandbox.tier, ())), output
+            assert around.harm() == []
+
+    await together(gets_nowhere, {name: name for name in PROBES}, AT_ONCE)
 
 
 def test_every_tier_holds_more_probes_than_were_promised() -> None:
@@ -56,12 +82,17 @@ def test_every_tier_holds_more_probes_than_were_promised() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="some controls need root")
-@pytest.mark.parametrize("name", [name for name, probe in PROBES.items() if probe.control])
-async def test_the_probe_would_get_out_of_no_sandbox(name: str, around: World) -> None:
+async def test_the_probe_would_get_out_of_no_sandbox(tmp_path: Path) -> None:
     async with open_off() as off:
-        assert "ESCAPED" in await attempt(off, PROBES[name], around)
+
+        async def gets_out(name: str) -> None:
+            with world(tmp_path / folder_of(name)) as around:
+                assert "ESCAPED" in await attempt(off, PROBES[name], around)
+
+        await together(gets_out, {name: name for name, probe in PROBES.items() if probe.control}, AT_ONCE)
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="already a plain user: the other tests prove it")
 def test_the_containment_is_the_same_for_a_plain_user() -> None:
     nobody = 65534
@@ -70,7 +101,7 @@ def test_the_containment_is_the_same_for_a_plain_user() -> None:
         pytest.skip("the system's python3 is older than 3.11")
 
     told = subprocess.run(
-        [program(), "-m", "tests.sandbox.as_plain_user"],
+        [program(), "-m", "tests.sandbox.as_plain_user", *AS_A_PLAIN_USER],
         cwd=Path(__file__).parents[2],
         env={"PATH": "/usr/bin:/bin", "GOCLAW_TOKEN": "canary-secret", "PYTHONDONTWRITEBYTECODE": "1"},
         user=nobody,
@@ -84,4 +115,6 @@ def test_the_containment_is_the_same_for_a_plain_user() -> None:
 
     lines = told.stdout.splitlines()
     assert lines, told.stderr
-    assert [line for line in lines if not line.endswith(f"{len(PROBES)} probes") and "unavailable" not in line] == []
+    assert [
+        line for line in lines if not line.endswith(f"{len(AS_A_PLAIN_USER)} probes") and "unavailable" not in line
+    ] == []

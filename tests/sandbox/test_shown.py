@@ -4,6 +4,7 @@ import pytest
 
 from goclaw.sandbox.base import Unclear
 from goclaw.sandbox.shown import shown_by
+from tests.tables import table
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_what_a_wrapped_shell_runs_is_not_looked_at() -> None:
     assert shown_by("timeout 5 sh -c 'ls; pwd'")[0] == "sh"
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         "",

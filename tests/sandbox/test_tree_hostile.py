@@ -5,18 +5,20 @@ from pathlib import Path
 import pytest
 
 from goclaw.sandbox.base import Sandbox
+from tests.lanes import repeats
 from tests.sandbox.probes import program
 from tests.sandbox.trees import SHAPES, kill_one
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.skipif(not program(), reason="no python3 in /usr")]
 
 
+@pytest.mark.deep
 @pytest.mark.promise("P-exec-timeout")
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_nothing_of_a_hostile_tree_is_left_after_half_a_second(
     shape: str, sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    for _ in range(3):
+    for _ in range(repeats(1, 3)):
         seconds, left = await kill_one(sandbox, tmp_path, shape)
         assert left == 0
         assert seconds < 0.5

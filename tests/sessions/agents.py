@@ -7,7 +7,7 @@ from goclaw.events import AGENT_MARK
 from goclaw.llm.base import Request
 from goclaw.llm.scripted import text_of
 from goclaw.messages import Message, ToolCall, ToolResult
-from tests.harness import PATIENCE, Answer, Core, World
+from tests.harness import LOOK, PATIENCE, Answer, Core, World
 
 HERE = "memory:here"
 
@@ -47,4 +47,4 @@ async def until(condition: Callable[[], object]) -> None:
     """Wait for what no event tells."""
     async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110  # not everything has an event
-            await asyncio.sleep(0)
+            await asyncio.sleep(LOOK)

@@ -16,10 +16,10 @@ from goclaw.tools.agent import agent
 from goclaw.tools.task_output import task_output
 from goclaw.tools.task_stop import task_stop
 from tests.harness import Answer, Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
 from tests.sessions.agents import HERE, agents_of, asks_for, handing, results, says, until
 from tests.sessions.approving import CHEF, PEOPLE
-from tests.sessions.looking import unless_dead
 
 NOTE = ToolCall("n1", "note", {})
 BEHIND = handing("look at x", description="Look at x", run_in_background=True)
@@ -144,20 +144,33 @@ async def test_an_agent_starts_none_in_the_background(tmp_path: Path) -> None:
     assert world.texts() == ["Well."]
 
 
-@pytest.mark.parametrize("kind", ["die_before", "die_after"])
-@pytest.mark.parametrize("number", range(1, 18))
-async def test_a_restart_loses_it_says_so_and_starts_it_at_most_once(tmp_path: Path, kind: str, number: int) -> None:
+async def do_it(core: Core) -> None:
+    await core.say("do it", message_id="1")
+    await core.settled()
+
+
+async def test_a_restart_loses_it_says_so_and_starts_it_at_most_once(tmp_path: Path) -> None:
     trail = Trail("noted")
     script = [*SCRIPT, says("outcome unknown", "Nobody knows.")]
     world = world_of(tmp_path, trail, script)
-    async with world.running(**{kind: number}) as core:
-        await unless_dead(core, core.say("do it", message_id="1"))
-        await core.settled()
+
+    async def until_it_works(core: Core) -> None:
+        await do_it(core)
+        await until(lambda: trail.times == 1)
+
+    moments = await recorded(world, until_it_works, trail)
+    for moment in moments:
+        with moment.restored():
+            await check_lost(world, trail)
+    assert moments[-1].write >= 10, "every write was tried"
+
+
+async def check_lost(world: World, trail: Trail) -> None:
+    """The next life starts none again whose outcome could be known to somebody."""
     first = trail.times
     trail.gate.set()
     async with world.running() as core:
-        await core.say("do it", message_id="1")
-        await core.settled()
+        await do_it(core)
         (result,) = results(await core.messages())
         states = [(await core.sessions.tasks.wait(info.id, info.owner, 20)).state for info in await tasks_of(core)]
     assert trail.times <= 1, "what it does is done once at most"

@@ -2,17 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from goclaw.messages import AssistantMessage, ToolCall, UserMessage
 from goclaw.tools.agent import agent
-from tests.harness import World
+from tests.harness import Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
 from tests.sessions.agents import agents_of, asks_for, handing, results, says, until
-from tests.sessions.looking import unless_dead
 
-WRITES = 20
-"""More than a whole such turn has."""
 SCRIPT = [
     asks_for("do it", handing("first task", "c1"), handing("second task", "c2")),
     asks_for("first task", ToolCall("n1", "note", {})),
@@ -29,17 +25,25 @@ def world_of(folder: Path, noting: Trail) -> World:
     return World(folder, SCRIPT, tools=[agent, note, acting("look", Trail("looked").leave)])
 
 
-@pytest.mark.parametrize("kind", ["die_before", "die_after"])
-@pytest.mark.parametrize("number", range(1, WRITES))
-async def test_agents_are_taken_up_where_they_were(tmp_path: Path, kind: str, number: int) -> None:
+async def do_it(core: Core) -> None:
+    await core.say("do it", message_id="1")
+    await core.settled()
+
+
+async def test_agents_are_taken_up_where_they_were(tmp_path: Path) -> None:
     noting = Trail("noted")
     world = world_of(tmp_path, noting)
-    async with world.running(**{kind: number}) as core:
-        await unless_dead(core, core.say("do it", message_id="1"))
-        await core.settled()
+    moments = await recorded(world, do_it, noting)
+    for moment in moments:
+        with moment.restored():
+            await check_taken_up(world, noting)
+    assert moments[-1].write >= 15, "every write was tried"
+
+
+async def check_taken_up(world: World, noting: Trail) -> None:
+    """The next life brings it to its end."""
     async with world.running() as core:
-        await core.say("do it", message_id="1")
-        await core.settled()
+        await do_it(core)
         sessions = await agents_of(core)
         theirs = [await core.messages(session) for session in sessions]
         told = results(await core.messages())
@@ -50,14 +54,6 @@ async def test_agents_are_taken_up_where_they_were(tmp_path: Path, kind: str, nu
         assert [type(each) for each in messages[:2]] == [UserMessage, AssistantMessage]
         assert len(messages) == 4, "each step is there once"
     assert world.texts()[-1:] == ["All is well."]
-
-
-async def test_a_whole_turn_has_fewer_writes_than_are_tried(tmp_path: Path) -> None:
-    world = world_of(tmp_path, Trail("noted"))
-    async with world.running() as core:
-        await core.say("do it")
-        await core.settled()
-        assert core.database.writes < WRITES
 
 
 async def test_a_disk_that_is_full_meanwhile_holds_the_agent_up_and_loses_nothing(tmp_path: Path) -> None:

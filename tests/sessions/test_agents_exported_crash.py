@@ -2,17 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from goclaw.messages import AssistantMessage, ToolCall, UserMessage
-from tests.harness import World
+from tests.harness import Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
 from tests.sessions.agents import agents_of, asks_for, results, says
 from tests.sessions.exporting import PLAN, exporting, planning, world_with
-from tests.sessions.looking import unless_dead
 
-WRITES = 23
-"""More than a whole such turn has."""
 LOG = {"description": "Log a message.", "arguments": {}, "passthrough": {"tool": "write_log"}}
 SCRIPT = [
     asks_for("do it", planning()),
@@ -34,17 +30,25 @@ def world_of(folder: Path, noting: Trail, logging: Trail) -> World:
     return world_with(folder, SCRIPT, [note, write], agents=exporting(tools))
 
 
-@pytest.mark.parametrize("kind", ["die_before", "die_after"])
-@pytest.mark.parametrize("number", range(1, WRITES))
-async def test_exported_tools_are_taken_up_where_they_were(tmp_path: Path, kind: str, number: int) -> None:
+async def do_it(core: Core) -> None:
+    await core.say("do it", message_id="1")
+    await core.settled()
+
+
+async def test_exported_tools_are_taken_up_where_they_were(tmp_path: Path) -> None:
     noting, logging = Trail("noted"), Trail("logged")
     world = world_of(tmp_path, noting, logging)
-    async with world.running(**{kind: number}) as core:
-        await unless_dead(core, core.say("do it", message_id="1"))
-        await core.settled()
+    moments = await recorded(world, do_it, noting, logging)
+    for moment in moments:
+        with moment.restored():
+            await check_taken_up(world, noting, logging)
+    assert moments[-1].write >= 18, "every write was tried"
+
+
+async def check_taken_up(world: World, noting: Trail, logging: Trail) -> None:
+    """The next life brings it to its end."""
     async with world.running() as core:
-        await core.say("do it", message_id="1")
-        await core.settled()
+        await do_it(core)
         (session,) = await agents_of(core)
         theirs, told = await core.messages(session), results(await core.messages())
     assert told[0] == '{"plan":"cake"}' and len(told) == 2
@@ -52,11 +56,3 @@ async def test_exported_tools_are_taken_up_where_they_were(tmp_path: Path, kind:
     assert [type(each) for each in theirs[:2]] == [UserMessage, AssistantMessage]
     assert len(theirs) == 6, "each step is there once: task, call, result, answer, objection, answer"
     assert world.texts()[-1:] == ["All is well."]
-
-
-async def test_a_whole_turn_has_fewer_writes_than_are_tried(tmp_path: Path) -> None:
-    world = world_of(tmp_path, Trail("noted"), Trail("logged"))
-    async with world.running() as core:
-        await core.say("do it")
-        await core.settled()
-        assert core.database.writes < WRITES

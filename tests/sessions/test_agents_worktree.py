@@ -1,11 +1,13 @@
 """Agents with a git worktree of their own: real git in the real sandbox."""
 
-import asyncio
+import shlex
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import pytest
@@ -24,10 +26,11 @@ from goclaw.tools.read import read
 from goclaw.tools.worktree import Worktree
 from goclaw.tools.write import write
 from goclaw.workspace import Workspace
-from tests.harness import Answer, World
+from tests.harness import Answer, Core, World
+from tests.kills import Content, files_of, lay, recorded
+from tests.lanes import repeats
 from tests.sessions.agents import HERE, asks_for, handing, results, says, until
 from tests.sessions.approving import GUEST, PEOPLE
-from tests.sessions.looking import unless_dead
 from tests.tools.memory_support import surroundings
 
 Tier = Literal["auto", "bubblewrap", "broker"]
@@ -56,11 +59,21 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
 
 
-def repository(folder: Path) -> None:
-    git(folder, "init", "-q")
-    (folder / "a.txt").write_text("old\n")
-    git(folder, "add", "a.txt")
-    git(folder, "commit", "-q", "-m", "first")
+@cache
+def repository() -> Mapping[str, Content]:
+    """The files of one with a first commit."""
+    with TemporaryDirectory() as made:
+        folder = Path(made)
+        git(folder, "init", "-q")
+        (folder / "a.txt").write_text("old\n")
+        git(folder, "add", "a.txt")
+        git(folder, "commit", "-q", "-m", "first")
+        return files_of(folder)
+
+
+def touch(world: World) -> str:
+    """A command that leaves a trace."""
+    return f"touch {shlex.quote(str(world.root / 'ran'))}"
 
 
 def traces(folder: Path) -> list[str]:
@@ -75,7 +88,7 @@ async def world_of(folder: Path, script: list[Answer], tier: Tier = "auto", **co
     if not shutil.which("git"):
         pytest.skip("no git here (Debian: git)")
     world = World(folder, script, tools=TOOLS, **config)
-    await asyncio.to_thread(repository, world.root)
+    lay(world.root, repository())
     async with open_sandbox(ExecSettings(sandbox=tier)) as world.sandbox:
         try:
             await world.sandbox.ready()
@@ -164,7 +177,7 @@ async def test_hooks_of_the_repository_do_not_run(tmp_path: Path) -> None:
     async with world_of(tmp_path, CHANGING) as world:
         for name in ("post-checkout", "reference-transaction", "post-index-change"):
             hook = world.root / ".git" / "hooks" / name
-            hook.write_text(f"#!/bin/sh\ntouch {world.root}/ran\n")
+            hook.write_text(f"#!/bin/sh\n{touch(world)}\n")
             hook.chmod(0o755)
         await done(world)
         assert not (world.root / "ran").exists()
@@ -174,9 +187,9 @@ async def test_filters_of_the_repository_do_not_run(tmp_path: Path) -> None:
     async with world_of(tmp_path, CHANGING) as world:
         (world.root / ".git" / "info" / "attributes").write_text("*.txt filter=own=one\n*.md filter=two\n")
         for key in ("smudge", "clean", "process"):
-            git(world.root, "config", f"filter.two.{key}", f"touch {world.root}/ran; cat")
+            git(world.root, "config", f"filter.two.{key}", f"{touch(world)}; cat")
             config = world.root / ".git" / "config"
-            config.write_text(f'{config.read_text()}[filter "own=one"]\n{key} = "touch {world.root}/ran; cat"\n')
+            config.write_text(f'{config.read_text()}[filter "own=one"]\n{key} = "{touch(world)}; cat"\n')
         git(world.root, "config", "filter.two.required", "true")
         (told,) = await done(world)
         assert "b.txt" in told and not (world.root / "ran").exists()
@@ -255,19 +268,23 @@ async def test_more_than_the_limit_are_not_kept(tmp_path: Path) -> None:
         assert "limits.worktrees" in told[1] and tree.name in told[1] and "git worktree remove" in told[1]
 
 
-@pytest.mark.parametrize("number", range(3, 12))
-async def test_after_a_crash_it_is_found_with_what_was_done_there(tmp_path: Path, number: int) -> None:
+@pytest.mark.deep
+async def test_after_a_crash_it_is_found_with_what_was_done_there(tmp_path: Path) -> None:
+    async def do_it(core: Core) -> None:
+        await core.say("do it", message_id="1")
+        await core.settled()
+
     async with world_of(tmp_path, CHANGING) as world:
-        async with world.running(die_after=number) as core:
-            await unless_dead(core, core.say("do it", message_id="1"))
-            await core.settled()
-        async with world.running() as core:
-            await core.say("do it", message_id="1")
-            await core.settled()
-            (told,) = results(await core.messages())
-        (tree,) = (world.root / TREES).iterdir()
-        assert tree.name in told and "not added to git: b.txt" in told
-        assert (tree / "b.txt").read_text() == "new\n" and world.texts()[-1:] == ["All is well."]
+        for moment in await recorded(world, do_it):
+            if moment.write < 3 or repeats("after", "") not in moment.name:
+                continue  # before the third there is no worktree yet
+            with moment.restored():
+                async with world.running() as core:
+                    await do_it(core)
+                    (told,) = results(await core.messages())
+                (tree,) = (world.root / TREES).iterdir()
+                assert tree.name in told and "not added to git: b.txt" in told
+                assert (tree / "b.txt").read_text() == "new\n" and world.texts()[-1:] == ["All is well."]
 
 
 async def test_one_whose_making_was_cut_is_made_anew(tmp_path: Path) -> None:

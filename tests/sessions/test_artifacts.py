@@ -24,6 +24,7 @@ from goclaw.store.media import NeededMedia
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.users import Users
 from tests.harness import Core, World
+from tests.kills import recorded
 
 PLANTED = "the whole table, which no model needs"
 SESSION = "memory:here"
@@ -147,30 +148,23 @@ async def test_a_long_one_is_cut_for_the_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P-answered-once")
 async def test_after_any_crash_the_file_arrives_once_and_the_answer_too(tmp_path: Path) -> None:
-    crashed = 0
-    for number in range(1, 24):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        world = World(folder, answers(), tools=[chart()])
-        crashed += await life(world, die_after=number)
-        await life(world)
-        assert len(kept(world)) == 1, f"killed after write {number}"
-        certain = [heard for heard in world.room.all if not heard.doubt.value]
-        assert len([heard for heard in certain if heard.delivery.media]) <= 1
-        assert {heard.delivery.media for heard in world.room.all} == {None, *kept(world)}, f"after write {number}"
-    assert crashed > 8
+    world = World(tmp_path, answers(), tools=[chart()])
+    moments = await recorded(world, go)
+    for moment in moments:
+        with moment.restored():
+            async with world.running() as core:
+                await go(core)
+            assert len(kept(world)) == 1
+            certain = [heard for heard in world.room.all if not heard.doubt.value]
+            assert len([heard for heard in certain if heard.delivery.media]) <= 1
+            assert {heard.delivery.media for heard in world.room.all} == {None, *kept(world)}
+    assert moments[-1].write > 8
 
 
-async def life(world: World, die_after: int | None = None) -> bool:
-    """One life of the process, in which the message is (re)delivered. Returns whether it was killed."""
-    async with world.running(die_after=die_after) as core:
-        dead = asyncio.ensure_future(core.database.dead.wait())
-        saying = asyncio.ensure_future(core.say("go", message_id="1"))
-        await asyncio.wait({dead, saying}, return_when=asyncio.FIRST_COMPLETED)
-        await core.settled()
-        saying.cancel()
-        dead.cancel()
-        return core.database.dead.is_set()
+async def go(core: Core) -> None:
+    """What happens in a life: the message is (re)delivered."""
+    await core.say("go", message_id="1")
+    await core.settled()
 
 
 def artifact(number: int, size: int = 10) -> Artifact:

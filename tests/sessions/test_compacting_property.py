@@ -4,20 +4,18 @@ import asyncio
 import random
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from goclaw.llm.base import Request
 from tests.harness import Core, World
-from tests.llm.oracles import Bodies, sending, validated
-from tests.llm.test_anthropic_oracle import check_rules as check_anthropic
-from tests.llm.test_openai_chat_oracle import check_rules as check_openai
+from tests.lanes import repeats
+from tests.llm.oracles import Bodies, sending
 from tests.llm.wires import ANTHROPIC, OPENAI
 from tests.parts import GivenModels
+from tests.sessions.accepted import check_anthropic, check_openai
 from tests.sessions.long_life import Agent, Clerk, babble, flaws, look
 
 WINDOW = 8_192
@@ -73,19 +71,17 @@ async def live(folder: Path, lives: list[tuple[list[str], int]], seed: int) -> A
 
 def check_bodies(request: Request, anthropic: Bodies, openai: Bodies) -> None:
     asked = Request(request.system, request.messages, request.tools)
-    body: dict[str, Any] = anthropic.of(asked)
-    assert validated(MessageCreateParamsStreaming, body) == body
-    check_anthropic(body)
-    check_openai(openai.of(asked)["messages"])
+    check_anthropic(anthropic.of(asked))
+    check_openai(openai.of(asked))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.promise("P-valid-context")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_whatever_happened_the_next_request_is_valid_and_fits() -> None:
     with sending(ANTHROPIC) as anthropic, sending(OPENAI) as openai:
 
-        @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=repeats(15, 200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
         @given(LIVES, st.integers(0, 1_000))
         def check(lives: list[tuple[list[str], int]], seed: int) -> None:
             with tempfile.TemporaryDirectory() as folder:

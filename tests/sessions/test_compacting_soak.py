@@ -1,9 +1,5 @@
-"""A conversation of many turns in a small window: nothing that was planted is lost, nothing that is sent is invalid.
+"""A conversation of many turns in a small window: nothing that was planted is lost, nothing that is sent is invalid."""
 
-`GOCLAW_SOAK_TURNS` makes it longer or shorter.
-"""
-
-import os
 import random
 from pathlib import Path
 
@@ -11,10 +7,11 @@ import pytest
 
 from goclaw.messages import UserMessage
 from tests.harness import World
+from tests.lanes import repeats
 from tests.parts import GivenModels
 from tests.sessions.long_life import Agent, Clerk, babble, facts_in, look
 
-TURNS = int(os.environ.get("GOCLAW_SOAK_TURNS", "2000"))
+TURNS = repeats(200, 2_000)
 WINDOW = 16_384
 PLANTED = 50
 
@@ -25,7 +22,7 @@ def world_of(folder: Path, agent: Agent, clerk: Clerk, chance: random.Random) ->
     return world
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.promise("P-context-fits")
 @pytest.mark.promise("P-valid-context")
 @pytest.mark.timeout(900)

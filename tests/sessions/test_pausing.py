@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from goclaw.channels.base import Doubt
 from goclaw.events import Actor, Notice
 from goclaw.messages import ToolCall
 from goclaw.sessions.pausing import GOES_ON, HELD
-from goclaw.supervise import background
 from goclaw.users import User
 from tests.harness import PATIENCE, Answer, Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
 
 HERE = "memory:here"
@@ -180,35 +181,33 @@ async def test_only_who_may_stop_a_turn_may_pause_it(tmp_path: Path) -> None:
 
 async def test_a_kill_at_any_write_loses_neither_the_turn_nor_what_was_ordered(tmp_path: Path) -> None:
     ordered = 0
-    for number in range(2, 12):
-        trail = Trail()
-        trail.gate.set()
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        world = world_of(folder, trail, Answer(calls=ASKING.calls, when="go"), Answer("done", when="leaving"))
-        trail.result = "leaving"
-        world.script.gate = gate = asyncio.Event()
-        async with world.running(die_after=number) as core:
-            async with background(_pause_and_resume(core, gate, world), "a person"):
-                await asyncio.wait_for(core.database.dead.wait(), PATIENCE)
+    trail = Trail("leaving")
+    trail.gate.set()
+    answers = [Answer("done", when="leaving"), Answer("done", when="outcome unknown")]
+    slow = acting("slow", trail.leave_slowly, idempotent=False)
+    world = World(tmp_path, [Answer(calls=ASKING.calls, when="go"), *answers], tools=[slow])
+    world.script.gate = gate = asyncio.Event()
+
+    async def paused_and_resumed(core: Core) -> None:
+        await core.say("go", message_id="1")
+        await world.script.streaming.wait()
+        await core.command("/pause")
         gate.set()
-        async with world.running() as core:
-            if await held(core):
-                ordered += 1
-                assert await core.command("/resume") == "Going on."
-            await core.settled()
-        assert world.texts().count("done") == 1, number
-        assert trail.times == 1, number
-    assert ordered
+        assert await held(core)
+        await core.command("/resume")
+        await core.settled()
 
-
-async def _pause_and_resume(core: Core, gate: asyncio.Event, world: World) -> None:
-    await core.say("go")
-    await world.script.streaming.wait()
-    await core.command("/pause")
-    gate.set()
-    await held(core)
-    await core.command("/resume")
-    await core.settled()
-    for _ in range(20):
-        await core.command("/status")  # until the write at which it dies
+    moments = await recorded(world, paused_and_resumed, trail)
+    for moment in moments:
+        with moment.restored():
+            gate.set()
+            async with world.running() as core:
+                await core.say("go", message_id="1")
+                if await held(core):
+                    ordered += 1
+                    assert await core.command("/resume") == "Going on."
+                await core.settled()
+            done = [heard for heard in world.room.all if heard.delivery.text == "done"]
+            assert done and sum(heard.doubt is Doubt.NONE for heard in done) <= 1
+            assert trail.times <= 1, "what must not run twice did"
+    assert ordered and moments[-1].write >= 10

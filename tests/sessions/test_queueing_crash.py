@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -13,7 +12,9 @@ from goclaw.context.repair import repaired
 from goclaw.context.window import Window
 from goclaw.messages import ToolCall, UserMessage
 from tests.harness import Answer, Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
+from tests.sessions.looking import unless_dead
 
 SCRIPT = [
     Answer("Working.", calls=(ToolCall("c1", "look", {}),), when="first"),
@@ -22,8 +23,6 @@ SCRIPT = [
     Answer("Second done.", when="second"),
 ]
 """Depends on the conversation alone, as a real model does."""
-MOST_WRITES = 40
-Moment = Literal["die_before", "die_after"]
 
 
 def world_in(folder: Path, mode: QueueMode, trail: Trail) -> World:
@@ -31,18 +30,13 @@ def world_in(folder: Path, mode: QueueMode, trail: Trail) -> World:
     return World(folder, SCRIPT, tools=[acting("look", trail.leave_slowly, idempotent=False)], queue={"mode": mode})
 
 
-async def live(world: World, trail: Trail, *, die_before: int | None = None, die_after: int | None = None) -> bool:
-    """One life of the process, in which both messages are (re)delivered. Returns whether it was killed."""
+async def live(world: World, trail: Trail, *, die_before: int | None = None, die_after: int | None = None) -> None:
+    """One life of the process, in which both messages are (re)delivered."""
     trail.begun.clear()
     trail.gate.clear()
     async with world.running(die_before=die_before, die_after=die_after) as core:
-        saying = asyncio.ensure_future(both(core, trail))
-        dead = asyncio.ensure_future(core.database.dead.wait())
-        await asyncio.wait({dead, saying}, return_when=asyncio.FIRST_COMPLETED)
+        await unless_dead(core, both(core, trail))
         await core.settled()
-        saying.cancel()
-        dead.cancel()
-        return core.database.dead.is_set()
 
 
 async def both(core: Core, trail: Trail) -> None:
@@ -76,21 +70,22 @@ async def check(world: World, mode: QueueMode, where: str) -> None:
 
 
 @pytest.mark.promise("P-answered-once")
-@pytest.mark.parametrize("moment", ["die_before", "die_after"])
 @pytest.mark.parametrize("mode", ["queue", "collect", "steer", "interrupt"])
 @pytest.mark.promise("P-queue-modes")
-async def test_a_kill_at_any_write_loses_nothing_and_doubles_nothing(
-    tmp_path: Path, mode: QueueMode, moment: Moment
-) -> None:
-    for number in range(1, MOST_WRITES):
-        trail = Trail("looked")
-        world = world_in(tmp_path / str(number), mode, trail)
-        killed = await live(world, trail, **{moment: number})
-        await live(world, trail)
-        await check(world, mode, f"{mode}, {moment} {number}")
-        if not killed:
-            break
-    assert 10 <= number < MOST_WRITES, "every write was tried"
+async def test_a_kill_at_any_write_loses_nothing_and_doubles_nothing(tmp_path: Path, mode: QueueMode) -> None:
+    trail = Trail("looked")
+    world = world_in(tmp_path / "world", mode, trail)
+
+    async def meeting(core: Core) -> None:
+        await both(core, trail)
+        await core.settled()
+
+    moments = await recorded(world, meeting, trail)
+    for moment in moments:
+        with moment.restored():
+            await live(world, trail)
+            await check(world, mode, f"{mode}, {moment.name}")
+    assert moments[-1].write >= 9, "every write was tried"
 
 
 @pytest.mark.promise("P-answered-once")

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 from goclaw.channels.base import Doubt
 from goclaw.context.window import Window
@@ -18,14 +16,13 @@ from goclaw.engine.journal import Journal
 from goclaw.llm.base import Request
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from tests.harness import Core
-from tests.llm import test_anthropic_oracle, test_openai_chat_oracle
+from tests.lanes import repeats
 from tests.llm.asking import TOOLS
-from tests.llm.oracles import Bodies, sending, validated
+from tests.llm.oracles import Bodies, sending
 from tests.llm.wires import ANTHROPIC, OPENAI
+from tests.sessions.accepted import check_anthropic, check_openai
 from tests.sessions.restless import PEOPLE, SESSION, Stage
 
-EXAMPLES = 20
-"""A run by hand wants hundreds."""
 CHECKED = 4
 """Conversations of each example that are put to both wires: the last ones hold the others."""
 MODES = ["queue", "collect", "steer", "interrupt"]
@@ -38,7 +35,8 @@ LIFE = st.tuples(st.lists(SAY | SAY_AGAIN | GO_ON | GO_ON | STOP | MODE, max_siz
 Life = tuple[list[tuple[Any, ...]], int]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.timeout(900)
 @pytest.mark.promise("P-answered-once")
 @pytest.mark.promise("P-tool-once")
 @pytest.mark.promise("P-valid-context")
@@ -46,7 +44,7 @@ Life = tuple[list[tuple[Any, ...]], int]
 def test_no_message_is_lost_or_doubled_by_any_interleaving() -> None:
     with sending(ANTHROPIC) as anthropic, sending(OPENAI) as openai:
 
-        @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=repeats(15, 300), suppress_health_check=[HealthCheck.too_slow])
         @given(st.sampled_from(MODES), st.lists(LIFE, min_size=1, max_size=4))
         def check(mode: str, lives: list[Life]) -> None:
             with tempfile.TemporaryDirectory() as folder:
@@ -59,12 +57,8 @@ def test_no_message_is_lost_or_doubled_by_any_interleaving() -> None:
 
 def check_wires(request: Request, anthropic: Bodies, openai: Bodies) -> None:
     """Both families of providers take the conversation."""
-    body = anthropic.of(request)
-    assert validated(MessageCreateParamsStreaming, body) == body
-    test_anthropic_oracle.check_rules(body)
-    body = openai.of(request)
-    assert validated(CompletionCreateParamsStreaming, body) == body
-    test_openai_chat_oracle.check_rules(body["messages"])
+    check_anthropic(anthropic.of(request))
+    check_openai(openai.of(request))
 
 
 async def live_through(folder: Path, mode: str, lives: list[Life]) -> list[list[Message]]:

@@ -19,8 +19,8 @@ from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
 from goclaw.transcribers.base import Recording
 from goclaw.users import User
-from tests.harness import PATIENCE, World
-from tests.sessions.looking import unless_dead
+from tests.harness import PATIENCE, Core, World
+from tests.kills import recorded
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 BEN = Actor("tui:ben", "memory", name="Ben")
@@ -248,25 +248,26 @@ async def test_a_long_transcript_is_cut_and_says_so(tmp_path: Path) -> None:
     assert "[cut: 450 more characters]" in await hears(world, sound("voice"), text="")
 
 
-@pytest.mark.parametrize("kind", ["die_before", "die_after"])
-@pytest.mark.parametrize("number", range(1, 8))
-async def test_a_crash_repeats_no_transcript_that_was_recorded_and_leaves_one_file(
-    tmp_path: Path, kind: str, number: int
-) -> None:
+async def test_a_crash_repeats_no_transcript_that_was_recorded_and_leaves_one_file(tmp_path: Path) -> None:
     ears = Ears("Buy milk.", "Buy milk.")
     world = world_of(tmp_path, transcriber=ears)
     files = [sound("voice"), document("a.txt", b"the list")]
-    async with world.running(**{kind: number}) as core:
-        await unless_dead(core, core.say("", files=files, message_id="1"))
-        await core.settled()
-        recorded = bool(texts_on_disk(world))
-    heard = len(ears.given)
-    async with world.running() as core:
+
+    async def received(core: Core) -> None:
         await core.say("", files=files, message_id="1")
         await core.settled()
-        (message, answer) = await core.messages()
-    assert "Buy milk." in text_of(message) and text_of(answer) == "seen" and inbox(world) == {"a.txt": b"the list"}
-    assert len(ears.given) == heard if recorded else len(ears.given) <= 2
+
+    moments = await recorded(world, received, ears)
+    for moment in moments:
+        with moment.restored():
+            written, heard = bool(texts_on_disk(world)), len(ears.given)
+            async with world.running() as core:
+                await received(core)
+                (message, answer) = await core.messages()
+            assert "Buy milk." in text_of(message) and text_of(answer) == "seen"
+            assert inbox(world) == {"a.txt": b"the list"}
+            assert len(ears.given) == heard if written else len(ears.given) <= 2
+    assert moments[-1].write >= 5, "every write was tried"
 
 
 def texts_on_disk(world: World) -> list[str]:

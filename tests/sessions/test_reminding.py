@@ -1,6 +1,5 @@
 """What the model is reminded of."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +19,8 @@ from goclaw.sessions.reminding import LONGEST, SessionReminders, TurnReminders, 
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.reminders import Reminder, Tier
-from tests.harness import World
+from tests.harness import Core, World
+from tests.kills import recorded
 from tests.sessions.looking import HERE, talk, window_of
 
 GRAPH = "The user sees a graph of this data."
@@ -173,31 +173,24 @@ async def test_a_call_that_failed_reminds_of_nothing(tmp_path: Path) -> None:
 
 
 async def test_it_is_told_after_a_crash_wherever_that_came(tmp_path: Path) -> None:
-    crashed = 0
-    for number in range(1, 20):
-        script = [Answer("", calls=(ToolCall("c", "chart", {}),), when="draw"), Answer("a chart", when="ready")]
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        world = World(folder, script, tools=[chart()])
-        crashed += await life(world, die_after=number)
-        await life(world)
-        assert world.texts()[-1] == "a chart"
-        for request in world.script.requests:
-            told = [GRAPH] if isinstance(request.messages[-1], ToolResult) else []
-            assert lines(request.reminder) == told, f"killed after write {number}"
-    assert crashed > 5
+    script = [Answer("", calls=(ToolCall("c", "chart", {}),), when="draw"), Answer("a chart", when="ready")]
+    world = World(tmp_path, script, tools=[chart()])
+    moments = await recorded(world, draw)
+    for moment in moments:
+        with moment.restored():
+            async with world.running() as core:
+                await draw(core)
+            assert world.texts()[-1] == "a chart"
+            for request in world.script.requests:
+                told = [GRAPH] if isinstance(request.messages[-1], ToolResult) else []
+                assert lines(request.reminder) == told
+    assert moments[-1].write > 5
 
 
-async def life(world: World, die_after: int | None = None) -> bool:
-    """One life of the process, in which the message is (re)delivered. Returns whether it was killed."""
-    async with world.running(die_after=die_after) as core:
-        dead = asyncio.ensure_future(core.database.dead.wait())
-        saying = asyncio.ensure_future(core.say("draw", message_id="1"))
-        await asyncio.wait({dead, saying}, return_when=asyncio.FIRST_COMPLETED)
-        await core.settled()
-        saying.cancel()
-        dead.cancel()
-        return core.database.dead.is_set()
+async def draw(core: Core) -> None:
+    """What happens in a life: the message is (re)delivered."""
+    await core.say("draw", message_id="1")
+    await core.settled()
 
 
 async def test_a_session_keeps_its_reminders_when_its_window_is_read_anew(tmp_path: Path) -> None:

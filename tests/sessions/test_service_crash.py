@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -13,13 +12,13 @@ from goclaw.context.window import Window
 from goclaw.engine.outage import ANY_FAULT, KEPT
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from tests.harness import Answer, Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
+from tests.sessions.looking import unless_dead
 
 CALLS = (ToolCall("c1", "once", {}), ToolCall("c2", "again", {}))
 SCRIPT = [Answer("Working.", calls=CALLS, when="go"), Answer("All done.", when="looked")]
 """Depends on the conversation alone, as a real model does."""
-MOST_WRITES = 30
-Moment = Literal["die_before", "die_after"]
 
 
 class Effects:
@@ -34,16 +33,15 @@ class Effects:
         return World(folder, SCRIPT, tools=tools)
 
 
-async def live(world: World, *, die_before: int | None = None, die_after: int | None = None) -> bool:
-    """One life of the process, in which the message is (re)delivered. Returns whether it was killed."""
-    async with world.running(die_before=die_before, die_after=die_after) as core:
-        dead = asyncio.ensure_future(core.database.dead.wait())
-        saying = asyncio.ensure_future(core.say("go", message_id="1"))
-        await asyncio.wait({dead, saying}, return_when=asyncio.FIRST_COMPLETED)
-        await core.settled()
-        saying.cancel()
-        dead.cancel()
-        return core.database.dead.is_set()
+async def go(core: Core) -> None:
+    """What happens in a life: the message is (re)delivered."""
+    await unless_dead(core, core.say("go", message_id="1"))
+    await core.settled()
+
+
+async def live(world: World, *, die_before: int | None = None) -> None:
+    async with world.running(die_before=die_before) as core:
+        await go(core)
 
 
 async def conversation(core: Core) -> list[tuple[type, str]]:
@@ -73,17 +71,15 @@ async def check(world: World, effects: Effects, where: str) -> None:
 
 @pytest.mark.promise("P-answered-once")
 @pytest.mark.promise("P-tool-once")
-@pytest.mark.parametrize("moment", ["die_before", "die_after"])
-async def test_a_kill_at_any_write_loses_nothing_and_doubles_nothing(tmp_path: Path, moment: Moment) -> None:
-    for number in range(1, MOST_WRITES):
-        effects = Effects()
-        world = effects.world(tmp_path / str(number))
-        killed = await live(world, **{moment: number})
-        await live(world)
-        await check(world, effects, f"{moment} {number}")
-        if not killed:
-            break
-    assert 9 <= number < MOST_WRITES, "every write of the turn was tried"
+async def test_a_kill_at_any_write_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    effects = Effects()
+    world = effects.world(tmp_path / "world")
+    moments = await recorded(world, go, effects.once, effects.again)
+    for moment in moments:
+        with moment.restored():
+            await live(world)
+            await check(world, effects, moment.name)
+    assert moments[-1].write >= 8, "every write of the turn was tried"
 
 
 @pytest.mark.promise("P-answered-once")

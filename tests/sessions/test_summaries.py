@@ -12,7 +12,8 @@ from goclaw.events import LOCAL, Actor, Address, Inbound
 from goclaw.llm.base import ModelEvent, Request
 from goclaw.llm.scripted import Answer, ScriptedModel
 from tests.harness import Core, World
-from tests.sessions.looking import SUMMARY, notices, talk, unless_dead
+from tests.kills import recorded
+from tests.sessions.looking import SUMMARY, notices, talk
 
 SMALL: dict[str, Any] = {"compaction": {"max_messages": 5, "min_messages": 2}}
 GONE = "Ollama does not answer at http://127.0.0.1:1; start it (`ollama serve`) or set providers.ollama.base_url"
@@ -166,25 +167,22 @@ async def test_a_terminal_has_it_from_the_bus_alone(tmp_path: Path) -> None:
 
 
 async def test_a_kill_after_it_was_told_does_not_tell_it_again(tmp_path: Path) -> None:
-    for number in range(1, 30):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        world = Watched(folder)
-        async with world.running() as core:
-            await talk(core, LONG, LONG, LONG)
-        async with world.running(die_before=number) as core:
-            await core.sessions.restore()
-            await unless_dead(core, core.say(LONG, message_id="fourth"))
-            await core.settled()
-            died = core.database.dead.is_set()
-        async with world.running() as core:
-            await core.sessions.restore()
-            await core.settled()
-            await core.say(LONG, message_id="fourth")
-            await core.settled()
-            assert await core.transcripts.compactions("memory:here") >= 1
-        unmarked = [heard.delivery.text for heard in world.room.all if heard.doubt is Doubt.NONE]
-        assert unmarked.count(BEGUN) <= 1, f"killed before write {number}"
-        if not died:
-            return
-    raise AssertionError("the turn has no end of writes")
+    world = Watched(tmp_path)
+    async with world.running() as core:
+        await talk(core, LONG, LONG, LONG)
+
+    async def fourth(core: Core) -> None:
+        await core.sessions.restore()
+        await core.say(LONG, message_id="fourth")
+        await core.settled()
+
+    moments = await recorded(world, fourth)
+    for moment in moments:
+        with moment.restored():
+            async with world.running() as core:
+                await core.settled()
+                await fourth(core)
+                assert await core.transcripts.compactions("memory:here") >= 1
+            unmarked = [heard.delivery.text for heard in world.room.all if heard.doubt is Doubt.NONE]
+            assert unmarked.count(BEGUN) <= 1
+    assert moments[-1].write >= 8, "every write was tried"

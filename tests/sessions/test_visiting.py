@@ -18,6 +18,7 @@ from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.scope import CallScope
 from goclaw.users import User
 from tests.harness import Core, World
+from tests.kills import recorded
 from tests.parts import Trail, acting
 from tests.sessions.agents import agents_of, asks_for, results, says
 from tests.sessions.exporting import PLAN, exporting, planning, world_with
@@ -27,8 +28,6 @@ ASKED = "Plan for a party, please."
 NOTE = ToolCall("n1", "note", {})
 NOTING = [asks_for(ASKED, NOTE), says("noted", "cake")]
 RISKING = [asks_for(ASKED, ToolCall("r1", "risky", {})), says("was risked", "cake"), says("", "I was not let.")]
-WRITES = 9
-"""More than a whole such call has."""
 
 
 @tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)
@@ -70,18 +69,22 @@ def world_of(folder: Path, script: Sequence[Any], *own: Any, role: str = "user")
     return world_with(folder, script, own, users=users, agents=exporting({"create_plan": PLAN}))
 
 
-@pytest.mark.parametrize("kind", ["die_before", "die_after"])
-@pytest.mark.parametrize("number", range(1, WRITES))
-async def test_after_a_kill_nothing_goes_on_and_nothing_is_there_twice(tmp_path: Path, kind: str, number: int) -> None:
+async def test_after_a_kill_nothing_goes_on_and_nothing_is_there_twice(tmp_path: Path) -> None:
     trail = Trail("noted")
     world = world_of(tmp_path, NOTING, acting("note", trail.leave, idempotent=False))
-    async with world.running(**{kind: number}) as core:
-        calling = asyncio.create_task(Waiting().call(core, planning()))
-        dead = asyncio.create_task(core.database.dead.wait())
-        await asyncio.wait({calling, dead}, return_when=asyncio.FIRST_COMPLETED)
-        dead.cancel()
-    calling.cancel()
-    await asyncio.gather(calling, return_exceptions=True)
+
+    async def calling(core: Core) -> None:
+        await Waiting().call(core, planning())
+
+    moments = await recorded(world, calling, trail)
+    for moment in moments:
+        with moment.restored():
+            await check_nothing_goes_on(world, trail)
+    assert moments[-1].write >= 5, "every write of the call was tried"
+
+
+async def check_nothing_goes_on(world: World, trail: Trail) -> None:
+    """The next life leaves it, and the same call can be made again."""
     before = trail.times
     async with world.running() as core:
         await core.settled()
@@ -91,12 +94,6 @@ async def test_after_a_kill_nothing_goes_on_and_nothing_is_there_twice(tmp_path:
             assert (await core.messages(theirs)).count(UserMessage(ASKED)) <= 1
         assert (await Waiting().call(core, planning(call_id="c2"))).content == "cake", "made again it is another run"
     assert trail.times == before + 1
-
-
-async def test_a_whole_call_has_fewer_writes_than_are_tried(tmp_path: Path) -> None:
-    async with world_of(tmp_path, NOTING, acting("note", Trail("noted").leave, idempotent=False)).running() as core:
-        await Waiting().call(core, planning())
-        assert core.database.writes < WRITES
 
 
 @pytest.mark.promise("P-modes")

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.app import App, open_app
+from goclaw import supervise
+from goclaw.app import App, open_app, winding
 from goclaw.blobs import open_blobs
 from goclaw.channels.memory import Room
 from goclaw.config.schema import Config
+from goclaw.engine import lanes
 from goclaw.engine.outage import NOT_KEPT
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.logs import log_path, open_logs
@@ -22,6 +24,15 @@ from goclaw.store import database as store
 from tests.small_disk import SmallDisk, small_disk
 
 PATIENCE = 20.0
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is tried again at once, and what cannot be finished is not waited for at the end."""
+    monkeypatch.setattr(lanes, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(supervise, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(winding, "FLUSH_SECONDS", 0.1)
+    monkeypatch.setattr(winding, "GRACE_SECONDS", 0.2)
 
 
 @pytest.fixture

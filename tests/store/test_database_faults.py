@@ -17,6 +17,7 @@ import pytest
 from goclaw.errors import DiskError
 from goclaw.messages import ToolCall
 from tests.harness import Answer, World
+from tests.lanes import repeats
 from tests.parts import Trail, acting
 
 CALLS = (ToolCall("c1", "once", {}), ToolCall("c2", "again", {}))
@@ -26,6 +27,9 @@ FAULTS = {
     "io": (sqlite3.SQLITE_IOERR, "disk I/O error"),
     "locked": (sqlite3.SQLITE_BUSY, "database is locked"),
 }
+
+WAYS = [(fault, times) for times in (1, 40) for fault in FAULTS]
+"""What fails, and how often one after the other: once, or for a while."""
 
 
 class Plan:
@@ -110,19 +114,21 @@ def check(world: World, once: Trail, again: Trail, where: str) -> None:
     assert len(world.script.requests) == 2, f"{where}: the model was asked again"
 
 
+@pytest.mark.deep
+@pytest.mark.timeout(600)
 @pytest.mark.promise("P-disk")
-@pytest.mark.parametrize("times", [1, pytest.param(40, marks=pytest.mark.slow)], ids=["once", "for a while"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("fault", "times"), WAYS)
 async def test_whatever_statement_of_a_turn_fails_there_is_one_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, times: int
 ) -> None:
+    # In the short lane they take turns: each statement fails, each of them in one way.
+    step = repeats(len(WAYS), 1)
+    number = WAYS.index((fault, times)) % step
     with faulty(monkeypatch) as plan:
-        number, tried = 0, 0
         while True:
             world, once, again = await talk(tmp_path, plan, fault, number, times)
             check(world, once, again, f"{fault} at statement {number}, {times} times")
-            tried += 1
             if plan.left >= 0:
                 break
-            number += 1
-        assert tried > 50, "the loop came to its end too early to have met every statement"
+            number += step
+        assert number > 50, "the loop came to its end too early to have met every statement"

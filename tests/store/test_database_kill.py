@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.store.database import open_database
+from tests.lanes import repeats
 
 WRITE = """
 import asyncio, sys
@@ -32,8 +33,8 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(repeats(1, 10)))
 async def test_what_was_committed_is_there_after_kills(tmp_path: Path, seed: int) -> None:
     path, rng = tmp_path / "goclaw.db", random.Random(seed)
     promised = set[str]()

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from goclaw.llm.base import INVALID_JSON
 from goclaw.specs import SideEffect
 from goclaw.toolkit.arguments import json_type, validate
 from goclaw.toolkit.base import ToolContext, tool
+from tests.lanes import repeats
 
 
 @tool(side_effect=SideEffect.NONE)
@@ -125,7 +126,9 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.deep
 @pytest.mark.promise("P-tool-errors")
+@settings(max_examples=repeats(50, 500))
 @given(st.dictionaries(st.sampled_from(["path", "mode", "count", "names", "note", "other"]), JSON))
 def test_whatever_comes_is_valid_or_one_line(given: dict[str, Any]) -> None:
     try:

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Literal
 
-import pytest
 from pydantic import BaseModel, Field
 
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.registry import BuiltIn
+from tests.tables import table
 
 
 class Place(BaseModel):
@@ -84,7 +84,7 @@ def test_a_tool_without_arguments_has_an_object_schema() -> None:
     assert nothing.spec.schema == {"additionalProperties": False, "properties": {}, "type": "object"}
 
 
-@pytest.mark.parametrize("built_in", BuiltIn().tools(), ids=lambda built_in: built_in.spec.name)
+@table("built_in", BuiltIn().tools(), ids=lambda built_in: built_in.spec.name)
 def test_every_built_in_tool_describes_itself_and_its_fields(built_in: Tool) -> None:
     assert built_in.spec.description and built_in.spec.schema["type"] == "object"
     for name, field in built_in.spec.schema["properties"].items():

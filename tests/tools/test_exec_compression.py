@@ -1,6 +1,7 @@
 """`exec` and tools from the configuration with compression: real commands, contained."""
 
 import re
+import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,8 +122,7 @@ async def test_a_long_output_is_compressed_before_it_is_cut(ready: Surroundings)
     ready.config = Config.model_validate(
         {"state_dir": ready.config.state_dir, "tools": {"exec": {"output_limit": 1000}}}
     )
-    command = "for i in $(seq 40); do touch folder/another-$i; done"
-    await run(ready, exec_, {"command": command})
+    await run(ready, exec_, {"command": "touch $(seq -f folder/another-%g 40)"})
 
     plain = await run(ready, exec_, {"command": "ls -l folder"}, compress=False)
     said = await run(ready, exec_, {"command": "ls -l folder"})
@@ -139,7 +139,7 @@ async def test_what_is_too_long_even_then_is_cut_as_ever(ready: Surroundings) ->
     ready.config = Config.model_validate(
         {"state_dir": ready.config.state_dir, "tools": {"exec": {"output_limit": 1000}}}
     )
-    await run(ready, exec_, {"command": "for i in $(seq 400); do touch folder/another-$i; done"})
+    await run(ready, exec_, {"command": "touch $(seq -f folder/another-%g 400)"})
 
     first, second, *names, code = (await run(ready, exec_, {"command": "ls -l folder"})).splitlines()
 
@@ -194,7 +194,8 @@ async def test_commands_on_other_hosts_are_compressed_too(around: Surroundings, 
     async with ssh_server(tmp_path / "ssh") as server:
         server.configure(around)
 
-        said = await run(around, ssh_exec, {"host": "web1", "command": f"ls -l {around.the_workspace.root}"})
+        command = f"ls -l {shlex.quote(str(around.the_workspace.root))}"
+        said = await run(around, ssh_exec, {"host": "web1", "command": command})
 
     assert said.startswith("[compressed: names only; for the whole read output:")
     assert said.endswith("file-11.txt\nexit code: 0")

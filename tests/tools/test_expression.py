@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from goclaw.errors import InvalidInput
 from goclaw.tools.engines import ripgrep
 from goclaw.tools.expression import expression, literal
+from tests.lanes import repeats
 
 
 def by_python(python: str, lines: list[str], *, ignores_case: bool) -> list[int]:
@@ -49,8 +50,9 @@ PIECES = st.recursive(
 )
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(ripgrep() is None, reason="there is no ripgrep for this machine")
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=repeats(40, 400), deadline=None)
 @given(PIECES, st.lists(st.text(LETTERS, max_size=8), min_size=1, max_size=12), st.booleans())
 def test_both_engines_find_the_same_lines(pattern: str, lines: list[str], ignores_case: bool) -> None:
     found = expression(pattern)
@@ -59,8 +61,9 @@ def test_both_engines_find_the_same_lines(pattern: str, lines: list[str], ignore
     )
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(ripgrep() is None, reason="there is no ripgrep for this machine")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=repeats(30, 300), deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"), min_size=1, max_size=12))
 def test_a_literal_finds_itself(text: str) -> None:
     found = literal(text)

@@ -11,6 +11,7 @@ from goclaw.memory.mementos import LARGEST, LONGEST_SUMMARY, MOST, mementos_of, 
 from goclaw.specs import Risk
 from goclaw.tools.memento import memento
 from goclaw.tools.memory_list import memory_list
+from tests.tables import table
 from tests.tools.memory_support import ANNA, Surroundings, surroundings
 
 BERT = Actor(key="telegram:6", entry="telegram")
@@ -112,7 +113,7 @@ def test_a_summary_is_bounded() -> None:
     assert summary_of(b"\xff\xfe") == "\ufffd\ufffd"
 
 
-@pytest.mark.parametrize(
+@table(
     "given",
     [
         {},

@@ -10,6 +10,7 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import LOCAL, Address
 from goclaw.tools.message import MAX_FILE, MAX_TEXT, message
 from goclaw.workspace import Workspace
+from tests.tables import table
 from tests.tools.memory_support import Surroundings, surroundings
 
 SEND = {"action": "send", "text": "x"}
@@ -17,8 +18,8 @@ REACT = {"action": "react", "message_id": "1", "emoji": "👍"}
 KNOWN = '"action", "channel", "chat_id", "message_id", "emoji", "media_path", "text"'
 
 
-@pytest.mark.parametrize(
-    ("given", "complaint"),
+@table(
+    "given, complaint",
     [
         # missing
         ({}, "field \"action\": expected 'send' or 'react' or 'edit' or 'delete', got nothing"),

@@ -11,6 +11,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.tools import engines
 from goclaw.tools.search import search
+from tests.tables import table
 from tests.tools.file_support import around
 from tests.tools.memory_support import ANNA, Surroundings
 
@@ -164,8 +165,8 @@ async def test_terms_are_searched_one_by_one_when_nothing_matches_the_whole(arou
     assert (await found(around, "go|class")).startswith("a.py (2 matching lines)")
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@table(
+    "given, words",
     [
         ({}, 'field "pattern": expected string, got nothing'),
         ({"pattern": ""}, 'field "pattern": expected at least 1 character(s)'),

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -15,9 +16,10 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.specs import Risk
 from goclaw.tools.read import read
 from goclaw.tools.ssh_exec import _argv, ssh_exec
+from tests.together import together
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
-from tests.tools.shell_support import SshServer, ssh_server
+from tests.tools.shell_support import SshServer, cut_off, ssh_server
 
 __all__ = ["around"]
 
@@ -31,39 +33,39 @@ async def server(tmp_path: Path, around: Surroundings) -> AsyncIterator[SshServe
         yield made
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("echo out; echo err >&2", "out\nerr\nexit code: 0"),
-        ("exit 3", "exit code: 3"),
-        ("cat", "exit code: 0"),
-        ("printf '%s|' \"$SSH_ORIGINAL_COMMAND\" a 'b c'", "|a|b c|\nexit code: 0"),
-    ],
-)
-async def test_output_and_exit_code_are_the_result(
-    command: str, expected: str, around: Surroundings, server: SshServer
-) -> None:
-    async with asyncio.timeout(20):
-        said = await around.call(ssh_exec, {"host": "web1", "command": command})
-    # Two streams come through one connection, in no certain order.
-    assert sorted(said.splitlines()) == sorted(expected.splitlines())
+@pytest.mark.usefixtures("server")
+async def test_output_and_exit_code_are_the_result(around: Surroundings) -> None:
+    expected = {
+        "echo out; echo err >&2": "out\nerr\nexit code: 0",
+        "exit 3": "exit code: 3",
+        "cat": "exit code: 0",
+        "printf '%s|' \"$SSH_ORIGINAL_COMMAND\" a 'b c'": "|a|b c|\nexit code: 0",
+    }
+
+    async def attempt(command: str) -> None:
+        async with asyncio.timeout(20):
+            said = await around.call(ssh_exec, {"host": "web1", "command": command})
+        # Two streams come through one connection, in no certain order.
+        assert sorted(said.splitlines()) == sorted(expected[command].splitlines())
+
+    await together(attempt, {command: command for command in expected}, at_once=4)
 
 
 @pytest.mark.promise("P-ssh")
-@pytest.mark.parametrize(
-    "command",
-    ["-oProxyCommand=touch {}", "-- touch {}/x", "\n-oLocalCommand=x", "-V", "~.", "~C", "$(echo -V)"],
-)
-async def test_no_command_is_an_option_or_an_order_to_ssh(
-    command: str, tmp_path: Path, around: Surroundings, server: SshServer
-) -> None:
+@pytest.mark.usefixtures("server")
+async def test_no_command_is_an_option_or_an_order_to_ssh(tmp_path: Path, around: Surroundings) -> None:
     """The remote shell reads it, whatever it looks like: it finds no such command, and nothing happens here."""
-    async with asyncio.timeout(20):
-        said = await around.call(ssh_exec, {"host": "web1", "command": command.format(tmp_path / "ran")})
+    commands = ["-oProxyCommand=touch {}", "-- touch {}/x", "\n-oLocalCommand=x", "-V", "~.", "~C", "$(echo -V)"]
+    ran = tmp_path / "ran"
 
-    assert said.endswith(("exit code: 127", "exit code: 2"))
-    assert "OpenSSH" not in said
-    assert not (tmp_path / "ran").exists()
+    async def attempt(command: str) -> None:
+        async with asyncio.timeout(20):
+            said = await around.call(ssh_exec, {"host": "web1", "command": command.format(shlex.quote(str(ran)))})
+        assert said.endswith(("exit code: 127", "exit code: 2"))
+        assert "OpenSSH" not in said
+        assert not ran.exists()
+
+    await together(attempt, {command: command for command in commands}, at_once=4)
 
 
 @pytest.mark.promise("P-ssh")
@@ -105,9 +107,10 @@ async def test_at_its_time_the_connection_is_cut_and_no_process_is_left(
     around: Surroundings, server: SshServer
 ) -> None:
     mark = f"{os.getpid() % 10_000 + 50_000}.{time.monotonic_ns() % 10**9}"
-    async with asyncio.timeout(20):
-        with pytest.raises(ToolError, match=r"^command timed out after 1 s\nearly$"):
-            await around.call(ssh_exec, {"host": "web1", "command": f"echo early; exec sleep {mark}", "timeout": 1})
+    given = {"host": "web1", "command": f"echo early; exec sleep {mark}"}
+    async with asyncio.timeout(40):
+        seconds, said = await cut_off(lambda seconds: around.call(ssh_exec, given | {"timeout": seconds}), "early")
+    assert said == f"command timed out after {seconds} s\nearly"
 
     own = [one for one in psutil.process_iter(["cmdline"]) if "BatchMode=yes" in (one.info["cmdline"] or [])]
     assert [one for one in own if f"exec sleep {mark}" in " ".join(one.info["cmdline"])] == []

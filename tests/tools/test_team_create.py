@@ -27,6 +27,7 @@ from goclaw.tools.team_create import MOST_MEMBERS, team_create
 from goclaw.tools.team_delete import team_delete
 from goclaw.users import User, Users
 from tests.parts import Tools
+from tests.tables import table
 from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
 
 ANNA = Actor("telegram:5", "telegram")
@@ -78,8 +79,8 @@ async def called(
     return await Dispatcher(registry, access, around).call(ToolCall("c1", tool.spec.name, given), scope)
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "says"),
+@table(
+    "tool, given, says",
     [
         ("team_create", {}, "name"),
         ("team_create", {"name": "t"}, "members"),

@@ -20,6 +20,7 @@ from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.spawning import AgentReport, AgentTask
 from goclaw.toolkit.templates import HINT_LENGTH, hint
 from goclaw.users import User, Users
+from tests.tables import table
 from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
 from tests.tools.shell_support import ssh_server, waiting_task, with_tasks
 from tests.tools.transcript_support import Spoken
@@ -92,9 +93,7 @@ async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
     return await dispatcher.call(ToolCall("c1", tool.spec.name, dict(example.input)), scope)
 
 
-@pytest.mark.parametrize(
-    ("tool", "example"), SHOWN, ids=[f"{tool.spec.name}: {example.about}" for tool, example in SHOWN]
-)
+@table("tool, example", SHOWN, ids=[f"{tool.spec.name}: {example.about}" for tool, example in SHOWN])
 async def test_an_example_does_what_it_shows(tmp_path: Path, tool: Tool, example: Example) -> None:
     async with workspace_of(tmp_path, tool, example) as around:
         result = await run(around, tool, example)
@@ -104,16 +103,14 @@ async def test_an_example_does_what_it_shows(tmp_path: Path, tool: Tool, example
         assert 0 < len(result.hint) <= HINT_LENGTH
 
 
-@pytest.mark.parametrize(
-    ("tool", "example"), SHOWN, ids=[f"{tool.spec.name}: {example.about}" for tool, example in SHOWN]
-)
+@table("tool, example", SHOWN, ids=[f"{tool.spec.name}: {example.about}" for tool, example in SHOWN])
 def test_an_example_has_a_hint_for_people(tool: Tool, example: Example) -> None:
     arguments = dict(tool.arguments.model_validate(dict(example.input)))
     assert example.about and example.output
     assert not tool.spec.call_hint or 0 < len(hint(tool.spec.call_hint, arguments)) <= HINT_LENGTH
 
 
-@pytest.mark.parametrize("tool", BuiltIn().tools(), ids=lambda tool: tool.spec.name)
+@table("tool", BuiltIn().tools(), ids=lambda tool: tool.spec.name)
 def test_every_tool_of_ours_says_what_people_and_the_scheduler_need(tool: Tool) -> None:
     spec = tool.spec
     assert spec.examples and spec.tags and spec.call_hint and spec.result_hint and spec.annotations.title

@@ -10,6 +10,7 @@ import pytest
 from goclaw.events import ToolFinished
 from goclaw.testing import open_bench
 from tests.picture_support import png
+from tests.tables import table
 from tests.tools.test_tools_files import TOOLS
 
 PICTURE = png()
@@ -58,8 +59,8 @@ async def test_a_picture_goes_to_the_model_with_the_result(tmp_path: Path) -> No
     assert [image.mime for image in result.images] == ["image/png"]
 
 
-@pytest.mark.parametrize("path", HOSTILE, ids=range(len(HOSTILE)))
-@pytest.mark.parametrize(("name", "given"), [call for call in CALLS if call[0] != "glob"])
+@table("path", HOSTILE, ids=map(str, range(len(HOSTILE))))
+@table("name, given", [call for call in CALLS if call[0] != "glob"])
 async def test_a_hostile_path_is_an_error_in_words_and_changes_nothing(
     name: str, given: dict[str, Any], path: str, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from goclaw.plugins import load
 from goclaw.websearch.asking import ANSWER_LIMIT, key_of
 from goclaw.websearch.base import Hit, Hits, SearchPart
 from goclaw.websearch.open import LONGEST_SNIPPET, LONGEST_TITLE, search
+from tests.tables import table
 from tests.websearch.fake_server import KEY, FakeSearch, fake_search
 
 NAMES = list(catalog.WEB_SEARCHES)
@@ -93,8 +94,8 @@ async def test_each_is_asked_as_its_reference_says(fake: FakeSearch) -> None:
     assert heard["headers"].get(header) == value
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "said"),
+@table(
+    "status, headers, said",
     [
         (401, {}, "refused the search (HTTP 401)"),
         (403, {}, "refused the search (HTTP 403)"),
@@ -114,7 +115,7 @@ async def test_a_refusal_is_told_in_words_without_the_key(
     assert told.startswith(fake.name) and said in told
 
 
-@pytest.mark.parametrize("body", ["", "[]", "null", "nonsense", "<html>hello", "{"])
+@table("body", ["", "[]", "null", "nonsense", "<html>hello", "{"])
 async def test_an_answer_that_is_none_is_an_error(fake: FakeSearch, body: str) -> None:
     fake.body = body
     assert "something else than results" in await failed(fake)

@@ -1,16 +1,17 @@
 """What `@` offers: the likeliest paths first, nothing that may not be read, and quickly."""
 
 import asyncio
+import cProfile
 import os
-import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from goclaw.clock import RealClock, SteppedClock
+from goclaw.clock import SteppedClock
 from goclaw.workspace import Completion, Workspace
-from goclaw.workspace.completion import KEPT_SECONDS
+from goclaw.workspace.completion import KEPT_SECONDS, _candidates, ranked
+from tests.tables import table
 from tests.workspace.ways import WAYS, force
 
 
@@ -52,8 +53,8 @@ HOUSE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("begun", "expected"),
+@table(
+    "begun, expected",
     [
         ("", ["README.md", "docs/", "goclaw/", "tests/", "wrapper.sh"]),
         ("app", ["goclaw/app.py", "goclaw/tui/app.py", "wrapper.sh", "tests/tui/test_app.py"]),
@@ -172,20 +173,14 @@ async def test_one_of_many_answers_is_no_more_than_the_limit(workspace: Workspac
     assert len(await completion.matching(workspace, "file")) == 50
 
 
-async def test_five_thousand_files_are_listed_and_searched_in_no_time(tmp_path: Path) -> None:
-    """It takes 40 ms on the machine where this was written; the bound is for busy ones."""
-    for number in range(100):
-        folder = tmp_path / f"package_{number % 10}" / f"module_{number}"
-        folder.mkdir(parents=True)
-        for each in range(50):
-            (folder / f"file_{each}.py").touch()
-    (tmp_path / ".gitignore").write_text("*.pyc\nbuild/\n/dist\n!keep.log\nsrc/**/generated\n")
-    completion = Completion(RealClock())
-    async with Workspace(tmp_path) as workspace:
-        began = time.perf_counter()
-        await completion.matching(workspace, "")
-        found = await completion.matching(workspace, "pkg7f49")
-        took = time.perf_counter() - began
+def test_of_thousands_of_files_the_likeliest_is_found_in_steps_that_grow_as_they_do() -> None:
+    def steps(modules: int) -> int:
+        modules_of = [f"package_{number % 10}/module_{number}" for number in range(modules)]
+        paths = [f"{module}/file_{each}.py" for module in modules_of for each in range(50)]
+        with cProfile.Profile() as profile:
+            found = ranked(_candidates(paths), "pkg7f49", 50)
+        assert found[0] == "package_7/module_7/file_49.py"
+        return sum(entry.callcount for entry in profile.getstats())
 
-    assert found[0] == "package_7/module_7/file_49.py"
-    assert took < 0.5
+    steps(10)  # what is done once
+    assert steps(100) < 3 * steps(50)

@@ -12,6 +12,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import StateError, ToolError
 from goclaw.state import private_paths
 from goclaw.workspace import Workspace, denied
+from tests.tables import table
 from tests.workspace.ways import WAYS, force
 
 STATE = (
@@ -57,11 +58,13 @@ async def refused(workspace: Workspace, path: str, *, is_listed: bool = False) -
 
 
 @pytest.mark.promise("P-paths-inside")
-@pytest.mark.parametrize("name", STATE)
+@table("name", STATE)
 async def test_a_hard_link_to_any_file_of_the_state_folder_is_that_file(
     name: str, workspace: Workspace, config: Config
 ) -> None:
-    (workspace.root / "sub" / "hard").hardlink_to(config.state_dir / name)
+    hard = workspace.root / "sub" / "hard"
+    hard.unlink(missing_ok=True)
+    hard.hardlink_to(config.state_dir / name)
     await refused(workspace, "sub/hard")
     assert (config.state_dir / name).read_text() == "secret"
 

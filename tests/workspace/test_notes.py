@@ -9,6 +9,7 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.errors import ToolError
 from goclaw.workspace import Completion, Workspace
+from tests.tables import table
 from tests.workspace.ways import WAYS, force
 
 ANN, BOB = "telegram:5", "telegram:6"
@@ -149,7 +150,7 @@ async def test_the_owner_of_the_state_folder_sees_everybodys_notes(shared: Works
     assert f"memory/users/{BOB}/n.md" in await shared.paths()
 
 
-@pytest.mark.parametrize("key", ["", ".", "..", "a/b", f"{ANN}/../{BOB}", f"../users/{BOB}", "carol", "stray.md"])
+@table("key", ["", ".", "..", "a/b", f"{ANN}/../{BOB}", f"../users/{BOB}", "carol", "stray.md"])
 async def test_an_odd_key_owns_nobodys_notes(key: str, shared: Workspace) -> None:
     odd = shared.seen_by(key)
     for path in (f"memory/users/{BOB}/n.md", "memory/users/carol/n.md", "to-bob/n.md"):

@@ -12,7 +12,7 @@ from goclaw.channels.telegram.albums import QUIET_SECONDS, Albums
 from goclaw.channels.telegram.channel import ALBUMS_FILE
 from goclaw.clock import SteppedClock
 from goclaw.errors import DiskError, StateError
-from tests.channels.telegram.support import Stage, open_stage
+from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json, World
 
@@ -22,6 +22,12 @@ PICTURES = (b"one!" * 100, b"two!" * 200, b"three!!!" * 300)
 async def settled(stage: Stage) -> None:
     """Everything that people wrote is acknowledged."""
     await stage.telegram.wait_for(lambda: not stage.telegram.world.updates or None)
+
+
+async def end_album(stage: Stage, clock: SteppedClock) -> None:
+    """Let the time pass after which an album is whole, once all its parts are on the disk."""
+    await settled(stage)
+    clock.advance(QUIET_SECONDS)
 
 
 @asynccontextmanager
@@ -38,10 +44,11 @@ async def running(stage: Stage) -> AsyncIterator[asyncio.Task[None]]:
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_an_album_is_one_message_with_its_caption_and_all_pictures_in_order() -> None:
-    async with open_stage() as stage:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
         updates = await stage.telegram.world.album(*PICTURES, text="which is best?")
+        await end_album(stage, clock)
         (inbound,) = await stage.gateway.wait_accepted(1)
-        await settled(stage)
         first = updates[0]["message"]
         assert inbound.id == f"telegram:album:5:{first['media_group_id']}"
         assert inbound.ref == f"telegram:5:{first['message_id']}"
@@ -58,14 +65,17 @@ async def test_a_part_is_acknowledged_when_it_is_on_disk_and_a_kill_then_loses_n
             await telegram.world.album(*PICTURES, text="look")
             await settled(gathering)
             assert gathering.gateway.begun == []
-        async with open_stage(telegram=telegram, state_dir=tmp_path) as after:
+        clock = SteppedClock()
+        async with open_stage(telegram=telegram, state_dir=tmp_path, clock=clock) as after:
+            clock.advance(QUIET_SECONDS)
             (inbound,) = await after.gateway.wait_accepted(1)
     assert (inbound.text, len(inbound.attachments)) == ("look", 3)
 
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_a_part_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
-    async with open_stage(state_dir=tmp_path, running=False) as stage:
+    clock = SteppedClock()
+    async with open_stage(state_dir=tmp_path, running=False, clock=clock) as stage:
         obstacle = tmp_path / f"{ALBUMS_FILE}.new"
         obstacle.mkdir()
         with pytest.raises(DiskError):
@@ -77,29 +87,34 @@ async def test_a_part_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
         assert stage.telegram.world.confirmed == [] and stage.gateway.begun == []
         obstacle.rmdir()
         async with running(stage):
+            await end_album(stage, clock)
             (inbound,) = await stage.gateway.wait_accepted(1)
             assert len(inbound.attachments) == 3
 
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_an_album_that_cannot_be_taken_in_is_tried_again_and_holds_nobody_up() -> None:
-    async with open_stage() as stage:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
         stage.gateway.errors = [StateError("the disk is full")]
         await stage.telegram.world.album(*PICTURES, text="look")
-        await settled(stage)
+        await end_album(stage, clock)
         await stage.gateway.wait_begun(1)
         await stage.telegram.world.say("me", user=6)
-        assert [inbound.text for inbound in await stage.gateway.wait_accepted(2)] == ["me", "look"]
+        await stage.gateway.wait_accepted(1)
+        await passing(clock, lambda: len(stage.gateway.accepted) == 2)
+        assert [inbound.text for inbound in stage.gateway.accepted] == ["me", "look"]
 
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_others_are_heard_while_an_album_is_open() -> None:
-    async with open_stage() as stage:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
         await stage.telegram.world.album(*PICTURES)
         await stage.telegram.world.say("me first", user=6)
         assert (await stage.gateway.wait_accepted(1))[0].text == "me first"
+        await end_album(stage, clock)
         assert len(await stage.gateway.wait_accepted(2)) == 2
-        await settled(stage)
 
 
 @pytest.mark.promise("P-telegram-no-loss")
@@ -144,10 +159,12 @@ async def test_parts_that_come_one_by_one_lengthen_the_wait() -> None:
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_a_kill_while_the_album_is_handed_over_neither_loses_nor_doubles_it(tmp_path: Path) -> None:
+    clock = SteppedClock()
     async with FakeTelegram() as telegram:
-        async with open_stage(telegram=telegram, state_dir=tmp_path) as killed:
+        async with open_stage(telegram=telegram, state_dir=tmp_path, clock=clock) as killed:
             killed.gateway.gates["look"] = asyncio.Event()  # never set
             first, *_ = await telegram.world.album(*PICTURES, text="look")
+            await end_album(killed, clock)
             await killed.gateway.wait_begun(1)
         late = {"media_group_id": first["message"]["media_group_id"]}
         await telegram.world.say("late", photo=PICTURES[0], **late)
@@ -165,11 +182,12 @@ async def test_a_kill_while_the_album_is_handed_over_neither_loses_nor_doubles_i
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_restart(tmp_path: Path) -> None:
+    clock = SteppedClock()
     async with FakeTelegram() as telegram:
-        async with open_stage(telegram=telegram, state_dir=tmp_path) as stage:
+        async with open_stage(telegram=telegram, state_dir=tmp_path, clock=clock) as stage:
             (first, _) = await telegram.world.album(*PICTURES[:2])
+            await end_album(stage, clock)
             album = (await stage.gateway.wait_accepted(1))[0]
-            await settled(stage)
             late = {"media_group_id": first["message"]["media_group_id"]}
             third = await telegram.world.say(photo=PICTURES[2], **late)
             alone = (await stage.gateway.wait_accepted(2))[1]
@@ -182,18 +200,22 @@ async def test_a_part_that_comes_late_is_a_message_of_its_own_also_after_a_resta
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_in_a_group_one_caption_that_addresses_the_bot_is_enough() -> None:
-    async with open_stage() as stage:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
         await stage.telegram.world.album(*PICTURES, chat=-100, text="not for the bot")
-        await settled(stage)
+        await end_album(stage, clock)
         await stage.telegram.world.album(*PICTURES, chat=-100, text="@claw_bot which?")
+        await end_album(stage, clock)
         (inbound,) = await stage.gateway.wait_accepted(1)
         assert (inbound.text, len(inbound.attachments), inbound.session) == ("which?", 3, "telegram:-100")
 
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_an_edited_caption_brings_the_whole_album_again() -> None:
-    async with open_stage() as stage:
+    clock = SteppedClock()
+    async with open_stage(clock=clock) as stage:
         updates = await stage.telegram.world.album(*PICTURES, text="look")
+        await end_album(stage, clock)
         original = (await stage.gateway.wait_accepted(1))[0]
         await stage.telegram.world.edit(5, updates[0]["message"]["message_id"], "look closely")
         edit = (await stage.gateway.wait_accepted(2))[1]

@@ -29,7 +29,7 @@ class Desk:
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_an_update_is_acknowledged_only_after_the_gateway_has_it() -> None:
-    async with open_stage() as stage:
+    async with open_stage(clock=HastyClock()) as stage:
         gate = stage.gateway.gates["hello"] = asyncio.Event()
         said = await stage.telegram.world.say("hello")
         await stage.gateway.wait_begun(1)
@@ -154,7 +154,7 @@ async def test_a_webhook_is_removed_once_and_what_waited_for_it_comes(caplog: py
     async with FakeTelegram() as fake:
         fake.world.webhook = "https://elsewhere.example/hook"
         await fake.world.say("hello")
-        async with open_stage(telegram=fake) as stage:
+        async with open_stage(telegram=fake, clock=HastyClock()) as stage:
             assert [inbound.text for inbound in await stage.gateway.wait_accepted(1)] == ["hello"]
         (call,) = fake.called("deleteWebhook")
         assert not call.get("drop_pending_updates")
@@ -220,7 +220,7 @@ async def test_a_refused_token_ends_the_channel_and_nothing_else(status: int, ca
 )
 @pytest.mark.promise("P-telegram-stays")
 async def test_trouble_on_the_way_is_waited_out(fault: dict[str, object]) -> None:
-    async with open_stage(running=False) as stage:
+    async with open_stage(running=False, clock=HastyClock()) as stage:
         stage.telegram.fail("getUpdates", **fault)
         polling = asyncio.create_task(stage.channel.run(stage.gateway))
         await stage.telegram.world.say("hello")

@@ -1,15 +1,17 @@
 """Whatever Markdown a model writes, Telegram takes it and no word is lost."""
 
+import cProfile
 import random
-import re
 
 import pytest
 
 from goclaw.channels.telegram.render import MAX_UNITS, Mark, Span, plain, render, tidy, units
 from tests.channels.telegram.hostile import entities, faults
 from tests.fake_telegram.rules import check_text
+from tests.lanes import repeats
 
-DOCUMENTS = 2500
+DOCUMENTS = repeats(500, 2_500)
+HOSTILE = range(repeats(500, 5_000))
 STYLES = ["**{}**", "*{}*", "__{}__", "~~{}~~", "||{}||", "`{}`", "``{}``", "***{}***", "[{}](https://x.org/a_(b))"]
 BLOCKS = [
     "# {}",
@@ -72,6 +74,7 @@ def document(chance: random.Random) -> tuple[str, list[str]]:
     return " ".join(parts), words
 
 
+@pytest.mark.deep
 @pytest.mark.promise("P-telegram-text")
 def test_no_markdown_is_refused_and_no_word_is_lost() -> None:
     for seed in range(DOCUMENTS):
@@ -86,14 +89,13 @@ def test_no_markdown_is_refused_and_no_word_is_lost() -> None:
         assert not missing, f"seed {seed}: {missing} of {text!r}"
 
 
+@pytest.mark.deep
 @pytest.mark.promise("P-telegram-text")
-@pytest.mark.parametrize(
-    "documents", [range(100_000, 100_400), pytest.param(range(5_000), marks=pytest.mark.slow)], ids=["some", "all"]
-)
-def test_hostile_documents_are_taken_whole(documents: range) -> None:
-    assert faults(documents) == []
+def test_hostile_documents_are_taken_whole() -> None:
+    assert faults(HOSTILE) == []
 
 
+@pytest.mark.deep
 def test_noise_is_never_refused() -> None:
     alphabet = [
         "*",
@@ -222,7 +224,13 @@ def test_crossing_spans_are_cut() -> None:
     assert tidy([Span(0, 5, bold), Span(3, 8, spoiler)]) == [Span(0, 5, bold), Span(3, 5, spoiler), Span(5, 8, spoiler)]
 
 
-def test_rendering_a_long_answer_is_quick_enough_for_a_live_view() -> None:
-    """A guard against quadratic mistakes, generous for slow machines: measured 12 ms."""
-    text = re.sub("x", "some **bold** and `code` words\n", "x" * 1000)
-    assert sum(len(chunk.text) for chunk in render(text)) > 20_000
+def test_the_work_of_rendering_grows_as_the_answer_does() -> None:
+    """What a live view renders again and again."""
+
+    def work(lines: int) -> int:
+        with cProfile.Profile() as profile:
+            assert sum(len(chunk.text) for chunk in render("some **bold** and `code` words\n" * lines)) > 20 * lines
+        return sum(entry.callcount for entry in profile.getstats())
+
+    work(1)  # what is done once
+    assert work(1_000) < 3 * work(500)

@@ -8,6 +8,7 @@ from goclaw.channels.telegram.reactions import reaction_of
 from goclaw.channels.telegram.uploads import MAX_PHOTO, kind_of
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.support import delivery, open_stage
+from tests.tables import table
 
 OPUS = b"OggS" + bytes(24) + b"OpusHead" + b"sound"
 MP4 = b"\x00\x00\x00 ftypisom"
@@ -72,7 +73,7 @@ async def test_a_large_file_goes_whole() -> None:
         assert stage.telegram.sent(5)[0].file == stage.blobs["a"]
 
 
-@pytest.mark.parametrize("emoji", [*(each.value for each in ReactionEmoji), "❤️", "👍🏽", " 👍 ", "🕊️"])
+@table("emoji", [*(each.value for each in ReactionEmoji), "❤️", "👍🏽", " 👍 ", "🕊️"])
 def test_every_reaction_of_telegrams_is_taken_however_a_keyboard_writes_it(emoji: str) -> None:
     assert reaction_of(emoji) in {each.value for each in ReactionEmoji}
 

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from goclaw.channels.base import Channel, ChannelPorts, Routes
+from goclaw.channels.telegram.albums import QUIET_SECONDS
 from goclaw.channels.telegram.lock import only_poller
 from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, kept_secret
 from goclaw.clock import Clock, RealClock, SteppedClock
@@ -142,11 +143,13 @@ async def test_an_update_is_acknowledged_when_it_is_durable_and_not_before(tmp_p
 
 @pytest.mark.promise("P-telegram-no-loss")
 async def test_an_album_is_one_message_though_each_part_waits_for_the_answer_to_the_one_before(tmp_path: Path) -> None:
-    async with called(tmp_path) as stage:
+    clock = SteppedClock()
+    async with called(tmp_path, clock=clock) as stage:
         await stage.telegram.world.album(b"one!", b"two!!", b"three!!!", text="which?")
+        await stage.confirmed(3)
+        clock.advance(QUIET_SECONDS)
         (inbound,) = await stage.gateway.wait_accepted(1)
         assert (inbound.text, len(inbound.attachments)) == ("which?", 3)
-        await stage.confirmed(3)
 
 
 @pytest.mark.promise("P-telegram-no-loss")

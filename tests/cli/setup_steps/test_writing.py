@@ -15,6 +15,7 @@ from goclaw.cli.setup_steps.writing import Place, Report, additions, caveats, ch
 from goclaw.config.load import Loaded, load_config
 from goclaw.errors import ConfigError, StateError
 from goclaw.users import User, Users
+from tests.interrupts import interruptible
 
 KEY, TOKEN = "sk-0123456789abcdefghij", "123456:AAtoken-of-a-bot-that-is-none-0000000"
 ALL = Answers(ModelChoice("anthropic:claude", KEY), BotChoice("@claw_bot", TOKEN), Owner("telegram:5", "Ann"))
@@ -169,7 +170,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(state: Path, monkeypatch: py
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(writing, "add_user", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), interruptible():
         written(ALL, state)
     assert not state.exists()
 

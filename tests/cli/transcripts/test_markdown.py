@@ -7,6 +7,7 @@ from goclaw.cli.transcripts.markdown import Markdown, code, does_more, fenced
 from goclaw.events import CompactionRecord, Outline, TranscriptRow
 from goclaw.messages import Image
 from goclaw.redact import remember
+from tests.tables import table
 
 HOSTILE = [
     "plain words",
@@ -60,7 +61,7 @@ def parts(text: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@table("text", HOSTILE)
 def test_what_somebody_says_stays_within_what_he_said(text: str) -> None:
     said = document(row("user", text, sender="telegram:5"), row("assistant", "answer"))
     blocks = parts(said)
@@ -75,7 +76,7 @@ def test_what_somebody_says_stays_within_what_he_said(text: str) -> None:
     assert not any(character in said for character in "\x1b\r\u202e")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@table("text", HOSTILE)
 def test_what_a_tool_says_stays_in_its_block(text: str) -> None:
     call = row("tool_use", name=text or "x", call_id="c", input={"argument": text, text: 1})
     result = row("tool_result", text, name=text or "x", call_id="c", is_error=True)
@@ -87,7 +88,7 @@ def test_what_a_tool_says_stays_in_its_block(text: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@table("text", HOSTILE)
 def test_a_summary_stays_in_its_place(text: str) -> None:
     blocks = parts(document(CompactionRecord(1, text, text, 9, 1, 0.0), row("assistant", "answer")))
     assert [kind for kind, _ in blocks][-2:] == ["heading_open", "blockquote_open"]

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goclaw.memory.base import Talk, Wanted
@@ -16,6 +16,7 @@ from goclaw.memory.shelves import talk
 from goclaw.memory.shelves.schema import SCHEMA, place_of
 from goclaw.memory.shelves.talk import Said
 from goclaw.memory.shelves.windows import line_of
+from tests.lanes import repeats
 
 HERE, ANNA, BERT = "telegram:5", "telegram:5", "telegram:6"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
@@ -151,6 +152,8 @@ def story(batches: Sequence[Sequence[tuple[str, float, bool]]]) -> list[list[Sai
     return rows
 
 
+@pytest.mark.deep
+@settings(max_examples=repeats(30, 300))
 @given(BATCHES)
 def test_windows_that_grow_are_those_that_one_cut_would_give(
     batches: Sequence[Sequence[tuple[str, float, bool]]],
@@ -162,6 +165,8 @@ def test_windows_that_grow_are_those_that_one_cut_would_give(
     index.close()
 
 
+@pytest.mark.deep
+@settings(max_examples=repeats(30, 300))
 @given(BATCHES, st.integers(0, 40), st.integers(0, 40))
 def test_after_forgetting_every_passage_has_a_window_and_no_window_a_forgotten_word(
     batches: Sequence[Sequence[tuple[str, float, bool]]], before: int, last: int

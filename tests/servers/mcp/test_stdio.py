@@ -129,6 +129,7 @@ async def run_old(*arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 async def test_version_1_of_the_library_uses_everything(home: Path) -> None:
     check_yesterday(
         await run_old("-", *GOCLAW, "--config", str(home / "config.yaml"), "--set", f"state_dir={home}", "mcp", "serve")
@@ -162,23 +163,28 @@ async def inspect(*arguments: str) -> Any:
     return json.loads(out)
 
 
+@pytest.mark.long
 @pytest.mark.node
-async def test_the_inspector_finds_no_fault_in_the_tools(home: Path) -> None:
+async def test_the_inspector_finds_no_fault_in_the_tools_over_stdio(home: Path) -> None:
     listed = await inspect(*GOCLAW, "mcp", "serve", "--method", "tools/list", "--strict")
     assert {"read", "exec"} <= {each["name"] for each in listed["tools"]}
 
 
 @pytest.mark.node
-async def test_the_inspector_calls_and_reads_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_inspector_finds_no_fault_calls_and_reads_over_http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     async with house(tmp_path, prompts=PROMPTS) as inside, inside.listener() as listener:
         token = await listener.token("inspector", "tui:ann")
         way = [listener.url, "--transport", "http", "--header", f"Authorization: Bearer {token}"]
         call = ["--method", "tools/call", "--tool-name", "write", "--tool-arg", "path=a.txt", "content=hi"]
-        called, prompt = await asyncio.gather(
+        listed, called, prompt = await asyncio.gather(
+            inspect(*way, "--method", "tools/list", "--strict"),
             inspect(*way, *call),
             inspect(*way, "--method", "prompts/get", "--prompt-name", "review", "--prompt-args", "file=a.txt"),
         )
+        assert {"read", "write"} <= {each["name"] for each in listed["tools"]}
         assert called["structuredContent"] == {"path": "a.txt", "size": 2, "created": True}
         assert prompt["messages"][0]["content"]["text"] == "Review a.txt."
         read = await inspect(*way, "--method", "resources/read", "--uri", "workspace:///a.txt")

@@ -1,0 +1,91 @@
+"""Run the long lane of tests and keep its report in benchmarks/results (see `scripts/test --long`).
+
+What is marked `long` or `deep` with its full number of repetitions, every planted bug, hundreds of kills, millions of
+exchanged names: about an hour on two cores. Each part that has a report of its own writes it beside `long-<date>.json`.
+Runs inside .venv-dev as `python -m scripts._long`, started by `_checks.py`. Exits 0 when nothing failed, else 1.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+from scripts._checks import ROOT, remember, report, tests, timed
+
+RESULTS = ROOT / "benchmarks" / "results"
+JUNIT = ROOT / ".tools" / "long.xml"
+SECONDS = 7_200
+"""For one part; the longest takes a third of it."""
+ONE_TEST_SECONDS = 1_200
+
+
+def main() -> int:
+    """Run the parts, write the report, return the exit code."""
+    today = datetime.now(UTC).date().isoformat()
+    os.environ["TESTS_LONG"] = "1"
+    notes = embedding_python()
+    results = [(name, *timed(name, command, SECONDS)) for name, command in parts(today)]
+    kept = {
+        "made": today,
+        "revision": revision(),
+        "parts": [{"name": name, "passed": not code, "seconds": round(took)} for name, code, took in results],
+        "tests": tried(JUNIT),
+    }
+    (RESULTS / f"long-{today}.json").write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    return report(results, notes)
+
+
+def parts(today: str) -> list[tuple[str, list[str]]]:
+    """Return the parts: a heading and a command each."""
+    python = [sys.executable, "-m"]
+    marked = ["-m", "long or deep", f"--timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
+    patient = ["-o", f"faulthandler_timeout={2 * ONE_TEST_SECONDS}"]
+    kills = ["--kills", "300", "--seed", today, "--output", str(RESULTS / f"kill-{today}.json")]
+    races = ["--swaps", "1000000", "--output", str(RESULTS / f"races-{today}.json")]
+    faults = ["--output", str(RESULTS / f"faults-{today}.json")]
+    planted = ["--jobs", "2", "--write", str(RESULTS / f"mutations-{today}.json")]
+    return [
+        ("tests marked long or deep", tests(*marked, *patient)),
+        ("kills", [*python, "tests.acceptance.fuzz", *kills]),
+        ("faults", [*python, "tests.acceptance.faults", *faults]),
+        ("races", [*python, "tests.workspace.races", *races]),
+        ("planted bugs", [*python, "tests.mutations", *planted]),
+    ]
+
+
+def tried(junit: Path) -> list[dict[str, object]]:
+    """Return every test of pytest's report with its seconds and how it ended; an empty list where there is none."""
+    if not junit.exists():
+        return []
+    ends = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+    return [
+        {
+            "test": f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}",
+            "seconds": float(case.get("time", "0")),
+            "end": next((ends[part.tag] for part in case if part.tag in ends), "passed"),
+        }
+        for case in ElementTree.parse(junit).iter("testcase")  # noqa: S314  # pytest has just written it
+    ]
+
+
+def revision() -> str:
+    """Return the commit that is tried, with a `+` when the tree differs from it."""
+    command = ["git", "describe", "--always", "--dirty=+"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def embedding_python() -> list[str]:
+    """Make the Python with a real embedding model and name it to the tests; return a note when that is impossible."""
+    command = [sys.executable, str(ROOT / "scripts" / "_embedding.py")]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        return remember(f"the tests with a real embedding model are skipped: {made.stderr.strip()}")
+    os.environ.setdefault("EMBEDDING_PYTHON", made.stdout.strip())
+    return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
