@@ -26,7 +26,7 @@ from goclaw.audit import Entry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.bus import Bus
 from goclaw.channels.memory import HERE, MemoryChannel, Room
-from goclaw.clock import SteppedClock
+from goclaw.clock import RealClock, SteppedClock
 from goclaw.commands.base import Command, CommandPorts
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
@@ -74,10 +74,14 @@ from goclaw.workspace import Workspace
 from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools, Watch, new_database
 
 OWNER = Actor("tui:me", "socket", owner=True)
-LOOK = 0.001
-"""Seconds between two looks at what has no event: looking without a pause takes the processor from those waited for."""
+LOOK_SECONDS = 0.001
 PATIENCE = 30.0
 """Seconds that a test waits for what should take milliseconds; machines of CI are slow at times."""
+
+
+async def before_the_next_look() -> None:
+    """Pause before looking again at what has no event: without one the processor is taken from those waited for."""
+    await RealClock().sleep(LOOK_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -118,15 +122,15 @@ class Core:
     async def waits_for_the_disk(self) -> None:
         """Wait until a turn does."""
         async with asyncio.timeout(PATIENCE):
-            while not self.engine.delayed():  # noqa: ASYNC110  # the engine has no event for it
-                await asyncio.sleep(LOOK)
+            while not self.engine.delayed():  # the engine has no event for it
+                await before_the_next_look()
 
     async def settled_in(self, clock: SteppedClock) -> None:
         """Let time pass until nothing is left to do."""
         async with asyncio.timeout(PATIENCE):
             while self.engine.busy() or self.outbox.waiting():
                 clock.advance(10)
-                await asyncio.sleep(0 if clock.sleepers else LOOK)
+                await (asyncio.sleep(0) if clock.sleepers else before_the_next_look())
 
     async def _quiet(self) -> None:
         while self.engine.busy() or self.outbox.waiting():

@@ -12,6 +12,7 @@ import asyncio
 import fcntl
 import os
 import re
+import signal
 import struct
 import termios
 import time
@@ -334,6 +335,7 @@ async def open_terminal(
         env={"TERM": "xterm-256color"} | dict(environment),
         cwd=folder,
         start_new_session=True,
+        preexec_fn=interruptible,
     )
     terminal = Terminal(process, master, Screen(*size), started)
     try:
@@ -341,6 +343,12 @@ async def open_terminal(
     finally:
         await terminal.close()
         os.close(slave)
+
+
+def interruptible() -> None:
+    """Let Ctrl+C reach a child, as `preexec_fn`: a shell without job control starts test runners that ignore it."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _set_size(descriptor: int, columns: int, rows: int) -> None:

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests import canaries
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel, echo_model
+from tests.acceptance.shared import Person, SharedDaemon, open_shared
 from tests.fake_telegram.server import FakeTelegram
 
 
@@ -38,7 +40,31 @@ async def model() -> AsyncIterator[EchoModel]:
 @pytest.fixture
 async def home(folder: Path, telegram: FakeTelegram, model: EchoModel) -> AsyncIterator[Installation]:
     """An installation on both, where user 5 may do everything; no daemon runs yet."""
-    async with installation(folder, telegram, model.url) as made:
+    async with installation(folder, telegram, model.url, forks=True) as made:
         made.write_users({"telegram:5": {"name": "Ann"}})
         yield made
     canaries.check(folder, model.requests)
+
+
+@pytest.fixture
+async def bare(folder: Path) -> AsyncIterator[Installation]:
+    """No configuration at all; a daemon that still runs at the end is killed."""
+    made = Installation(folder, forks=True)
+    yield made
+    if made.process is not None:
+        await made.kill()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[SharedDaemon]:
+    """A daemon that runs while the tests of the module do: they mark themselves with `asyncio(loop_scope="module")`."""
+    made = Path(tempfile.mkdtemp(prefix="goclaw-"))
+    async with open_shared(made) as daemon:
+        yield daemon
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def ann(shared: SharedDaemon) -> Person:
+    """A person to whom the shared daemon has not spoken yet."""
+    return shared.person()

@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import yaml
 
 from goclaw.health.stacks import task_stacks, thread_stacks
 from tests import canaries
+from tests.acceptance import forking
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 
@@ -51,7 +53,9 @@ class Installation:
     folder: Path
     config: dict[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-    process: asyncio.subprocess.Process | None = None
+    process: asyncio.subprocess.Process | forking.Forked | None = None
+    forks: bool = False
+    """Whether its processes are forked from one that has imported GoClaw, and not started from nothing."""
     module: str = "goclaw"
     """What is run as the gateway: `tests.acceptance.crashing` is the same daemon, killed at a point (`arm`)."""
 
@@ -103,13 +107,18 @@ class Installation:
     async def spawn(self) -> None:
         """Start the daemon and wait for nothing."""
         assert self.process is None, "one daemon at a time"
+        command, environment = self._command("gateway", module=self.module), self._environment()
         with (self.folder / "daemon.out").open("ab") as output:
+            if self._can_fork:
+                files = {1: output.fileno(), 2: output.fileno()}
+                self.process = await forking.template().start(command, environment, files, own_session=True)
+                return
             self.process = await asyncio.create_subprocess_exec(
-                *self._command("gateway", module=self.module),
+                *(sys.executable, "-m", *command),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=self._environment(),
+                env=environment,
                 cwd=ROOT,
                 start_new_session=True,
             )
@@ -141,7 +150,9 @@ class Installation:
         """Ask it to end with SIGTERM; returns the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return await self.wait()
+        if code := await self.wait():
+            sys.stderr.write(f"it ended with {code}: {self.output[-TAIL:]}\n")
+        return code
 
     async def wait(self) -> int:
         """Wait until it has ended; returns the exit code."""
@@ -168,9 +179,11 @@ class Installation:
 
     async def run(self, *arguments: str, stdin: str = "", seconds: float = START_SECONDS) -> Ran:
         """`goclaw --config … <arguments>`, to its end."""
+        if self._can_fork:
+            return await self._run_forked(arguments, stdin, seconds)
         began = clock.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *self._command(*arguments),
+            *(sys.executable, "-m", *self._command(*arguments)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -186,6 +199,31 @@ class Installation:
             raise
         return Ran(await process.wait(), out.decode(), err.decode(), clock.monotonic() - began)
 
+    async def _run_forked(self, arguments: Sequence[str], stdin: str, seconds: float) -> Ran:
+        began = clock.monotonic()
+        reading, writing = os.pipe()
+        with (
+            os.fdopen(reading) as stdin_end,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):
+            with os.fdopen(writing, "w", encoding="utf-8") as told:
+                told.write(stdin)  # less than a pipe holds
+            files = {0: stdin_end.fileno(), 1: out.fileno(), 2: err.fileno()}
+            process = await forking.template().start(self._command(*arguments), self._environment(), files)
+            try:
+                async with asyncio.timeout(seconds):
+                    code = await process.wait()
+            except (TimeoutError, asyncio.CancelledError):
+                process.kill()
+                await process.wait()
+                raise
+            said = []
+            for file in (out, err):
+                file.seek(0)
+                said.append(file.read().decode())
+        return Ran(code, said[0], said[1], clock.monotonic() - began)
+
     def read(self, statement: str) -> list[tuple[Any, ...]]:
         """Rows of the daemon's database, whether it runs or not."""
         path = self.state / "goclaw.db"
@@ -196,7 +234,12 @@ class Installation:
 
     def _command(self, *arguments: str, module: str = "goclaw") -> Sequence[str]:
         config = ["--config", str(self.config_path)] if self.config_path.exists() else []
-        return [sys.executable, "-m", module, *config, *arguments]
+        return [module, *config, *arguments]
+
+    @property
+    def _can_fork(self) -> bool:
+        """A process with a module path of its own has to be started from nothing."""
+        return self.forks and forking.IS_POSSIBLE and "PYTHONPATH" not in self.environment
 
     def _environment(self) -> dict[str, str]:
         """Nothing of the machine that runs the tests: no key, no token, no folder of its user."""
@@ -210,7 +253,7 @@ class Installation:
 
 @asynccontextmanager
 async def installation(
-    folder: Path, telegram: FakeTelegram | None = None, model_url: str = "", **config: Any
+    folder: Path, telegram: FakeTelegram | None = None, model_url: str = "", *, forks: bool = False, **config: Any
 ) -> AsyncIterator[Installation]:
     """An installation with these parts; a daemon that still runs at the end is killed."""
     settings: dict[str, Any] = {"workspace": str(folder / "work"), **config}
@@ -220,7 +263,7 @@ async def installation(
         settings["models"] = {"agent": SPEC, "options": {SPEC: {"images": True, "context_window": 1_000_000}}}
         settings["providers"] = {"openai-chat": {"base_url": model_url, "api_key": canaries.PROVIDER_KEY}}
     settings["tools"] = {"exec": {"env": {"SERVICE_TOKEN": canaries.EXEC_TOKEN}}} | settings.get("tools", {})
-    made = Installation(folder, settings)
+    made = Installation(folder, settings, forks=forks)
     made.write_config()
     try:
         yield made

@@ -34,7 +34,7 @@ from tests.fake_telegram.server import FakeTelegram
 
 IN_START, AT_POINT = 0.15, 0.5
 """Share of the kills that hit a daemon while it starts, and at a point; the others come at any time."""
-LONGEST_START = 1.2
+LONGEST_START, LONGEST_FORKED_START = 1.2, 0.3
 """Seconds after its start at which a daemon is killed while it starts, at most."""
 LONGEST_LIFE = 0.9
 """Seconds after its first poll that a daemon lives at most."""
@@ -72,8 +72,8 @@ class Fate:
 
     kind: str
     """`start`, `time`, or the name of a point."""
-    after: float
-    """Seconds; for a point of the shutdown those until SIGTERM."""
+    share: float
+    """Of the longest start, or of the longest life; for a point of the shutdown that is the time until SIGTERM."""
     passing: int
     faults: Sequence[str]
 
@@ -87,10 +87,8 @@ def fate(seed: str, life: int, point: str | None) -> Fate:
     passing, share = random.randint(1, MOST_PASSINGS), random.random()
     faults = random.sample(list(FAULTS), random.choice((0, 0, 1, 2)))
     if point or chance >= 1 - AT_POINT:
-        return Fate(point or name, share * LONGEST_LIFE, passing, faults)
-    if chance < IN_START:
-        return Fate("start", share * LONGEST_START, passing, faults)
-    return Fate("time", share * LONGEST_LIFE, passing, faults)
+        return Fate(point or name, share, passing, faults)
+    return Fate("start" if chance < IN_START else "time", share, passing, faults)
 
 
 @dataclass
@@ -165,7 +163,7 @@ class World:
             self.home.arm(end.kind, end.passing)
         if end.kind == "start":
             await self.home.spawn()
-            await clock.sleep(end.after)
+            await clock.sleep(end.share * (LONGEST_FORKED_START if self.home.forks else LONGEST_START))
         else:
             began, asked = clock.monotonic(), len(self.model.requests)
             await self.start(began, asked, may_die=end.kind in POINTS)
@@ -201,11 +199,11 @@ class World:
         process = self.home.process
         assert process is not None
         if end.kind not in POINTS:
-            await clock.sleep(end.after)
+            await clock.sleep(end.share * LONGEST_LIFE)
             return
         deadline = clock.monotonic() + PATIENCE
         if end.kind.startswith("shutdown"):
-            await clock.sleep(end.after)
+            await clock.sleep(end.share * LONGEST_LIFE)
             if process.returncode is None:
                 process.send_signal(signal.SIGTERM)
         while process.returncode is None and clock.monotonic() < deadline:
@@ -243,13 +241,20 @@ def pause(seed: str, said: str, piece: int) -> float:
 
 
 async def fuzz(
-    folder: Path, kills: int, seed: str, point: str | None = None, worlds: list[World] | None = None
+    folder: Path,
+    kills: int,
+    seed: str,
+    point: str | None = None,
+    worlds: list[World] | None = None,
+    *,
+    forks: bool = False,
 ) -> Outcome:
     """One run in its own world, which is put into `worlds`, so that others can watch it."""
     async with AsyncExitStack() as stack:
         telegram = await stack.enter_async_context(FakeTelegram())
         model = await stack.enter_async_context(echo_model(lambda said, piece: pause(seed, said, piece)))
-        home = await stack.enter_async_context(installation(folder, telegram, model.url, policy=MEDIUM_ASKS))
+        made = installation(folder, telegram, model.url, forks=forks, policy=MEDIUM_ASKS)
+        home = await stack.enter_async_context(made)
         world = World(home, telegram, model, seed, point)
         if worlds is not None:
             worlds.append(world)
@@ -257,14 +262,21 @@ async def fuzz(
 
 
 async def fuzz_side_by_side(
-    folder: Path, kills: int, seed: str, *, worlds: int, point: str | None = None, report: "Report | None" = None
+    folder: Path,
+    kills: int,
+    seed: str,
+    *,
+    worlds: int,
+    point: str | None = None,
+    report: "Report | None" = None,
+    forks: bool = False,
 ) -> list[Outcome]:
-    """Several worlds at once, the kills shared among them."""
+    """Several worlds at once, the kills shared among them; `forks`: see `Installation`."""
     opened: list[World] = []
     shares = [kills // worlds + (number < kills % worlds) for number in range(worlds)]
     async with asyncio.TaskGroup() as group:
         runs = [
-            group.create_task(fuzz(folder / str(number), share, f"{seed}.{number}", point, opened))
+            group.create_task(fuzz(folder / str(number), share, f"{seed}.{number}", point, opened, forks=forks))
             for number, share in enumerate(shares)
         ]
         if report:

@@ -1,13 +1,25 @@
-"""`python -m tests.acceptance.hasty … gateway`: the very same daemon, but what runs gets less time to end.
+"""`python -m tests.acceptance.hasty … gateway`: the very same daemon, but it waits less than in life.
 
-For tests of what is cut when the time is over. How much it is in life is tried without this.
+For tests of what happens when a time is over. What is patched is the product's own constants, and nothing else.
 """
 
-from goclaw.app import winding
+from goclaw.app import standing, winding
 from goclaw.cli.frame import main
+from goclaw.health import heartbeat
+from goclaw.memory import service
 
-GRACE_SECONDS, FLUSH_SECONDS = 3.0, 1.0
+GRACE_SECONDS, FLUSH_SECONDS = 1.5, 0.5
+"""What runs gets to end, and of it what deliveries get."""
+STUCK_SECONDS = 1.5
+"""Until an event loop that does not answer is reported: more than a busy machine holds it up."""
+LOOK_SECONDS = 0.3
+"""Between two looks for faults that the operator should hear of."""
+INDEX_SECONDS = 0.1
+"""After the start until the memory index is opened."""
 
 if __name__ == "__main__":
     winding.GRACE_SECONDS, winding.FLUSH_SECONDS = GRACE_SECONDS, FLUSH_SECONDS
+    heartbeat.LOOK_SECONDS = STUCK_SECONDS / heartbeat.STUCK_LOOKS
+    service.START_AFTER = INDEX_SECONDS
+    standing.LOOK_SECONDS = LOOK_SECONDS
     main()

@@ -133,7 +133,7 @@ async def play_side_by_side(folder: Path, names: Sequence[str], worlds: int) -> 
         async with AsyncExitStack() as stack:
             telegram = await stack.enter_async_context(FakeTelegram())
             model = await stack.enter_async_context(echo_model())
-            home = await stack.enter_async_context(installation(folder / str(number), telegram, model.url))
+            home = await stack.enter_async_context(installation(folder / str(number), telegram, model.url, forks=True))
             return await play_all(home, telegram, model, names[number::worlds])
 
     found = await asyncio.gather(*(world(number) for number in range(worlds)))

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.slow]
 
 @pytest.fixture
 async def bare(folder: Path) -> AsyncIterator[Installation]:
-    """No configuration at all; whatever runs at the end is ended."""
-    made = Installation(folder)
+    """No configuration at all; whatever runs at the end is ended. `goclaw start` starts each daemon from nothing."""
+    made = Installation(folder, forks=True)
     yield made
     await made.run("stop")
 
@@ -34,7 +34,7 @@ def logs_of(home: Installation) -> tuple[str, str]:
     return (home.state / "logs" / "goclaw.log").read_text(), (home.state / "logs" / "daemon.out").read_text()
 
 
-async def test_start_says_what_stays_and_a_second_one_finds_it(bare: Installation) -> None:
+async def test_start_says_what_stays_and_logs_go_to_the_rotated_file_alone(bare: Installation) -> None:
     began = await bare.run("start")
     assert began.code == 0 and began.out == ""
     pid = pid_of(bare)
@@ -48,12 +48,7 @@ async def test_start_says_what_stays_and_a_second_one_finds_it(bare: Installatio
     stopped = await bare.run("stop")
     assert stopped.code == 0 and f"stopped (pid {pid})" in stopped.err
     assert (await bare.run("status")).code == 1
-
-
-async def test_what_it_logs_goes_to_the_rotated_file_alone(bare: Installation) -> None:
-    await bare.run("start")
-    await bare.run("send", "hello")
-    await bare.run("stop")  # ordinary lines are written together, the last ones at the end
+    # Ordinary lines are written together, the last ones at the end.
     log, printed = logs_of(bare)
     assert "turn answered in" in log and "turn answered in" not in printed
     assert "GoClaw is running." in printed
@@ -70,7 +65,8 @@ async def test_a_restart_keeps_the_configuration_and_the_options(bare: Installat
     elsewhere = folder / "elsewhere.yaml"
     elsewhere.write_text("models:\n  agent: demo\nlimits:\n  tool_calls: 7\n")
     bare.environment = {"OPENROUTER_API_KEY": "sk-0123456789abcdef0123"}
-    assert (await bare.run("--config", str(elsewhere), "--set", "log_level=DEBUG", "start")).code == 0
+    begun = await bare.run("--config", str(elsewhere), "--set", "log_level=DEBUG", "restart")
+    assert begun.code == 0 and "none ran; running in the background" in begun.err
     before = pid_of(bare)
     bare.environment = {}
     again = await bare.run("restart")
@@ -79,25 +75,15 @@ async def test_a_restart_keeps_the_configuration_and_the_options(bare: Installat
     words = psutil.Process(pid_of(bare)).cmdline()
     assert ["--config", str(elsewhere), "--set", "log_level=DEBUG"] == words[words.index("--config") : -1]
     assert (await bare.run("--set", "log_level=WARNING", "restart")).code == 0
-    words = psutil.Process(pid_of(bare)).cmdline()
+    before = pid_of(bare)
+    words = psutil.Process(before).cmdline()
     assert ["--config", str(elsewhere), "--set", "log_level=WARNING"] == words[words.index("--config") : -1]
     assert b"sk-0123456789" not in (bare.state / "daemon.json").read_bytes()
 
-
-async def test_a_configuration_that_broke_meanwhile_ends_nothing(bare: Installation, folder: Path) -> None:
-    elsewhere = folder / "elsewhere.yaml"
-    elsewhere.write_text("log_level: INFO\n")
-    await bare.run("--config", str(elsewhere), "start")
-    before = pid_of(bare)
     elsewhere.write_text("log_levle: INFO\n")
     refused = await bare.run("restart")
     assert refused.code == 78 and "log_levle: unknown key" in refused.err
-    assert pid_of(bare) == before and (await bare.run("status")).code == 0
-
-
-async def test_a_restart_of_nothing_starts_it_and_says_so(bare: Installation) -> None:
-    again = await bare.run("restart")
-    assert again.code == 0 and "none ran; running in the background" in again.err
+    assert pid_of(bare) == before and (await bare.run("status")).code == 0, "what broke meanwhile ends nothing"
 
 
 async def test_a_daemon_that_cannot_start_says_why(bare: Installation) -> None:

@@ -170,7 +170,7 @@ async def test_another_machine_gets_everything_from_one_file(home: Installation,
     with tarfile.open(folder / "backup.gz") as tar:
         assert "workspace/MEMORY.md" in tar.getnames(), "any tar can read it"
 
-    other = Installation(folder / "other")
+    other = Installation(folder / "other", forks=True)
     refused = await other.run("restore", str(folder / "backup.gz"))
     assert refused.code == 1
     assert str(home.workspace) in refused.err and "--outside" in refused.err

@@ -5,20 +5,22 @@ import json
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance import hasty
 from tests.acceptance.daemon import ROOT, START_SECONDS, Installation
 from tests.acceptance.model import EchoModel
+from tests.acceptance.shared import Person, SharedDaemon
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 
 pytestmark = [pytest.mark.slow]
 
-ANN = 5
+with_the_shared_daemon = pytest.mark.asyncio(loop_scope="module")
 STALL = """
 import pathlib, threading
 from goclaw.commands.base import Command, CommandContext, Reply
@@ -30,15 +32,6 @@ async def _stall(context: CommandContext) -> Reply:
 
 COMMAND = Command("stall", "Hold everything up until a file exists", _stall)
 """
-
-
-@pytest.fixture
-async def bare(folder: Path) -> AsyncIterator[Installation]:
-    """No configuration at all."""
-    made = Installation(folder)
-    yield made
-    if made.process is not None:
-        await made.kill()
 
 
 @pytest.fixture
@@ -98,67 +91,70 @@ async def test_a_service_manager_hears_when_it_answers_that_it_lives_and_when_it
 async def test_a_stuck_event_loop_is_shown_in_the_log_and_in_the_status(
     bare: Installation, stalling: Path, folder: Path
 ) -> None:
-    bare.environment = {"PYTHONPATH": f"{ROOT}:{stalling}"}
+    def reports(text: str) -> list[dict[str, Any]]:
+        return [record for record in logged(bare, text) if "stalling.py" in record.get("stack", "stalling.py")]
+
+    bare.environment, bare.module = {"PYTHONPATH": f"{ROOT}:{stalling}"}, hasty.__name__
     await bare.start()
     held_up = asyncio.create_task(bare.run("send", f"/stall {folder / 'gate'}"))
-    (stuck,) = await eventually(lambda: logged(bare, "the event loop has been stuck"), START_SECONDS)
+    (stuck,) = await eventually(lambda: reports("the event loop has been stuck"), START_SECONDS)
     assert stuck["level"] == "error"
-    assert "stalling.py" in stuck["stack"] and "in _stall" in stuck["stack"]
+    assert "in _stall" in stuck["stack"]
     (folder / "gate").touch()
     assert (await held_up).out == "going on\n"
-    await eventually(lambda: logged(bare, "the event loop goes on after"))
-    assert len(logged(bare, "the event loop has been stuck")) == 1, "once per incident"
+    await eventually(lambda: reports("the event loop goes on after"))
+    assert len(reports("the event loop has been stuck")) == 1, "once per incident"
     details = json.loads((await bare.run("status", "--json")).out)["details"]
     late = int(details["Event loop"].split(" ms")[0].rpartition(" ")[2].replace(",", ""))
-    assert late >= 4000
+    assert late >= 1000 * hasty.STUCK_SECONDS / 2
 
 
-async def test_sigusr2_writes_every_task_into_the_log_and_the_daemon_goes_on(
-    home: Installation, telegram: FakeTelegram, model: EchoModel
-) -> None:
-    await home.start(telegram)
-    gate = model.gate("m1")
-    await telegram.world.say("m1 plain", user=ANN)
+@with_the_shared_daemon
+async def test_sigusr2_writes_every_task_into_the_log_and_the_daemon_goes_on(ann: Person, shared: SharedDaemon) -> None:
+    gate = ann.gate("a")
+    await ann.say(f"{ann.name('a')} plain")
     await gate.reached.wait()
-    assert home.process is not None
-    home.process.send_signal(signal.SIGUSR2)
-    (dump,) = await eventually(lambda: logged(home, "asked for with SIGUSR2"))
-    assert "lane telegram:5" in dump["stack"] and "turn telegram:" in dump["stack"], "what runs, by name"
+    assert shared.home.process is not None
+    shared.home.process.send_signal(signal.SIGUSR2)
+    (dump,) = await eventually(lambda: logged(shared.home, "asked for with SIGUSR2"))
+    assert f"lane {ann.session}" in dump["stack"] and "turn telegram:" in dump["stack"], "what runs, by name"
     assert "in _stream" in dump["stack"], "and where it waits: for the model"
     gate.opened.set()
-    assert (await telegram.wait_sent(ANN))[0].text == "answer m1 (end)"
+    assert await ann.hears() == [ann.answer("a")]
 
 
+@with_the_shared_daemon
 async def test_the_log_tells_a_turns_story_with_its_ids_and_without_its_words(
-    home: Installation, telegram: FakeTelegram, model: EchoModel
+    ann: Person, shared: SharedDaemon
 ) -> None:
-    home.environment = {"TELEGRAM_BOT_TOKEN": telegram.token}
-    await home.start(telegram)
-    await telegram.world.say("m1 exec canary-in-a-message", user=ANN)
-    await telegram.wait_sent(ANN)
-    await eventually(lambda: logged(home, "delivered to telegram"))
-    story = [record for record in log_of(home) if record.get("turn")]
-    assert len({record["turn"] for record in story}) == 1 and story[0]["turn"].startswith("telegram:")
-    assert {record["session"] for record in story} == {"telegram:5"}
-    events = [record["event"] for record in story]
+    def story() -> list[dict[str, Any]]:
+        return [record for record in log_of(shared.home) if record.get("session") == ann.session]
+
+    await ann.say(f"{ann.name('a')} exec canary-in-a-message")
+    await ann.hears()
+    await eventually(lambda: "delivered to telegram" in str(story()))
+    told = [record for record in story() if record.get("turn")]
+    assert len({record["turn"] for record in told}) == 1 and told[0]["turn"].startswith("telegram:")
+    events = [record["event"] for record in told]
     beginnings = ["turn started", "model openai-chat:echo answered in", "tool exec finished in"]
     beginnings += ["model openai-chat:echo answered in", "turn answered in", "delivered to telegram"]
     assert [event[: len(begin)] for event, begin in zip(events, beginnings, strict=True)] == beginnings
-    tool = next(record for record in story if record["event"].startswith("tool exec"))
+    tool = next(record for record in told if record["event"].startswith("tool exec"))
     assert tool["tool"] == "exec" and tool["call"]
-    everything = (home.state / "logs" / "goclaw.log").read_text() + home.output
-    assert "canary-in-a-message" not in everything and "answer m1" not in everything
-    assert telegram.token not in everything and "sk-none" not in everything
+    everything = (shared.home.state / "logs" / "goclaw.log").read_text() + shared.home.output
+    assert "canary-in-a-message" not in everything and ann.answer("a")[:-6] not in everything
+    assert shared.telegram.token not in everything and "sk-none" not in everything
 
 
-async def test_a_turn_that_failed_says_why_in_the_log(home: Installation, telegram: FakeTelegram) -> None:
+async def test_a_turn_that_failed_says_why_in_the_log(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
     """The person reads it, and so does the operator, who sees no chat."""
-    home.config["models"] = {"agent": "openai-chat:echo"}
-    home.config["providers"] = {"openai-chat": {"base_url": "http://127.0.0.1:9", "api_key": "sk-none"}}
+    home.config["providers"]["openai-chat"]["base_url"] = f"{model.url}/nowhere"
     home.write_config()
     await home.start(telegram)
-    await telegram.world.say("m1 plain", user=ANN)
-    (sent,) = await telegram.wait_sent(ANN)
+    await telegram.world.say("m1 plain", user=5)
+    (sent,) = await telegram.wait_sent(5)
     (end,) = await eventually(lambda: logged(home, "turn failed in"))
     assert end["level"] == "warning" and end["session"] == "telegram:5"
     assert sent.text.split()[0] in end["event"]

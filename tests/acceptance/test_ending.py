@@ -47,6 +47,14 @@ def in_haste(home: Installation) -> None:
     home.module = hasty.__name__
 
 
+def lives(process: psutil.Process) -> bool:
+    """Whether a process goes on, and does not only wait until its end is noticed."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 async def ended(home: Installation) -> float:
     """SIGTERM; the seconds until the daemon was gone, properly and with all that it ran."""
     assert home.process is not None
@@ -55,7 +63,7 @@ async def ended(home: Installation) -> float:
     began = clock.monotonic()
     assert await home.stop() == 0
     seconds = clock.monotonic() - began
-    await eventually(lambda: not any(process.is_running() for process in family))
+    await eventually(lambda: not any(map(lives, family)))
     assert "Traceback" not in home.output and seconds < grace + SLACK
     return seconds
 
@@ -74,6 +82,9 @@ async def rest(home: Installation, telegram: FakeTelegram, *answers: str) -> Non
 async def test_an_idle_daemon_ends_at_once(home: Installation, telegram: FakeTelegram) -> None:
     await home.start(telegram)
     assert await ended(home) < GRACE_SECONDS / 2
+    assert not (home.state / "goclaw.sock").exists()
+    await home.start(telegram)
+    assert await home.stop() == 0
 
 
 async def test_an_answer_that_ends_in_time_goes_out_and_nothing_comes_in_meanwhile(
@@ -95,6 +106,7 @@ async def test_an_answer_that_ends_in_time_goes_out_and_nothing_comes_in_meanwhi
     await rest(home, telegram, "answer m1 (end)", "answer m2 (end)")
 
 
+@pytest.mark.usefixtures("in_haste")
 async def test_a_model_that_does_not_end_is_cut_and_asked_again(
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
@@ -206,7 +218,7 @@ async def test_a_second_signal_ends_it_at_once_with_all_that_it_runs(
     home.process.send_signal(number)
     assert await home.wait() == 128 + number
     assert clock.monotonic() - began < 2
-    await eventually(lambda: not any(process.is_running() for process in family))
+    await eventually(lambda: not any(map(lives, family)))
     await home.start(telegram)
     assert UNKNOWN in (await telegram.wait_sent(ANN))[0].text
     await home.stop()

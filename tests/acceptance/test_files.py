@@ -18,7 +18,7 @@ async def offered(state: Path, session: str, begun: str) -> list[str]:
 
 @pytest.mark.promise("P-tools-per-user")
 async def test_files_are_offered_from_the_workspace_of_the_person_and_only_to_who_may_read(folder: Path) -> None:
-    async with installation(folder, None) as made:
+    async with installation(folder, None, forks=True) as made:
         own = folder / "own"
         own.mkdir()
         (own / "my notes.md").touch()

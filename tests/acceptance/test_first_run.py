@@ -2,20 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from tests.acceptance.daemon import Installation, installation
-from tests.acceptance.model import UNKNOWN, EchoModel
-from tests.acceptance.waiting import clock, eventually
-from tests.fake_telegram.server import FakeTelegram
+from tests.acceptance.daemon import Installation
+from tests.acceptance.waiting import eventually
 
 pytestmark = [pytest.mark.slow]
 
-GRACE_SECONDS = 10.0
-"""What a stopping daemon gives to turns that run (docs: `goclaw stop`)."""
 NO_AI = "[demo] No AI is connected"
 FIRST_BLOCKS = re.compile(
     r"Session Status\n"
@@ -34,21 +28,14 @@ BROKEN = {
 }
 
 
-@pytest.fixture
-async def bare(folder: Path) -> AsyncIterator[Installation]:
-    """No configuration at all."""
-    made = Installation(folder)
-    yield made
-    if made.process is not None:
-        await made.kill()
-
-
 @pytest.mark.promise("P-first-run")
 @pytest.mark.sandbox
 async def test_without_any_configuration_one_can_talk_run_tools_ask_and_stop(bare: Installation) -> None:
+    bare.forks = False
     await bare.start()
     hello = await bare.run("send", "hello")
     assert hello.code == 0 and hello.out.startswith(NO_AI) and "You said: hello" in hello.out
+    bare.forks = True
     listing = await bare.run("send", '/tool exec {"command": "ls && id -un && pwd"}')
     assert listing.code == 0 and "AGENTS.md" in listing.out and "exit code: 0" in listing.out
     status = await bare.run("send", "/status")
@@ -96,6 +83,7 @@ async def test_a_second_daemon_on_the_same_state_folder_names_the_first(bare: In
 @pytest.mark.promise("P-config-errors")
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_bad_configuration_is_refused_in_words_with_78(bare: Installation, text: str) -> None:
+    bare.forks = False
     bare.config_path.write_text(text)
     refused = await bare.run("gateway")
     assert refused.code == 78, refused.err
@@ -103,55 +91,9 @@ async def test_a_bad_configuration_is_refused_in_words_with_78(bare: Installatio
     assert refused.err.startswith("goclaw: ") and "config.yaml" in refused.err
 
 
-async def test_a_bad_configuration_is_refused_within_a_second(bare: Installation) -> None:
-    """The fastest of five, because other programs run on this machine, too."""
-    bare.config_path.write_text("workspase: /tmp/x\n")
-    assert min([(await bare.run("gateway")).seconds for _ in range(5)]) < 1
-
-
-@pytest.mark.promise("P-sigterm")
-async def test_sigterm_ends_the_daemon_cleanly_and_soon(folder: Path) -> None:
-    async with FakeTelegram() as telegram, installation(folder, telegram) as home:
-        await home.start(telegram)
-        began = clock.monotonic()
-        assert await home.stop() == 0
-        assert clock.monotonic() - began < 5
-        assert "Traceback" not in home.output
-        assert not (home.state / "goclaw.sock").exists()
-        await home.start(telegram)
-        assert await home.stop() == 0
-
-
-async def test_sigterm_lets_a_running_turn_end(home: Installation, telegram: FakeTelegram, model: EchoModel) -> None:
-    await home.start(telegram)
-    gate = model.gate("m1")
-    await telegram.world.say("m1 plain", user=5)
-    await gate.reached.wait()
-    assert home.process is not None
-    home.process.terminate()
-    await eventually(lambda: "Stopping" in home.output)
-    gate.opened.set()
-    assert await home.wait() == 0
-    assert [sent.text for sent in telegram.sent(5)] == ["answer m1 (end)"]
-
-
-async def test_sigterm_waits_a_while_for_a_command_and_the_next_daemon_tells_what_became_of_it(
-    home: Installation, telegram: FakeTelegram
-) -> None:
-    await home.start(telegram)
-    await telegram.world.say("m1 run touch begun; sleep 200", user=5)
-    await eventually((home.workspace / "begun").exists)
-    began = clock.monotonic()
-    assert await home.stop() == 0
-    assert clock.monotonic() - began < GRACE_SECONDS + 5
-    assert telegram.sent(5) == [] and "Traceback" not in home.output
-    await home.start(telegram)
-    assert UNKNOWN in (await telegram.wait_sent(5))[0].text
-
-
 @pytest.mark.promise("P-one-daemon")
 async def test_of_two_daemons_started_together_one_runs(bare: Installation) -> None:
-    other = Installation(bare.folder)
+    other = Installation(bare.folder, forks=True)
     await asyncio.gather(bare.spawn(), other.spawn())
     assert bare.process is not None and other.process is not None
     both = [bare.process, other.process]

@@ -1,4 +1,4 @@
-"""What was said is found again: 300 turns over ten conversations, compacted in between, then twenty questions."""
+"""What was said is found again: ten conversations (of 300 turns in the long lane), compacted, then twenty questions."""
 
 import asyncio
 import re
@@ -11,13 +11,14 @@ from goclaw.events import TurnFinished
 from goclaw.tui.client import attach
 from tests.acceptance.daemon import Installation
 from tests.fake_telegram.server import FakeTelegram
+from tests.lanes import repeats
 
 pytestmark = [pytest.mark.slow]
 
 ANN = 5
 ENDS = re.compile(r"</material \w+> \(end\)$")
 """Of an answer that repeats what was found."""
-TURNS = 30
+TURNS = repeats(6, 30)
 """Of each of the ten conversations."""
 PLANTED = {
     "My boat is called Wilhelmina and lies in Enkhuizen.": ("What is the name of my boat?", "Wilhelmina"),
@@ -110,6 +111,7 @@ async def in_terminal(home: Installation, session: str, *texts: str) -> list[str
     raise AssertionError("the daemon closed the connection")
 
 
+@pytest.mark.deep
 async def test_twenty_things_that_were_told_in_300_turns_are_found_again(
     home: Installation, telegram: FakeTelegram
 ) -> None:
@@ -121,7 +123,7 @@ async def test_twenty_things_that_were_told_in_300_turns_are_found_again(
         session = f"tui:evening{number}"
         await in_terminal(home, session, *said(5 + number, pairs(ELSEWHERE, number)))
         assert (await home.run("send", "--session", session, "/compact")).code == 0
-    assert home.read("SELECT count(*) FROM messages WHERE role = 'user'") == [(300,)]
+    assert home.read("SELECT count(*) FROM messages WHERE role = 'user'") == [(10 * TURNS,)]
     asked = [f"m9{number} recall {question}" for number, (question, _) in enumerate(PLANTED.values())]
     answers = [await recalled(telegram, question) for question in asked]
     asked = [f"m8{number} anywhere {question}" for number, (question, _) in enumerate(ELSEWHERE.values())]

@@ -4,118 +4,102 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.daemon import Installation
-from tests.acceptance.model import EchoModel, tools_of
+from tests.acceptance.model import tools_of
+from tests.acceptance.shared import Person, SharedDaemon
 from tests.acceptance.waiting import clock, eventually
-from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
-ANN, BOB, STRANGER, GROUP = 5, 6, 77, -100
+STRANGER, NEWCOMER = 77, 78
+"""Not in users.json."""
 IN_FORCE_SECONDS = 2.3
 """Two seconds, and a little for the way there and back on a busy machine."""
 READER: Json = {"name": "Ann", "allowedTools": ["read"]}
 ANONYMOUS: Json = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
 
 
-@pytest.fixture
-async def daemon(home: Installation, telegram: FakeTelegram) -> Installation:
-    """The daemon, running."""
-    await home.start(telegram)
-    return home
-
-
-async def ask(telegram: FakeTelegram, text: str, user: int = ANN) -> str:
-    """Write in private and wait for the answer."""
-    before = len(telegram.sent(user))
-    await telegram.world.say(text, user=user)
-    return (await telegram.wait_sent(user, before + 1))[-1].text
-
-
-async def says(telegram: FakeTelegram, command: str, text: str) -> None:
+async def says(person: Person, command: str, text: str) -> None:
     """Ask until the answer contains `text`; fail when that takes longer than a change of users.json may."""
     began = clock.monotonic()
-    while text not in (answer := f"{await ask(telegram, command)}\n"):
+    while text not in (answer := f"{await person.ask(command)}\n"):
         assert clock.monotonic() - began < IN_FORCE_SECONDS, answer
 
 
 @pytest.mark.promise("P-tools-per-user")
-async def test_a_tool_that_is_not_allowed_is_neither_shown_nor_run(
-    daemon: Installation, telegram: FakeTelegram, model: EchoModel
-) -> None:
-    daemon.write_users({"telegram:5": READER})
-    await says(telegram, "/whoami", "\nTools: read\n")
-    answer = await ask(telegram, "m1 run touch made")
+async def test_a_tool_that_is_not_allowed_is_neither_shown_nor_run(ann: Person, shared: SharedDaemon) -> None:
+    shared.allow({ann.number: READER})
+    await says(ann, "/whoami", "\nTools: read\n")
+    answer = await ann.ask(f"{ann.name('a')} run touch made-{ann.number}")
     assert '{"error": "unknown tool: exec"}' in answer
-    assert not (daemon.workspace / "made").exists()
-    assert [tools_of(request) for request in model.requests] == [["read"], ["read"]]
+    assert not (shared.home.workspace / f"made-{ann.number}").exists()
+    assert [tools_of(request) for request in ann.requests] == [["read"], ["read"]]
 
 
 @pytest.mark.promise("P-users-live")
 async def test_a_right_that_is_taken_away_is_gone_within_two_seconds_even_for_a_turn_that_runs(
-    daemon: Installation, telegram: FakeTelegram, model: EchoModel
+    ann: Person, shared: SharedDaemon
 ) -> None:
-    gate = model.gate("m1", streamed=0)
-    await telegram.world.say("m1 run touch made", user=ANN)
+    gate = ann.gate("a", streamed=0)
+    await ann.say(f"{ann.name('a')} run touch made-{ann.number}")
     await gate.reached.wait()
-    daemon.write_users({"telegram:5": READER})
-    await says(telegram, "/whoami", "\nTools: read\n")
+    shared.allow({ann.number: READER})
+    await says(ann, "/whoami", "\nTools: read\n")
     gate.opened.set()
-    await eventually(lambda: [sent for sent in telegram.sent(ANN) if "unknown tool: exec" in sent.text])
-    assert not (daemon.workspace / "made").exists()
-    offered = [tools_of(request) for request in model.requests]
+    await eventually(lambda: [text for text in ann.texts() if "unknown tool: exec" in text])
+    assert not (shared.home.workspace / f"made-{ann.number}").exists()
+    offered = [tools_of(request) for request in ann.requests]
     assert "exec" in offered[0] and offered[1] == ["read"]
 
 
-async def test_a_new_user_is_heard_within_two_seconds(daemon: Installation, telegram: FakeTelegram) -> None:
-    daemon.write_users({"telegram:5": {}, "telegram:6": {}})
+async def test_a_new_user_is_heard_within_two_seconds(shared: SharedDaemon) -> None:
+    newcomer = Person(NEWCOMER, shared)
+    shared.allow({NEWCOMER: {}})
     began = clock.monotonic()
-    while not telegram.sent(BOB):
-        await telegram.world.say("/whoami", user=BOB)
+    while not newcomer.sent():
+        await newcomer.say("/whoami")
         assert clock.monotonic() - began < IN_FORCE_SECONDS
-        await eventually(lambda: not telegram.world.updates)
+        await eventually(lambda: not shared.telegram.world.updates)
 
 
 @pytest.mark.promise("P-strangers-ignored")
-async def test_a_stranger_is_ignored_and_logged_by_number_once_a_minute(
-    daemon: Installation, telegram: FakeTelegram, model: EchoModel
-) -> None:
-    for number in range(4):
-        await telegram.world.say(f"m{number} exec", user=STRANGER, name="Ann")
-        await telegram.world.say(f"@claw_bot m{number} exec", user=STRANGER, chat=GROUP)
-    await telegram.world.say("/status", user=STRANGER)
-    assert await ask(telegram, "m9 plain") == "answer m9 (end)"
-    assert telegram.sent(STRANGER) == [] and telegram.sent(GROUP) == []
-    assert len(model.requests) == 1
-    await eventually(lambda: "telegram:77" in daemon.output)
-    assert daemon.output.count("telegram:77 via") == 1, daemon.output
+async def test_a_stranger_is_ignored_and_logged_by_number_once_a_minute(ann: Person, shared: SharedDaemon) -> None:
+    stranger = Person(STRANGER, shared)
+    for letter in "abcd":
+        await stranger.say(f"{stranger.name(letter)} exec", name="Ann")
+        await stranger.say(f"@claw_bot {stranger.name(letter)} exec", chat=ann.group)
+    await stranger.say("/status")
+    assert await ann.ask(f"{ann.name('a')} plain") == ann.answer("a")
+    assert stranger.sent() == [] and ann.sent(ann.group) == []
+    assert stranger.requests == [] and len(ann.requests) == 1
+    await eventually(lambda: "telegram:77" in shared.home.output)
+    assert shared.home.output.count("telegram:77 via") == 1, shared.home.output
 
 
 @pytest.mark.promise("P-telegram-nobody")
-async def test_whoever_writes_in_the_name_of_a_group_is_nobody(
-    daemon: Installation, telegram: FakeTelegram, model: EchoModel
-) -> None:
-    daemon.write_users({"telegram:5": {}, "telegram:1087968824": {}, "telegram:6": {}})
-    sender = {"id": GROUP, "type": "supergroup", "title": "Group"}
-    raw: dict[str, Any] = {"from": ANONYMOUS, "sender_chat": sender}
-    await telegram.world.say("@claw_bot m1 plain", chat=GROUP, **raw)
-    await telegram.world.say("@claw_bot m2 plain", user=ANN, chat=GROUP, sender_chat=sender)
-    await telegram.world.say("@claw_bot m3 plain", user=ANN, chat=GROUP)
-    assert [sent.text for sent in await telegram.wait_sent(GROUP)] == ["answer m3 (end)"]
-    assert len(model.requests) == 1
+async def test_whoever_writes_in_the_name_of_a_group_is_nobody(ann: Person, shared: SharedDaemon) -> None:
+    shared.allow({ANONYMOUS["id"]: {}, ann.number: READER})
+    await says(ann, "/whoami", "\nTools: read\n")
+    group = {"id": ann.group, "type": "supergroup", "title": "Group"}
+    raw: dict[str, Any] = {"from": ANONYMOUS, "sender_chat": group}
+    await ann.say_in_group(f"{ann.name('a')} plain", **raw)
+    await ann.say_in_group(f"{ann.name('b')} plain", sender_chat=group)
+    await ann.say_in_group(f"{ann.name('c')} plain")
+    await eventually(lambda: ann.answer("c") in ann.texts(ann.group))
+    assert ann.texts(ann.group) == [ann.answer("c")]
+    assert len(ann.requests) == 1
 
 
 @pytest.mark.promise("P-users-live")
-async def test_a_broken_users_file_changes_nothing_and_says_so(daemon: Installation, telegram: FakeTelegram) -> None:
-    admin = {**READER, "roles": ["admin"]}
-    daemon.write_users({"telegram:5": admin, "telegram:6": READER})
-    await says(telegram, "/whoami", "Role: admin")
-    daemon.write_users('{"users": {"telegram:6": {}')
-    await says(telegram, "/status", "users.json is broken, the last good version is in force")
-    assert "users.json" not in await ask(telegram, "/status", user=BOB), "what is in it is nobody else's business"
-    assert (await ask(telegram, "/status")).startswith("Session Status\n")
-    assert await ask(telegram, "m1 plain") == "answer m1 (end)"
-    daemon.write_users({"telegram:5": {**admin, "allowedTools": ["read", "write"]}})
-    await says(telegram, "/whoami", "\nTools: read, write\n")
-    assert "broken" not in await ask(telegram, "/status")
+async def test_a_broken_users_file_changes_nothing_and_says_so(ann: Person, shared: SharedDaemon) -> None:
+    bob, admin = shared.person(), {**READER, "roles": ["admin"]}
+    shared.allow({ann.number: admin, bob.number: READER})
+    await says(ann, "/whoami", "Role: admin")
+    shared.home.write_users(f'{{"users": {{"telegram:{bob.number}": {{}}')
+    await says(ann, "/status", "users.json is broken, the last good version is in force")
+    assert "users.json" not in await bob.ask("/status"), "what is in it is nobody else's business"
+    assert (await ann.ask("/status")).startswith("Session Status\n")
+    assert await ann.ask(f"{ann.name('a')} plain") == ann.answer("a")
+    shared.allow({ann.number: {**admin, "allowedTools": ["read", "write"]}})
+    await says(ann, "/whoami", "\nTools: read, write\n")
+    assert "broken" not in await ann.ask("/status")

@@ -15,6 +15,8 @@ from tests.acceptance.waiting import clock, eventually
 
 SYSTEMD = Path("/lib/systemd/systemd")
 PROGRAMS = ("systemctl", "unshare", "nsenter")
+SOON = "RestartSec=100ms"
+"""A daemon that has ended comes again at once, and not after five seconds."""
 SCENE = """
 mount -t tmpfs none /run && mkdir -p /run/systemd/system && mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
 # Not this shell itself: as the first process it would be the machine's systemd.
@@ -42,6 +44,7 @@ class Scene:
             "SYSTEMD_LOG_TARGET": "console",
         }
         self.state = folder / "a state $of 50%"
+        self._home = folder
         self._outer: asyncio.subprocess.Process | None = None
         self._inner = 0
 
@@ -92,6 +95,13 @@ class Scene:
             while await self.unit(name) != value:
                 await clock.sleep(0.1)
 
+    async def change(self, *settings: str) -> None:
+        """Change the unit as its operator may; in force from its next start on."""
+        folder = self._home / ".config" / "systemd" / "user" / "goclaw.service.d"
+        folder.mkdir(exist_ok=True)
+        (folder / "changed.conf").write_text("\n".join(["[Service]", *settings, ""]))
+        assert (await self.run("systemctl", "--user", "daemon-reload"))[0] == 0
+
     async def _spawn(self, *command: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *command,
@@ -119,14 +129,24 @@ async def test_systemd_starts_it_keeps_it_running_and_lets_commands_be_contained
     code, said = await scene.goclaw("service", "install")
     assert code == 0 and "systemd runs the daemon (pid " in said
     assert await scene.unit("ActiveState") == "active" and "event loop" in await scene.unit("StatusText")
-    assert (await scene.goclaw("service", "status"))[0] == 0
-    assert "run by systemd" in (await scene.goclaw("start"))[1]
     ran = (await scene.goclaw("send", '/tool exec {"command": "grep NoNewPrivs /proc/self/status; ls"}'))[1]
     assert "NoNewPrivs:\t1" in ran and "AGENTS.md" in ran
+    await scene.change(SOON)
     before = await scene.unit("MainPID")
     assert (await scene.run("kill", "-9", before))[0] == 0
     await scene.becomes("NRestarts", "1")
     await scene.becomes("ActiveState", "active")
+    assert await scene.unit("MainPID") not in (before, "0")
+    assert (await scene.goclaw("service", "remove"))[0] == 0
+    assert await scene.unit("LoadState") == "not-found"
+
+
+@pytest.mark.long
+async def test_start_stop_and_restart_are_done_by_systemd(scene: Scene) -> None:
+    assert (await scene.goclaw("service", "install"))[0] == 0
+    assert (await scene.goclaw("service", "status"))[0] == 0
+    assert "run by systemd" in (await scene.goclaw("start"))[1]
+    before = await scene.unit("MainPID")
     assert (await scene.goclaw("restart"))[0] == 0
     assert await scene.unit("MainPID") not in (before, "0"), "and systemd runs the new one"
     assert (await scene.goclaw("stop"))[0] == 0
@@ -138,12 +158,10 @@ async def test_systemd_starts_it_keeps_it_running_and_lets_commands_be_contained
     assert (await scene.goclaw("status"))[0] == 1
 
 
-async def test_one_that_falls_silent_is_ended_and_started_anew(scene: Scene, folder: Path) -> None:
+@pytest.mark.long
+async def test_one_that_falls_silent_is_ended_and_started_anew(scene: Scene) -> None:
     assert (await scene.goclaw("service", "install"))[0] == 0
-    change = folder / ".config" / "systemd" / "user" / "goclaw.service.d"
-    change.mkdir()
-    (change / "short.conf").write_text("[Service]\nWatchdogSec=2\n")
-    assert (await scene.run("systemctl", "--user", "daemon-reload"))[0] == 0
+    await scene.change(SOON, "WatchdogSec=2")
     assert (await scene.goclaw("restart"))[0] == 0
     pid = await scene.unit("MainPID")
     assert (await scene.run("kill", "-STOP", pid))[0] == 0
@@ -152,6 +170,7 @@ async def test_one_that_falls_silent_is_ended_and_started_anew(scene: Scene, fol
     assert await scene.unit("MainPID") != pid
 
 
+@pytest.mark.long
 async def test_a_broken_configuration_is_not_tried_again_and_again(scene: Scene) -> None:
     assert (await scene.goclaw("service", "install"))[0] == 0
     (scene.state / "config.yaml").write_text("workspase: /x\n")

@@ -13,6 +13,7 @@ import pytest
 from goclaw.messages import UserMessage
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from tests.acceptance import hasty
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import clock, eventually
@@ -23,8 +24,8 @@ pytestmark = [pytest.mark.slow]
 @pytest.fixture
 async def talking(folder: Path, model: EchoModel) -> AsyncIterator[Installation]:
     """A daemon without Telegram that has answered twice."""
-    async with installation(folder, None, model.url) as made:
-        made.environment = {"LOG_LEVEL": "DEBUG"}
+    async with installation(folder, None, model.url, forks=True) as made:
+        made.environment, made.module = {"LOG_LEVEL": "DEBUG"}, hasty.__name__
         await made.start()
         for text in ("m1 plain", "m2 run echo hello"):
             assert (await made.run("send", "--session", "tui:me", text)).code == 0
@@ -104,11 +105,11 @@ async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Insta
     assert holding(talking.state) == []
 
 
-async def fill(home: Installation) -> None:
-    """A conversation that takes a while to delete."""
+async def fill(home: Installation, turns: int) -> None:
+    """A conversation of a hundred long messages a turn: of forty turns, it takes a while to delete."""
     async with open_database(home.state / "goclaw.db") as database:
         await database.write(Transcripts(database).ensure_session("tui:me", clock.now()))
-        for turn in range(40):
+        for turn in range(turns):
             origin = Origin("tui:me", f"t:{turn}", "user", clock.now())
             message = UserMessage(f"{WORD} " * 200)
             await database.write(*(row for _ in range(100) for row in rows_of(message, origin)))
@@ -119,9 +120,11 @@ async def fill(home: Installation) -> None:
 async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
     folder: Path, model: EchoModel, moment: str
 ) -> None:
-    async with installation(folder, None, model.url) as home:
+    async with installation(folder, None, model.url, forks=True) as home:
         home.state.mkdir(mode=0o700, exist_ok=True)
-        await fill(home)
+        home.module = hasty.__name__
+        turns = 40 if moment == "while it is done" else 4
+        await fill(home, turns)
         await home.start()
         await indexed(home.state)
         said = asyncio.ensure_future(home.run("send", "--session", "tui:me", f"/forget {await order(home)}"))
@@ -136,7 +139,7 @@ async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
         with suppress(asyncio.CancelledError):
             await said
         ((left,),) = home.read(ROWS)
-        assert left in (0, 4_000) and (left == 0 or moment != "when the rows are gone")
+        assert left in (0, 100 * turns) and (left == 0 or moment != "when the rows are gone")
         await home.start()
         if left == 0:
             await eventually(lambda: holding(home.state) == [])
@@ -147,7 +150,7 @@ async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
 
 
 async def test_what_is_older_than_wanted_is_gone_after_the_start(folder: Path, model: EchoModel) -> None:
-    async with installation(folder, None, model.url, retention={"days": 7}) as home:
+    async with installation(folder, None, model.url, forks=True, retention={"days": 7}) as home:
         home.state.mkdir(mode=0o700, exist_ok=True)
         async with open_database(home.state / "goclaw.db") as database:
             await database.write(Transcripts(database).ensure_session("tui:me", 0.0))

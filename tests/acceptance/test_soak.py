@@ -12,6 +12,7 @@ SEED, SECONDS, RATE, FAULT_SECONDS = "9", 50.0, 6.0, 1.0
 WITH_DRAIN = 150
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(WITH_DRAIN)
 async def test_under_load_and_in_bad_weather_everything_is_answered_once_and_nothing_sticks_or_grows(

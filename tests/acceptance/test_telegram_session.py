@@ -6,149 +6,120 @@ import pytest
 
 from tests.acceptance.daemon import Installation
 from tests.acceptance.model import LONG_LINES, EchoModel, texts_of
+from tests.acceptance.shared import Person, SharedDaemon
 from tests.acceptance.waiting import clock, eventually, never
 from tests.fake_telegram.rules import MAX_TEXT, utf16_length
 from tests.fake_telegram.server import FakeTelegram
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
-ANN, GROUP = 5, -100
 PICTURE = b"\xff\xd8\xff\xe0" + bytes(range(256)) * 8
 AT_ONCE = 3.0
 """Seconds in which /stop is answered, on a busy machine."""
+with_its_own_daemon = pytest.mark.asyncio(loop_scope="function")
 
 
-@pytest.fixture
-async def daemon(home: Installation, telegram: FakeTelegram) -> Installation:
-    """The daemon, running."""
-    await home.start(telegram)
-    return home
+async def taken_in(telegram: FakeTelegram) -> None:
+    """Wait until the daemon has everything that was written."""
+    await telegram.wait_for(lambda: not telegram.world.updates or None)
 
 
-def texts(telegram: FakeTelegram, chat: int = ANN) -> list[str]:
-    return [sent.text for sent in telegram.sent(chat)]
-
-
-@pytest.mark.usefixtures("daemon")
 @pytest.mark.promise("P-media")
-async def test_a_photo_reaches_a_model_that_sees(telegram: FakeTelegram, model: EchoModel) -> None:
-    await telegram.world.say("m1 plain", user=ANN, photo=PICTURE)
-    await telegram.wait_sent(ANN)
-    parts = model.requests[0]["messages"][-1]["content"]
+async def test_a_photo_reaches_a_model_that_sees(ann: Person) -> None:
+    await ann.say(f"{ann.name('a')} plain", photo=PICTURE)
+    await ann.hears()
+    parts = ann.requests[0]["messages"][-1]["content"]
     pictures = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
     assert pictures == [f"data:image/jpeg;base64,{base64.b64encode(PICTURE).decode()}"]
 
 
-@pytest.mark.usefixtures("daemon")
 @pytest.mark.promise("P-telegram-live")
-async def test_an_answer_can_be_read_while_it_is_written(telegram: FakeTelegram, model: EchoModel) -> None:
-    gate = model.gate("m1", streamed=2)
-    await telegram.world.say("m1 plain", user=ANN)
-    await eventually(lambda: "answer m1" in telegram.world.drafts.get(ANN, {}).get("text", ""))
-    assert telegram.sent(ANN) == []
-    assert telegram.called("sendChatAction")
+async def test_an_answer_can_be_read_while_it_is_written(ann: Person, shared: SharedDaemon) -> None:
+    gate, drafts = ann.gate("a", streamed=2), shared.telegram.world.drafts
+    await ann.say(f"{ann.name('a')} plain")
+    await eventually(lambda: f"answer {ann.name('a')}" in drafts.get(ann.number, {}).get("text", ""))
+    assert ann.texts() == []
+    assert [call for call in shared.telegram.called("sendChatAction") if call["chat_id"] == ann.number]
     gate.opened.set()
-    await telegram.wait_sent(ANN)
-    assert texts(telegram) == ["answer m1 (end)"]
-    assert ANN not in telegram.world.drafts
+    assert await ann.hears() == [ann.answer("a")]
+    assert ann.number not in drafts
 
 
-@pytest.mark.usefixtures("daemon")
 @pytest.mark.promise("P-telegram-groups")
-async def test_in_a_group_a_mention_is_answered_in_one_message_that_grows(
-    telegram: FakeTelegram, model: EchoModel
-) -> None:
-    gate = model.gate("m2", streamed=2)
-    await telegram.world.say("m1 plain, you all", user=ANN, chat=GROUP)
-    asked = await telegram.world.say("@claw_bot m2 plain", user=ANN, chat=GROUP)
-    begun = (await telegram.wait_sent(GROUP))[0]
-    assert begun.text == "answer m2" and begun.reply_to == asked["message"]["message_id"]
+async def test_in_a_group_a_mention_is_answered_in_one_message_that_grows(ann: Person, shared: SharedDaemon) -> None:
+    gate = ann.gate("b", streamed=2)
+    await ann.say(f"{ann.name('a')} plain, you all", chat=ann.group)
+    asked = await ann.say_in_group(f"{ann.name('b')} plain")
+    begun = (await shared.telegram.wait_sent(ann.group))[0]
+    assert begun.text == f"answer {ann.name('b')}" and begun.reply_to == asked["message"]["message_id"]
     gate.opened.set()
-    await eventually(lambda: texts(telegram, GROUP) == ["answer m2 (end)"])
-    assert telegram.sent(GROUP)[0].message_id == begun.message_id
-    assert len(model.requests) == 1
+    await eventually(lambda: ann.texts(ann.group) == [ann.answer("b")])
+    assert ann.sent(ann.group)[0].message_id == begun.message_id
+    assert len(ann.requests) == 1
 
 
-@pytest.mark.usefixtures("daemon")
 @pytest.mark.promise("P-telegram-text")
-async def test_a_long_answer_arrives_whole_in_several_messages(telegram: FakeTelegram) -> None:
-    await telegram.world.say("m1 long", user=ANN)
-    await eventually(lambda: texts(telegram) and texts(telegram)[-1].endswith("(end)"))
-    assert len(texts(telegram)) > 1 and all(utf16_length(text) <= MAX_TEXT for text in texts(telegram))
-    lines = [line for text in texts(telegram) for line in text.splitlines() if "line" in line]
-    assert lines == [f"m1 line {number} of a long answer." for number in range(LONG_LINES - 1)] + [
-        f"m1 line {LONG_LINES - 1} of a long answer. (end)"
+async def test_a_long_answer_arrives_whole_in_several_messages(ann: Person) -> None:
+    name = ann.name("a")
+    await ann.say(f"{name} long")
+    await eventually(lambda: ann.texts() and ann.texts()[-1].endswith("(end)"))
+    assert len(ann.texts()) > 1 and all(utf16_length(text) <= MAX_TEXT for text in ann.texts())
+    lines = [line for text in ann.texts() for line in text.splitlines() if "line" in line]
+    assert lines == [f"{name} line {number} of a long answer." for number in range(LONG_LINES - 1)] + [
+        f"{name} line {LONG_LINES - 1} of a long answer. (end)"
     ]
 
 
-@pytest.mark.usefixtures("daemon")
 @pytest.mark.promise("P-stop")
-async def test_stop_in_mid_stream_is_answered_at_once_and_the_model_stops(
-    telegram: FakeTelegram, model: EchoModel
-) -> None:
-    gate = model.gate("m1", streamed=2)
-    await telegram.world.say("m1 plain", user=ANN)
-    await eventually(lambda: telegram.world.drafts.get(ANN))
+async def test_stop_in_mid_stream_is_answered_at_once_and_the_model_stops(ann: Person, shared: SharedDaemon) -> None:
+    gate = ann.gate("a", streamed=2)
+    await ann.say(f"{ann.name('a')} plain")
+    await eventually(lambda: shared.telegram.world.drafts.get(ann.number))
     began = clock.monotonic()
-    await telegram.world.say("/stop", user=ANN)
-    await telegram.wait_sent(ANN)
+    assert await ann.ask("/stop") == "Stopped."
     assert clock.monotonic() - began < AT_ONCE
-    assert texts(telegram) == ["Stopped."]
     await eventually(gate.left.is_set)
-    await telegram.world.say("m2 plain", user=ANN)
-    assert [sent.text for sent in await telegram.wait_sent(ANN, 2)] == ["Stopped.", "answer m2 (end)"]
+    await ann.say(f"{ann.name('b')} plain")
+    assert await ann.hears(2) == ["Stopped.", ann.answer("b")]
 
 
-async def test_stop_ends_a_command_that_runs(daemon: Installation, telegram: FakeTelegram) -> None:
-    await telegram.world.say("m1 run touch begun; sleep 100; touch ended", user=ANN)
-    await eventually((daemon.workspace / "begun").exists)
+async def test_stop_ends_a_command_that_runs(ann: Person, shared: SharedDaemon) -> None:
+    await ann.say(f"{ann.name('a')} run touch begun; sleep 100; touch ended")
+    await eventually((shared.home.workspace / "begun").exists)
     began = clock.monotonic()
-    await telegram.world.say("/stop", user=ANN)
-    assert (await telegram.wait_sent(ANN))[0].text == "Stopped."
+    assert await ann.ask("/stop") == "Stopped."
     assert clock.monotonic() - began < AT_ONCE
 
 
-@pytest.mark.usefixtures("daemon")
-async def test_clear_during_a_turn_lets_it_end_and_then_begins_afresh(telegram: FakeTelegram, model: EchoModel) -> None:
-    await telegram.world.say("m1 plain", user=ANN)
-    await telegram.wait_sent(ANN)
-    gate = model.gate("m2", streamed=2)
-    await telegram.world.say("m2 plain", user=ANN)
+async def test_clear_during_a_turn_lets_it_end_and_then_begins_afresh(ann: Person) -> None:
+    assert await ann.ask(f"{ann.name('a')} plain") == ann.answer("a")
+    gate = ann.gate("b", streamed=2)
+    await ann.say(f"{ann.name('b')} plain")
     await gate.reached.wait()
-    await telegram.world.say("/clear", user=ANN)
-    assert "cleared" in (await telegram.wait_sent(ANN, 2))[-1].text
+    assert "cleared" in await ann.ask("/clear")
     gate.opened.set()
-    assert (await telegram.wait_sent(ANN, 3))[-1].text == "answer m2 (end)"
-    await telegram.world.say("m3 plain", user=ANN)
-    await telegram.wait_sent(ANN, 4)
-    assert [text for text in texts_of(model.requests[-1]) if "m1" in text] == []
+    assert (await ann.hears(3))[-1] == ann.answer("b")
+    await ann.ask(f"{ann.name('c')} plain")
+    assert [text for text in texts_of(ann.requests[-1]) if ann.name("a") in text] == []
 
 
-@pytest.mark.usefixtures("daemon")
 @pytest.mark.promise("P-order")
 async def test_messages_of_one_chat_wait_for_each_other_and_other_chats_do_not(
-    daemon: Installation, telegram: FakeTelegram, model: EchoModel
+    ann: Person, shared: SharedDaemon
 ) -> None:
-    daemon.write_users({"telegram:5": {}, "telegram:6": {}})
-    gate = model.gate("m1", streamed=2)
-    for number in (1, 2, 3):
-        await telegram.world.say(f"m{number} plain", user=ANN)
+    bob, gate = shared.person(), ann.gate("a", streamed=2)
+    for letter in "abc":
+        await ann.say(f"{ann.name(letter)} plain")
     await gate.reached.wait()
-
-    async def bob_is_heard() -> None:
-        while not telegram.sent(6):
-            await telegram.world.say("m9 plain", user=6)
-            await eventually(lambda: not telegram.world.updates)
-
-    await bob_is_heard()
-    assert texts(telegram) == []
+    assert await bob.ask(f"{bob.name('a')} plain") == bob.answer("a")
+    assert ann.texts() == []
     gate.opened.set()
-    await telegram.wait_sent(ANN, 3)
-    assert texts(telegram) == ["answer m1 (end)", "answer m2 (end)", "answer m3 (end)"]
+    assert await ann.hears(3) == [ann.answer(letter) for letter in "abc"]
 
 
 @pytest.mark.promise("P-telegram-stays")
-async def test_a_wrong_token_silences_telegram_and_nothing_else(home: Installation, telegram: FakeTelegram) -> None:
+@with_its_own_daemon
+async def test_a_wrong_token_silences_telegram_and_nothing_else(home: Installation) -> None:
     home.config["telegram"]["token"] = "42:AAwrong-token-of-somebody-else-entirely"
     home.write_config()
     await home.start()
@@ -161,64 +132,63 @@ async def test_a_wrong_token_silences_telegram_and_nothing_else(home: Installati
 
 
 @pytest.mark.promise("P-telegram-stays")
-async def test_another_poller_is_waited_for(home: Installation, telegram: FakeTelegram) -> None:
-    telegram.fail("getUpdates", status=409, description="Conflict: terminated by other getUpdates request", times=2)
-    await home.start(telegram)
-    await telegram.world.say("m1 plain", user=ANN)
-    await telegram.wait_sent(ANN)
-    assert texts(telegram) == ["answer m1 (end)"]
-    assert "another program uses this bot's token" in home.output
-    assert "Traceback" not in home.output
+async def test_another_poller_is_waited_for(ann: Person, shared: SharedDaemon) -> None:
+    conflict = {"status": 409, "description": "Conflict: terminated by other getUpdates request"}
+    fault = shared.telegram.fail("getUpdates", **conflict, times=2)
+    assert await ann.ask(f"{ann.name('a')} plain") == ann.answer("a")
+    await eventually(lambda: "another program uses this bot's token" in shared.home.output)
+    assert await ann.ask(f"{ann.name('b')} plain") == ann.answer("b")
+    assert fault not in shared.telegram.faults.waiting, "both polls were refused"
+    assert "Traceback" not in shared.home.output
 
 
-async def test_telegram_being_away_for_a_while_costs_nothing(
-    daemon: Installation, telegram: FakeTelegram, model: EchoModel
-) -> None:
+async def test_telegram_being_away_for_a_while_costs_nothing(ann: Person, shared: SharedDaemon) -> None:
     """The answer is refused twice with a wish to wait, then taken: once, and without a mark."""
-    telegram.fail("sendMessage", status=429, description="Too Many Requests: retry after 1", retry_after=1, times=2)
-    await telegram.world.say("m1 plain", user=ANN)
-    await telegram.wait_sent(ANN)
-    await never(lambda: texts(telegram)[1:], 0.5)
-    assert texts(telegram) == ["answer m1 (end)"]
+    wish = {"status": 429, "description": "Too Many Requests: retry after 1", "retry_after": 1}
+    shared.telegram.fail("sendMessage", **wish, times=2)
+    await ann.ask(f"{ann.name('a')} plain")
+    await never(lambda: ann.texts()[1:], 0.5)
+    assert ann.texts() == [ann.answer("a")]
 
 
-@pytest.mark.usefixtures("daemon")
 @pytest.mark.promise("P-media")
-async def test_an_album_is_answered_once_with_all_its_pictures(telegram: FakeTelegram, model: EchoModel) -> None:
-    await telegram.world.album(PICTURE, PICTURE + b"2", PICTURE + b"3", text="m1 plain", user=ANN)
-    await telegram.wait_sent(ANN)
-    await telegram.wait_for(lambda: not telegram.world.updates or None)
-    parts = model.requests[0]["messages"][-1]["content"]
+async def test_an_album_is_answered_once_with_all_its_pictures(ann: Person, shared: SharedDaemon) -> None:
+    pictures = (PICTURE, PICTURE + b"2", PICTURE + b"3")
+    await shared.telegram.world.album(*pictures, text=f"{ann.name('a')} plain", user=ann.number)
+    await ann.hears()
+    await taken_in(shared.telegram)
+    parts = ann.requests[0]["messages"][-1]["content"]
     assert len([part for part in parts if part["type"] == "image_url"]) == 3
-    assert (texts(telegram), len(model.requests)) == (["answer m1 (end)"], 1)
+    assert (ann.texts(), len(ann.requests)) == ([ann.answer("a")], 1)
 
 
-@pytest.mark.usefixtures("daemon")
 async def test_a_message_that_is_edited_while_it_waits_is_answered_as_it_is_then(
-    telegram: FakeTelegram, model: EchoModel
+    ann: Person, shared: SharedDaemon
 ) -> None:
-    gate = model.gate("m1", streamed=2)
-    first = await telegram.world.say("m1 plain", user=ANN)
+    world, gate = shared.telegram.world, ann.gate("a", streamed=2)
+    first = await ann.say(f"{ann.name('a')} plain")
     await gate.reached.wait()
-    second = await telegram.world.say("m2 plain", user=ANN)
-    await telegram.world.edit(ANN, first["message"]["message_id"], "m8 plain")  # too late: it is being answered
-    await telegram.world.edit(ANN, second["message"]["message_id"], "m3 plain")
-    await telegram.wait_for(lambda: not telegram.world.updates or None)
+    second = await ann.say(f"{ann.name('b')} plain")
+    # Too late: it is being answered.
+    await world.edit(ann.number, first["message"]["message_id"], f"{ann.name('x')} plain")
+    await world.edit(ann.number, second["message"]["message_id"], f"{ann.name('c')} plain")
+    await taken_in(shared.telegram)
     gate.opened.set()
-    await telegram.wait_sent(ANN, 2)
-    assert texts(telegram) == ["answer m1 (end)", "answer m3 (end)"]
+    assert await ann.hears(2) == [ann.answer("a"), ann.answer("c")]
 
 
+@with_its_own_daemon
 async def test_a_group_that_becomes_a_supergroup_goes_on_where_it_was(
-    daemon: Installation, telegram: FakeTelegram, model: EchoModel
+    home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
-    old, new = -5, -1005
-    await telegram.world.say("@claw_bot m1 plain", user=ANN, chat=old)
-    await telegram.wait_sent(old)
+    old, new, ann = -5, -1005, 5
+    await home.start(telegram)
+    await telegram.world.say("@claw_bot m1 plain", user=ann, chat=old)
+    await eventually(lambda: [sent.text for sent in telegram.sent(old)] == ["answer m1 (end)"])
     await telegram.world.migrate(old, new)
-    await telegram.wait_for(lambda: not telegram.world.updates or None)
-    assert await daemon.stop() == 0
-    await daemon.start(telegram)
-    await telegram.world.say("@claw_bot m2 plain", user=ANN, chat=new)
+    await taken_in(telegram)
+    assert await home.stop() == 0
+    await home.start(telegram)
+    await telegram.world.say("@claw_bot m2 plain", user=ann, chat=new)
     await telegram.wait_sent(new)
     assert [text for text in texts_of(model.requests[-1]) if "m1 plain" in text], "it remembers"

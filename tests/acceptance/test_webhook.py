@@ -15,11 +15,12 @@ from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually, never
 from tests.fake_telegram.server import FakeTelegram
+from tests.lanes import repeats
 
 pytestmark = [pytest.mark.slow]
 
 ANN, BEA = 5, 6
-KILLS = 6
+KILLS = repeats(4, 16)
 QUIET_SECONDS = 0.7
 
 
@@ -45,7 +46,7 @@ def free_port() -> int:
 @asynccontextmanager
 async def called(folder: Path, telegram: FakeTelegram, model: EchoModel) -> AsyncIterator[Place]:
     port = free_port()
-    async with installation(folder, telegram, model.url, http={"port": port}) as home:
+    async with installation(folder, telegram, model.url, forks=True, http={"port": port}) as home:
         home.config["telegram"] |= {"mode": "webhook", "webhook": {"url": f"http://127.0.0.1:{port}/hook"}}
         home.write_config()
         home.write_users({"telegram:5": {"name": "Ann"}, "telegram:6": {"name": "Bea"}})
@@ -60,6 +61,7 @@ def texts(telegram: FakeTelegram, chat: int) -> list[str]:
     return [sent.text for sent in telegram.sent(chat)]
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(150)
 @pytest.mark.promise("P-answered-once")
 async def test_kills_while_telegram_calls_lose_nothing_and_double_nothing(

@@ -7,7 +7,7 @@ from goclaw.events import AGENT_MARK
 from goclaw.llm.base import Request
 from goclaw.llm.scripted import text_of
 from goclaw.messages import Message, ToolCall, ToolResult
-from tests.harness import LOOK, PATIENCE, Answer, Core, World
+from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
 
 HERE = "memory:here"
 
@@ -46,5 +46,5 @@ def request_that_ends_with(world: World, text: str) -> Request:
 async def until(condition: Callable[[], object]) -> None:
     """Wait for what no event tells."""
     async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110  # not everything has an event
-            await asyncio.sleep(LOOK)
+        while not condition():  # not everything has an event
+            await before_the_next_look()

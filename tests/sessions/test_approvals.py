@@ -14,7 +14,7 @@ from goclaw.messages import ToolCall
 from goclaw.tools.exec import exec_
 from goclaw.tools.message import message
 from goclaw.users import User
-from tests.harness import LOOK, PATIENCE, Answer, Core, Tools, World
+from tests.harness import PATIENCE, Answer, Core, Tools, World, before_the_next_look
 from tests.sessions.approving import (
     ANNA,
     BOB,
@@ -35,24 +35,24 @@ anna, bob, chef, guest = (Actor(key, "memory") for key in (ANNA, BOB, CHEF, GUES
 async def asked(core: Core, number: int = 1) -> Question:
     """The question of this number, when it is asked."""
     async with asyncio.timeout(PATIENCE):
-        while len(found := asked_so_far(core)) < number:  # noqa: ASYNC110  # the core has no event for it
-            await asyncio.sleep(LOOK)
+        while len(found := asked_so_far(core)) < number:  # the core has no event for it
+            await before_the_next_look()
     return found[number - 1]
 
 
 async def standing(world: World, question: Question) -> Heard:
     """The message of a question, when it is there."""
     async with asyncio.timeout(PATIENCE):
-        while not (found := [heard for heard in world.room.all if question.id in heard.delivery.text]):  # noqa: ASYNC110  # as below
-            await asyncio.sleep(LOOK)
+        while not (found := [heard for heard in world.room.all if question.id in heard.delivery.text]):  # as below
+            await before_the_next_look()
     return found[0]
 
 
 async def arrived(world: World, number: int) -> list[Delivery]:
     """What stands in chats, when it is so much."""
     async with asyncio.timeout(PATIENCE):
-        while len(world.room.all) < number:  # noqa: ASYNC110  # the room has no event for it
-            await asyncio.sleep(LOOK)
+        while len(world.room.all) < number:  # the room has no event for it
+            await before_the_next_look()
     return [heard.delivery for heard in world.room.all]
 
 

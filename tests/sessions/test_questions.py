@@ -26,7 +26,7 @@ from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
 from goclaw.tools.todo_write import todo_write
 from goclaw.users import User
-from tests.harness import LOOK, PATIENCE, Answer, Core, World
+from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
 from tests.parts import Trail
 
 APPROVAL_SECONDS = 30 * 60.0
@@ -53,7 +53,7 @@ async def seen(core: Core, kind: type[EventT], matches: Callable[[EventT], bool]
             for event in core.seen:
                 if isinstance(event, kind) and matches(event):
                     return event
-            await asyncio.sleep(LOOK)
+            await before_the_next_look()
 
 
 async def asked(core: Core) -> Question:

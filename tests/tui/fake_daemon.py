@@ -1,16 +1,10 @@
 """A daemon without an agent: the real socket server before a gateway that tests speak for."""
 
-import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from html import unescape
 from pathlib import Path
 from typing import Any
-
-from textual.app import App
-from textual.pilot import Pilot
 
 from goclaw.bus import Bus, Following
 from goclaw.clock import Clock, RealClock
@@ -48,10 +42,11 @@ from goclaw.memory.desk import Question as MemoryQuestion
 from goclaw.messages import AssistantMessage, Message, ToolCall, UserMessage
 from goclaw.past import Position
 from goclaw.servers.socket import open_socket
-from goclaw.tui.app import Farewell, Place, Terminal
+from goclaw.tui.app import Place, Terminal
+from tests.tui.screen import PATIENCE as PATIENCE
+from tests.tui.screen import Screen as Screen
 
 SESSION = "tui:me"
-PATIENCE = 15.0
 COMMANDS = [
     CommandInfo("help", "List the commands"),
     CommandInfo("status", "Show session status and compaction health"),
@@ -251,67 +246,11 @@ class Stage:
     @asynccontextmanager
     async def terminal(
         self, size: tuple[int, int] = (80, 24), *, ready: str = "12.3k of 200k tokens", pick: bool = False
-    ) -> AsyncIterator["Screen"]:
+    ) -> AsyncIterator[Screen]:
         """The client, attached and at rest: the bar has the numbers."""
         terminal = Terminal(self.place, SESSION, self.clock, pick=pick)
-        async with terminal.run_test(size=size, notifications=True) as pilot:
-            screen = Screen(pilot)
+        async with terminal.run_test(size=size, notifications=True):
+            screen = Screen(terminal)
             if self.place.socket.exists():
                 await screen.until(ready)
             yield screen
-
-
-class Screen:
-    """What a person sees and does."""
-
-    def __init__(self, pilot: "Pilot[Farewell]") -> None:
-        self.pilot = pilot
-        self.terminal = pilot.app
-
-    def text(self) -> str:
-        """The screen as lines of text."""
-        return text_of(self.terminal)
-
-    async def until(self, words: str, *, gone: bool = False) -> str:
-        """Wait until `words` can be read (or no more); returns the screen."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while (words in (seen := self.text())) == gone:
-                    await self.pilot.pause()
-        except TimeoutError:
-            raise AssertionError(f"{words!r} {'stays' if gone else 'does not come'}:\n{self.text()}") from None
-        return seen
-
-    async def type(self, text: str) -> None:
-        """Type a text into the input."""
-        await self.pilot.press(*(NAMES.get(letter, letter) for letter in text))
-
-    async def press(self, *keys: str) -> str:
-        """Press keys; returns the screen."""
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
-        return self.text()
-
-
-NAMES = {" ": "space", "/": "slash", "\n": "ctrl+j", ".": "full_stop"}
-
-
-def text_of(app: "App[Any]") -> str:
-    """The words of an SVG picture of the screen, where they stand."""
-    lines: dict[float, dict[float, str]] = {}
-    for x, y, words in re.findall(
-        r'<text class="[^"]*-r\d+"[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>',
-        app.export_screenshot(simplify=True),
-    ):
-        lines.setdefault(float(y), {})[float(x)] = unescape(words).replace("\xa0", " ")
-    placed = []
-    for y in sorted(lines):
-        line = ""
-        for x in sorted(lines[y]):
-            line = line.ljust(round(x / CELL)) + lines[y][x]
-        placed.append(line.rstrip())
-    return "\n".join(placed)
-
-
-CELL = 12.2
-"""Width of a character in the picture (rich, `export_svg`)."""

@@ -10,10 +10,11 @@ import pytest
 from goclaw.clock import Clock, SteppedClock
 from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
 from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
-from goclaw.tui.widgets.conversation import LOOK_SECONDS
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
+from tests.tables import table
 from tests.tui.contrast import contrasts
-from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
+from tests.tui.fake_daemon import SESSION, FakeGateway, Screen, Stage
+from tests.tui.screen import SOON_SECONDS
 
 ANSWER = """# Heading
 
@@ -35,6 +36,7 @@ def add(a, b):
 | one  |   10 |
 """
 
+REST_SECONDS = 5.0
 Act = Callable[[Screen, FakeGateway], Awaitable[str]]
 
 
@@ -142,8 +144,9 @@ async def approval_asked(screen: Screen, daemon: FakeGateway) -> str:
     clock, began = stepped(daemon), daemon.clock.now()
     while "y allows" not in screen.text():
         clock.advance(SEEN_SECONDS)
-        await screen.pilot.pause(LOOK_SECONDS)
+        await screen.pilot.pause(2 * SOON_SECONDS)
     clock.advance(60 - (clock.now() - began))
+    screen.tick()
     await screen.until("29 min left")
     return await screen.until("1 min 00 s")
 
@@ -184,6 +187,7 @@ async def thinking(screen: Screen, daemon: FakeGateway) -> str:
     daemon.think("t2", *(f"This is thought number {number}, and it is rather a long one.\n" for number in range(9)))
     await screen.until("number 8")
     stepped(daemon).advance(12)
+    screen.tick()
     return await screen.until("thinking 12 s")
 
 
@@ -305,8 +309,9 @@ SCREENS: list[Act] = [
 ]
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=["80x24", "160x50"])
-@pytest.mark.parametrize("act", SCREENS)
+@table("act", SCREENS, ids=lambda act: act.__name__)
 async def test_screen(tmp_path: Path, act: Act, size: tuple[int, int]) -> None:
     stage = Stage(tmp_path, SteppedClock())
     stage.place.log.write_text('{"event": "listening", "level": "info", "path": "/run/goclaw.sock"}\n')
@@ -346,9 +351,9 @@ async def test_every_word_can_be_read_in_dark_and_in_light(tmp_path: Path, theme
 async def at_rest(screen: Screen, expected: str) -> str:
     """The screen as soon as it is as expected, or after a time in which it would have become so."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(REST_SECONDS):
             while f"{screen.text()}\n" != expected:
-                await screen.pilot.pause()
+                await screen.changed()
     except TimeoutError:
         pass  # the assertion shows the difference
     return f"{screen.text()}\n"

@@ -9,12 +9,13 @@ import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.events import ALLOW, ALWAYS, DENY, Outcome, Question, TurnFinished
+from goclaw.tui import link
 from goclaw.tui.approving import HOLD_SECONDS
-from goclaw.tui.widgets.conversation import LOOK_SECONDS
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
+from tests.tui.screen import SOON_SECONDS
 
 MAY = "y allows"
 
@@ -78,7 +79,7 @@ async def until_seen(screen: Screen, clock: SteppedClock, words: str = MAY) -> s
     async with asyncio.timeout(PATIENCE):
         while words not in screen.text():
             clock.advance(SEEN_SECONDS)
-            await screen.pilot.pause(LOOK_SECONDS)
+            await screen.pilot.pause(2 * SOON_SECONDS)
     return screen.text()
 
 
@@ -204,13 +205,13 @@ async def test_of_a_call_that_is_longer_than_the_screen_the_beginning_must_have_
         await screen.until("Deny")
         for _ in range(3):
             clock.advance(SEEN_SECONDS)
-            await screen.pilot.pause(2 * LOOK_SECONDS)
+            await screen.pilot.pause(2 * SOON_SECONDS)
         await screen.until("look at all of it")
         card = screen.terminal.query_one(QuestionCard)
         await screen.pilot.click(card, offset=(5, line_of(card, "Allow")))
         while "rm -rf" not in screen.text():
             await screen.press("pageup")
-        await screen.pilot.pause(2 * LOOK_SECONDS)
+        await screen.pilot.pause(2 * SOON_SECONDS)
         await screen.press("end")
         await until_seen(screen, clock)
         assert daemon.decided == []
@@ -415,8 +416,9 @@ async def test_what_a_restart_of_the_daemon_asks_again_stands_there_once(stage: 
 
 @pytest.mark.promise("P-approval")
 async def test_without_a_connection_nothing_is_decided_and_the_person_is_told(
-    stage: Stage, clock: SteppedClock
+    stage: Stage, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(link, "RETRY_SECONDS", 0.5)  # a try that fails between the two keys lets go of the first
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:
             terminal = stage.terminal((100, 40))
@@ -427,7 +429,7 @@ async def test_without_a_connection_nothing_is_decided_and_the_person_is_told(
         await screen.press("y", "enter")
         await screen.until("Not connected")
         async with stage.daemon() as daemon:
-            await screen.until("connected")
+            await screen.until("● connected")
             await until_seen(screen, clock)
             await terminal.__aexit__(None, None, None)
     assert daemon.decided == []

@@ -1,7 +1,6 @@
 """After the daemon died and came back the screen is the same as if it had lived, at whatever write it died."""
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,20 +17,15 @@ from goclaw.supervise import background
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
 from goclaw.tools.todo_write import todo_write
-from goclaw.tui import link as link_module
 from goclaw.tui.app import Terminal
 from goclaw.tui.widgets.prompt import Prompt
 from tests.harness import PATIENCE, Answer, Core, World
+from tests.lanes import repeats
 from tests.tui.bad_line import BadLine, open_bad_line
 from tests.tui.fake_daemon import SESSION, Screen, Stage
 
 SIZE = (100, 60)
 LAST = "Blue it is."
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "RETRY_SECONDS", 0.01)
 
 
 def peek() -> Tool:
@@ -159,7 +153,7 @@ async def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, in
 
 
 MOST_WRITES = 18
-EVERY = 1 if os.environ.get("GOCLAW_EVERY_BREAK") else 3
+EVERY = repeats(3, 1)
 
 
 async def test_the_story_shows_everything_once(undisturbed: tuple[str, int]) -> None:
@@ -169,6 +163,7 @@ async def test_the_story_shows_everything_once(undisturbed: tuple[str, int]) -> 
     assert 10 < writes <= MOST_WRITES, "the tests below kill the daemon at each of them"
 
 
+@pytest.mark.deep
 @pytest.mark.promise("P-terminal-history")
 @pytest.mark.parametrize("number", range(1, MOST_WRITES, EVERY))
 @pytest.mark.parametrize("when", ["die_before", "die_after"])

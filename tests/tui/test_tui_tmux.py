@@ -115,6 +115,7 @@ def test_from_an_empty_folder_to_an_answer_through_a_restart_and_out_again(pane:
         pane.until(lambda screen: "end=0" in screen)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_call_waits_for_a_letter_over_a_restart_and_runs_once_it_is_allowed(pane: Pane, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from textual.containers import VerticalScroll
 from textual.message import Message as TextualMessage
+from textual.screen import Screen
 
 LOOK_SECONDS = 0.1
 NEAR_TOP = 3
@@ -27,10 +28,12 @@ class FollowedScroll(VerticalScroll):
         """Whether there is more above the top."""
         self.end_in_view = True
         self._looking = False
+        self._bar_at = 0.0
 
     def on_mount(self) -> None:
         """Begin at the end."""
         self.anchor()
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._draw_bar)
 
     def jump(self) -> None:
         """Go to the end and stay there."""
@@ -60,6 +63,12 @@ class FollowedScroll(VerticalScroll):
         if not self._looking:
             self._looking = True
             self.set_timer(LOOK_SECONDS, self._look)
+
+    def _draw_bar(self, screen: Screen[object]) -> None:
+        """Draw the bar where it is; where a view stays at its end, Textual 8.2 moves the bar only."""
+        if self.show_vertical_scrollbar and self._bar_at != (position := self.vertical_scrollbar.position):
+            self._bar_at = position
+            self.vertical_scrollbar.refresh()
 
     def _look(self) -> None:
         self._looking = False

@@ -28,7 +28,7 @@ class TodoPanel(Static):
     def __init__(self) -> None:
         super().__init__()
         self._todos: Sequence[Todo] = ()
-        self._running = False
+        self._turn_runs = False
         self._open = True
 
     def show(self, todos: Sequence[Todo]) -> None:
@@ -38,8 +38,8 @@ class TodoPanel(Static):
 
     def turn(self, *, running: bool) -> None:
         """A list on which everything is done goes away with the turn."""
-        if running != self._running:
-            self._running = running
+        if running != self._turn_runs:
+            self._turn_runs = running
             self._redraw()
 
     def fold(self) -> None:
@@ -58,7 +58,7 @@ class TodoPanel(Static):
 
     def _redraw(self) -> None:
         done = sum(todo.status == "completed" for todo in self._todos)
-        shown = bool(self._todos) and (done < len(self._todos) or self._running)
+        shown = bool(self._todos) and (done < len(self._todos) or self._turn_runs)
         self.set_class(shown, "-shown")
         if shown:
             lines = [self._headline(done), *(self._body() if self._open else [])]

@@ -39,12 +39,17 @@ from tests.sessions.looking import SUMMARY
 
 Site = Literal["first request", "after a tool", "after steering", "compaction", "checkpoint", "debt"]
 Chain = Literal["alone", "other works", "both fail"]
+Share = Literal["all", "every fault", "some"]
+"""Of the cells of a site: all; each fault with each chain, on one protocol; half of the faults with one chain."""
 SITES: Sequence[Site] = ("first request", "after a tool", "after steering", "compaction", "checkpoint", "debt")
 CHAINS: Sequence[Chain] = ("alone", "other works", "both fail")
 SILENT = frozenset({"checkpoint", "debt"})
 """Nobody asked for these: nobody is told."""
-IDLE_TOGETHER, IDLE_ALONE = 1.0, 0.2
-"""In place of five minutes without a byte, where many models are asked at once, and where one after the other is."""
+IDLE_TOGETHER, IDLE_FEW, IDLE_ALONE = 1.0, 0.4, 0.2
+"""In place of five minutes without a byte, where many models are asked at once, where few are, and where one after the
+other is."""
+FEW = 30
+"""Cells."""
 MOST_REQUESTS = 6
 PATIENCE = 120.0
 AGAIN = "All is well again, as far as I can see from here."
@@ -319,7 +324,8 @@ async def open_matrix(folder: Path, site: Site, cells: Sequence[Cell]) -> AsyncI
         return "it is time"
 
     async with AsyncExitStack() as stack:
-        servers = await stack.enter_async_context(open_servers(IDLE_ALONE if site in SILENT else IDLE_TOGETHER))
+        together = IDLE_FEW if len(cells) <= FEW else IDLE_TOGETHER
+        servers = await stack.enter_async_context(open_servers(IDLE_ALONE if site in SILENT else together))
         ports = await stack.enter_async_context(model_ports(HastyClock()))
         chains: dict[str, ChatModel] = {cell.session: open_chain(cell, servers, ports) for cell in cells}
         world = World(folder, tools=[acting("look", look), acting("wait", wait)], **CONFIG)
@@ -342,12 +348,16 @@ async def run_site(folder: Path, site: Site, cells: Sequence[Cell]) -> Sequence[
     return [*wrong, *([f"{site}: {unhandled.count} errors that nobody handled"] if unhandled.count else [])]
 
 
-def cells_of(site: Site, *, every: bool) -> Iterator[Cell]:
-    """Its cells. Not `every`: each fault with each chain on one protocol; what hangs with one chain, by turns."""
+def cells_of(site: Site, share: Share) -> Iterator[Cell]:
+    """Its cells, or a share of them."""
+    place = SITES.index(site)
     for row, fault in enumerate(FAULTS.values()):
         for column, chain in enumerate(CHAINS):
-            if fault.hangs and not every and column != SITES.index(site) % len(CHAINS):
-                continue
             for number, wire in enumerate(WIRES):
-                if every or (row + column + SITES.index(site)) % len(WIRES) == number:
-                    yield Cell(site, wire, chain, fault)
+                turn = (row + column + place) % len(CHAINS)
+                if share == "every fault" and (turn != number or (fault.hangs and column != place % len(CHAINS))):
+                    continue
+                # The sites of each half get every second fault: each of them with another chain and protocol.
+                if share == "some" and (turn or (row + place // 3) % 2 or (row // 3 + place) % len(WIRES) != number):
+                    continue
+                yield Cell(site, wire, chain, fault)

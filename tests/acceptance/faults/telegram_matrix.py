@@ -37,7 +37,7 @@ TOGETHER_SECONDS, ALONE_SECONDS = 2.0, 0.8
 SLOWLY = 0.5
 """Real seconds between two pieces of an answer that is long enough to be shown while it is written."""
 SETTLE_SECONDS = 40.0
-TIMES, POLLS = 2, 3
+TIMES, POLLS, FEW_POLLS = 2, 3, 2
 """Calls that fail."""
 MARKED = "(marked) "
 TOOL = "[the tool is told: "
@@ -310,9 +310,9 @@ def pause(said: str, piece: int) -> float:
     return SLOWLY if "slowly" in said else 0.0
 
 
-async def run_chats(folder: Path) -> list[Cell]:
-    """Every fault of every method that has a chat, side by side in one daemon."""
-    tried = list(cells())
+async def run_chats(folder: Path, *, share: int = 1) -> list[Cell]:
+    """Every fault of every method that has a chat, side by side in one daemon; or every n-th, each fault somewhere."""
+    tried = [cell for place, cell in enumerate(cells()) if (place + place // len(FAULTS)) % share == 0]
     async with open_world(TOGETHER_SECONDS) as (telegram, model), open_house(folder, telegram, model) as house:
         for cell in tried:
             telegram.world.meet(cell.chat)
@@ -350,19 +350,19 @@ def requests_about(model: EchoModel, cell: Cell) -> int:
     return sum(cell.name in {name for name, _, _ in unanswered(body)} for body in model.requests)
 
 
-async def run_everywhere(folder: Path, fault: TelegramFault) -> list[Cell]:
-    """One fault of the methods without a chat, from the start of a daemon on."""
+async def run_everywhere(folder: Path, fault: TelegramFault, *, few: bool = False) -> list[Cell]:
+    """One fault of the methods without a chat, from the start of a daemon on; `few` times, for less waiting."""
     named, menu, polled = (
         Cell(method, fault, -number if method == "getMe" else number, number)
         for method, number in zip(EVERYWHERE, (FIRST_PERSON - 1, FIRST_PERSON - 2, FIRST_PERSON - 3), strict=True)
     )
     async with open_world(ALONE_SECONDS) as (telegram, model):
-        orders = [telegram.order(cell.method, None, fault, TIMES) for cell in (named, menu)]
+        orders = [telegram.order(cell.method, None, fault, 1 if few else TIMES) for cell in (named, menu)]
         async with open_house(folder, telegram, model) as house:
             await asyncio.gather(*(_talk(house, cell) for cell in (named, menu)))
             for cell, order in zip((named, menu), orders, strict=True):
                 cell.met = order.met
-            await _poll(house, polled)
+            await _poll(house, polled, FEW_POLLS if few else POLLS)
     return [named, menu, polled]
 
 
@@ -376,10 +376,10 @@ async def _talk(house: House, cell: Cell) -> None:
     cell.afterwards = house.texts(cell)[len(cell.told) :]
 
 
-async def _poll(house: House, cell: Cell) -> None:
+async def _poll(house: House, cell: Cell, failures: int) -> None:
     """Polls fail; how often they are made is counted in the time of the daemon."""
     before = len(house.telegram.polls)
-    order = house.telegram.order("getUpdates", None, cell.fault, POLLS)
+    order = house.telegram.order("getUpdates", None, cell.fault, failures)
     if cell.fault.status in TOKEN_REFUSED:
         await eventually(lambda: "refused" in house.app.channels["telegram"].health())
         cell.told = [f"[the operator is told: {house.app.channels['telegram'].health()}]"]

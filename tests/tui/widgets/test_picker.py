@@ -9,7 +9,7 @@ from textual.widgets import OptionList, Static
 from goclaw.clock import SteppedClock
 from goclaw.events import SessionInfo
 from goclaw.tui.widgets.picker import SessionPicker, new_key
-from tests.tui.fake_daemon import text_of
+from tests.tui.screen import Hand, text_of
 
 NOW = SteppedClock().now()
 
@@ -37,7 +37,8 @@ class Around(App[None]):
 
 async def picked(sessions: Sequence[SessionInfo], *keys: str) -> str | None:
     around = Around(sessions)
-    async with around.run_test() as pilot:
+    async with around.run_test():
+        pilot = Hand(around)
         await pilot.press(*keys)
         await pilot.pause()
     return around.picked[0] if around.picked else "nothing yet"
@@ -72,7 +73,8 @@ async def test_the_one_that_is_called_just_so_comes_first() -> None:
 
 async def test_a_click_chooses() -> None:
     around = Around(known("tui:one", "tui:two"))
-    async with around.run_test() as pilot:
+    async with around.run_test():
+        pilot = Hand(around)
         await pilot.click(around.picker.query_one(OptionList), offset=(4, 1))
         await pilot.pause()
     assert around.picked == ["tui:two"]
@@ -80,7 +82,8 @@ async def test_a_click_chooses() -> None:
 
 async def test_without_a_list_it_waits_and_a_new_session_can_be_named() -> None:
     around = Around(None)
-    async with around.run_test() as pilot:
+    async with around.run_test():
+        pilot = Hand(around)
         assert "Waiting for the daemon" in text_of(around)
         await pilot.press("enter", *"n")
         assert "new session tui:n" in text_of(around)

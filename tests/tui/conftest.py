@@ -1,0 +1,32 @@
+"""What makes the clients of these tests quick: waits that are for people and for networks last milliseconds."""
+
+from typing import Any
+
+import pytest
+from textual._compositor import Compositor
+
+from goclaw.tui import link
+from goclaw.tui.widgets import conversation, log_view
+from tests.tui.screen import OFTEN_SECONDS, SOON_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def quick_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that comes back at once, and looks many times a second at what it looks at again and again."""
+    monkeypatch.setattr(link, "RETRY_SECONDS", SOON_SECONDS)
+    monkeypatch.setattr(conversation, "LOOK_SECONDS", SOON_SECONDS)
+    monkeypatch.setattr(log_view, "LOOK_SECONDS", OFTEN_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def pictures_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw only what a test looks at (`text_of`): an App without a terminal throws every other picture away."""
+    draw = Compositor.render_update
+
+    def render_update(self: Compositor, full: bool = False, **given: Any) -> Any:
+        if full:
+            return draw(self, full, **given)
+        self._dirty_regions.clear()
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", render_update)
