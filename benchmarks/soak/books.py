@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from benchmarks.soak.people import People
 from benchmarks.soak.terminal import Terminal
+from goclaw.sessions.turn import STOPPED_HERE
 from tests.acceptance import ledger
 from tests.acceptance.books import Copies, Seen, read_chat
 from tests.acceptance.model import END
@@ -73,11 +74,12 @@ def close_books(people: People, requests: Counter[str], terminal: Terminal, left
 def _chat(found: Outcome, people: People, chat: int, seen: Sequence[Seen]) -> None:
     acts = [said.act for said in people.said.values() if said.act.chat == chat]
     names = [act.name for act in acts]
+    failures = [message for message in seen if message.text.rpartition(f"{STOPPED_HERE}\n")[2].startswith(FAILURE)]
+    seen = [message for message in seen if STOPPED_HERE not in message.text]  # what was cut is no answer
     copies, commands = Copies.of(seen), people.commands[chat]
     found.commands += sum(commands.values())
     found.marked += sum(message.marked for message in seen)
     found.doubled += [f"{chat}: {piece}" for piece in copies.doubled()]
-    failures = [message for message in seen if message.text.startswith(FAILURE)]
     wrong = [act.name for act in acts if act.kind == "wrong"]
     missing = [name for name in names if name not in wrong and not copies.has(f"{name} {END}")]
     # A stop ends one message without an answer, also one that would have failed.

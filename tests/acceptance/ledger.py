@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from goclaw.sessions.turn import STOPPED_HERE
 from tests.acceptance.books import Copies, Seen
 from tests.acceptance.daemon import Installation
 from tests.acceptance.model import CAPTION, EFFECTS, END, LONG_LINES, UNKNOWN
@@ -93,6 +94,7 @@ def close_books(found: Outcome, people: People, home: Installation) -> None:
 
 def _chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
     """Every message answered, once, in the order in which they were written."""
+    seen = [message for message in seen if STOPPED_HERE not in message.text]  # what a /stop cut is no answer
     copies, names = Copies.of(seen), [name for name, _ in chat.said]
     found.messages += len(names)
     found.previews_left += sum(message.is_begun for message in seen)
