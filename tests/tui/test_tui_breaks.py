@@ -204,7 +204,7 @@ async def test_the_story_shows_everything_once(expected: tuple[str, list[Frame]]
 
 
 MOST_FRAMES = 64
-EVERY = repeats(8, 1)
+EVERY = repeats(12, 1)
 
 
 @pytest.mark.deep
@@ -218,8 +218,9 @@ async def test_a_break_after_any_frame_leaves_no_trace(
         assert await story(broken) == expected[0]
 
 
+@pytest.mark.deep
 @pytest.mark.promise("P-terminal-history")
-@pytest.mark.parametrize("after", [3, 4, 5])
+@pytest.mark.parametrize("after", repeats([4], [3, 4, 5]))
 async def test_breaks_again_and_again_leave_no_trace(
     tmp_path: Path, expected: tuple[str, list[Frame]], after: int
 ) -> None:
@@ -229,7 +230,8 @@ async def test_breaks_again_and_again_leave_no_trace(
         assert broken.line.breaks > 8
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+@pytest.mark.deep
+@pytest.mark.parametrize("share", repeats([0.5], [0.2, 0.5, 0.8]))
 async def test_a_frame_that_came_in_part_comes_again(
     tmp_path: Path, expected: tuple[str, list[Frame]], share: float
 ) -> None:

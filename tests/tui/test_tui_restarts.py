@@ -153,7 +153,7 @@ async def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, in
 
 
 MOST_WRITES = 18
-EVERY = repeats(3, 1)
+EVERY = repeats(6, 1)
 
 
 async def test_the_story_shows_everything_once(undisturbed: tuple[str, int]) -> None:
