@@ -135,7 +135,11 @@ def without_lost(message: PicturedT, found: Container[str]) -> PicturedT:
 
 def unseen(message: PicturedT) -> PicturedT:
     """Return the message as a model without eyes gets it: it says that there is a picture."""
-    return replace(_told(message, [NOT_SEEN]), images=()) if message.images else message
+    if not message.images:
+        return message
+    if isinstance(message, ToolResult):
+        return replace(_told(message, [NOT_SEEN]), images=())
+    return replace(message, text=f"{NOT_SEEN}\n{message.text}".strip(), images=())  # a reminder may stand at the end
 
 
 def _told(message: PicturedT, lines: Sequence[str]) -> PicturedT:

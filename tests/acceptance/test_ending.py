@@ -199,7 +199,7 @@ async def test_stop_works_while_the_daemon_winds_down(
     assert await home.wait() == 0
     assert clock.monotonic() - began < GRACE_SECONDS - 2, "it does not wait for a turn that was stopped"
     gate.opened.set()
-    await rest(home, telegram)
+    await rest(home, telegram, "answer\n\n[stopped here]")
 
 
 @pytest.mark.sandbox

@@ -87,7 +87,8 @@ def test_at_openai_it_is_a_persons_message_behind_results_and_no_system_message(
 def test_behind_a_persons_words_it_continues_them_for_some_templates_refuse_two_in_a_row(wire: Wire) -> None:
     with sending(wire) as bodies:
         told = bodies.of(reminding(JOINED))["messages"]
-        first = bodies.of(reminding(ASKED))["messages"]
+        seeing = wire.open(bodies._fake.url, bodies._ports, images=True)
+        first = bodies.of(reminding(ASKED), seeing)["messages"]
     assert told[-1] == {"role": "user", "content": f"Quick!\n\n{REMINDER}"}
     assert [message["role"] for message in first] == ["system", "user"], "the picture is kept beside it"
     assert "image" in repr(first[-1])

@@ -169,7 +169,7 @@ async def test_pictures_are_sent_where_the_server_says_that_the_model_sees(
     seeing, blind = model_at(fake, ports, "unheard-of:7b"), model_at(fake, ports, "llava:7b")
     assert not seeing.sees_images and blind.sees_images
     await ask(blind, picture)
-    assert fake.asked[0].body["messages"][1] == {"role": "user", "content": f"look\n{NOT_SEEN}"}
+    assert fake.asked[0].body["messages"][1] == {"role": "user", "content": f"{NOT_SEEN}\nlook"}
     fake.routes["/api/show"] = shown("completion", "vision")
     await ask(seeing, picture)
     assert fake.asked[1].body["messages"][1] == {"role": "user", "content": "look", "images": ["iVBORw0KGgo="]}

@@ -330,7 +330,7 @@ BUGS: list[Bug] = [
         "goclaw/tools/exec.py",
         'Access(category="shell")',
         'Access(category="shell", alone=True)',
-        "tests/tools/test_shell_beside.py::test_reads_and_fetches_run_beside_a_command_and_writes_and_commands_do_not",
+        "tests/tools/test_exec_beside.py::test_reads_and_fetches_run_beside_a_command_and_writes_and_commands_do_not",
     ),
     bug(
         "an answer that the output limit cut passes for a whole one",
@@ -338,7 +338,7 @@ BUGS: list[Bug] = [
         "goclaw/sessions/turn.py",
         "        if _is_cut(done) and self._continued >= self._ports.continuations:",
         "        if False:",
-        "tests/sessions/test_cut_answers.py::test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcript",
+        "tests/sessions/test_turn_cut.py::test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcript",
     ),
     bug(
         "what was written before a stop is deleted",

@@ -34,7 +34,8 @@ async def test_an_answer_that_takes_too_long_ends_the_turn_with_the_key(tmp_path
     async with world.running() as core:
         await core.say("hi")
         await core.settled()
-    assert world.texts() == ["The model took longer than 0.05 s to answer (agents.main.policy.timing.plan)."]
+    reason = "The model took longer than 0.05 s to answer (agents.main.policy.timing.plan)."
+    assert world.texts() == [f"nev\n\n[stopped here]\n{reason}"]
 
 
 async def test_a_tool_without_a_time_of_its_own_has_the_agents(tmp_path: Path) -> None:

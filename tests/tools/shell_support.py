@@ -122,5 +122,6 @@ def _prepare(folder: Path) -> int:
         f'ListenAddress 127.0.0.1\nPort {port}\nHostKey "{folder}/host_key"\nAuthorizedKeysFile "{folder}/authorized"\n'
         "StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin prohibit-password\nPasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\nAllowAgentForwarding yes\nPermitUserEnvironment no\nPrintMotd no\n"
+        f'SetEnv "HOME={folder}"\n'  # what the user's own shell says at a login is no part of any test
     )
     return port
