@@ -32,6 +32,8 @@ from tests.mutations.every import BUGS
 FAILED = 1
 """Exit code of pytest when tests ran and some failed. Any other one proves nothing."""
 FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+HANGS = re.compile(r"\+ Timeout \+|^Timeout \(", re.MULTILINE)
+"""What pytest-timeout prints of a test that hangs, and what the stacks of one begin with whose process was ended."""
 SECONDS = 300
 """For the tests of one bug; one test has less (`timeout` in pyproject.toml)."""
 
@@ -175,7 +177,7 @@ def first_failure(bug: Bug, copy: Path, broken: set[str]) -> str:
         failed = FAILURE.search(done.stdout)
         if done.returncode == FAILED and failed:
             return failed[1]
-        if done.returncode == FAILED and "+ Timeout +" in done.stdout + done.stderr:
+        if done.returncode == FAILED and HANGS.search(done.stdout + done.stderr):
             return f"{test} (it hangs)"
         if not re.search(r"\d+ (passed|failed|skipped|deselected|error)", done.stdout):
             raise SystemExit(f"pytest does not run: {done.stdout[-500:]}{done.stderr[-500:]}")
