@@ -177,7 +177,7 @@ def first_failure(bug: Bug, copy: Path, broken: set[str]) -> str:
         failed = FAILURE.search(done.stdout)
         if done.returncode == FAILED and failed:
             return failed[1]
-        if done.returncode == FAILED and HANGS.search(done.stdout + done.stderr):
+        if done.returncode == FAILED and HANGS.search(f"{done.stdout}\n{done.stderr}"):
             return f"{test} (it hangs)"
         if not re.search(r"\d+ (passed|failed|skipped|deselected|error)", done.stdout):
             raise SystemExit(f"pytest does not run: {done.stdout[-500:]}{done.stderr[-500:]}")
