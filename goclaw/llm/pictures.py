@@ -35,14 +35,16 @@ async def again_without_pictures(
     Raises:
         ModelError: as `ask`.
     """
+    begun = False
     try:
         async with aclosing(ask(request)) as events:
             async for event in events:
+                begun = True
                 yield event
         return
     except ModelError as error:
         words = str(error)
-        if error.kind not in REFUSALS or not (NAMED.search(words) or NOT_TAKEN.search(words)):
+        if begun or error.kind not in REFUSALS or not (NAMED.search(words) or NOT_TAKEN.search(words)):
             raise
         if not messages.leave_out_pictures(request.messages):
             raise

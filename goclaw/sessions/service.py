@@ -45,7 +45,7 @@ from goclaw.sessions.received import Received, ReceivedPorts
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.teams import Teams
-from goclaw.sessions.turn import STOPPED, TurnRun
+from goclaw.sessions.turn import STOPPED, STOPPED_HERE, TurnRun
 from goclaw.sessions.visiting import VisitPorts, Visits
 
 log = logging.getLogger(__name__)
@@ -379,7 +379,8 @@ def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
     if outcome in (Outcome.ANSWERED, Outcome.CUT, Outcome.STOPPED):
         log.info("turn %s in %.1f s", outcome, seconds)
     else:
-        log.warning("turn %s in %.1f s: %s", outcome, seconds, text)
+        why = text.rpartition(f"{STOPPED_HERE}\n")[2]
+        log.warning("turn %s in %.1f s: %s", outcome, seconds, why)
 
 
 def _taken_for_stop(turn: Turn) -> bool:

@@ -127,8 +127,8 @@ class TurnRun:
         self._heard = False
         self.withheld = False
         """A hook keeps the agent's answer from the person."""
-        self._partial = ""
-        """What the person was shown of an answer that is not recorded."""
+        self._partial: list[str] = []
+        """What the person was shown of an answer that is not recorded, in pieces."""
         self.cut = False
         """The output limit cut the last answer."""
         self._continued = 0
@@ -202,7 +202,7 @@ class TurnRun:
 
         def kept(step: Step[Finished]) -> None:
             self._keep(step, step.value.message)
-            self._partial = ""
+            self._partial.clear()
             self._answers = number
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             self._compress = self._ports.compresses(step.value.spec)
@@ -289,7 +289,7 @@ class TurnRun:
             # Under the call's own name: a turn that is taken up again must find that the call has its result.
             await self._note(name, result, _RESULT)
         self._asked.clear()
-        instead, written = f"[{words}]", self._partial.strip()
+        instead, written = f"[{words}]", "".join(self._partial).strip()
         why = "" if words == STOPPED else f"\n{words}"
         note = AssistantMessage(f"{written}\n\n{STOPPED_HERE}{why}" if written else instead)
         told = await self._note("settle", note, _NOTE)  # what an earlier run of the daemon recorded counts
@@ -360,7 +360,8 @@ class TurnRun:
     async def _stream(self, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache)
-        said, thought, self._partial = Masking(), Masking(), ""
+        said, thought = Masking(), Masking()
+        self._partial.clear()
         async with opening.model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
@@ -376,12 +377,12 @@ class TurnRun:
             case TextDelta() | ThinkingDelta() if self._ports.hooks.judges_answers:
                 pass  # what is to be judged whole is shown to nobody in pieces
             case TextDelta(text) if text:
-                self._partial += text
+                self._partial.append(text)
                 self._ports.publish(TextStreamed(turn, session, text))
             case ThinkingDelta(text) if text:
                 self._ports.publish(ThinkingStreamed(turn, session, text))
             case Restarted():
-                self._partial = ""
+                self._partial.clear()
                 self._ports.publish(StreamRestarted(turn, session, event.reason))
             case _:
                 pass

@@ -108,3 +108,12 @@ async def test_a_refusal_of_something_else_is_no_reason_to_ask_again(
     fake.will(refusal(400, wire.error_body("no image of this kind")), wire.answer())
     heard = await ask(wire.open(fake.url, ports, images=True), saying("without a picture"))
     assert heard.failed.kind is ModelErrorKind.REJECTED and len(bodies(fake)) == 2
+
+
+async def test_an_answer_that_breaks_off_is_not_asked_for_anew_whatever_the_error_names(
+    fake: FakeProvider, ports: ModelPorts
+) -> None:
+    error = {"error": {"message": "image worker failed", "type": "server_error"}}
+    fake.will(OPENAI.shape(*OPENAI.opening, error), OPENAI.answer())
+    heard = await ask(OPENAI.open(fake.url, ports, images=True), saying(PHOTO))
+    assert heard.failed.partial and heard.text == "Hel" and len(bodies(fake)) == 1

@@ -344,7 +344,7 @@ BUGS: list[Bug] = [
         "what was written before a stop is deleted",
         "class answers: Esc takes away what the person has read",
         "goclaw/sessions/turn.py",
-        '        instead, written = f"[{words}]", self._partial.strip()',
+        '        instead, written = f"[{words}]", "".join(self._partial).strip()',
         '        instead, written = f"[{words}]", ""',
         "tests/sessions/test_service_stop.py::test_stop_in_the_middle_of_a_stream",
     ),

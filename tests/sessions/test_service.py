@@ -139,7 +139,9 @@ async def test_a_file_that_cannot_be_had_is_named_instead(tmp_path: Path) -> Non
     assert world.texts() == ["What was in it?"]
 
 
-async def test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_answered(tmp_path: Path) -> None:
+async def test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_answered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     failing = Answer("Half", error=ModelErrorKind.AUTH, message="the key was refused")
     world = World(tmp_path, [failing, Answer("Hello again")])
     async with world.running() as core:
@@ -154,6 +156,7 @@ async def test_a_model_that_fails_is_named_to_the_user_and_the_next_message_is_a
         ]
     assert outcomes == [Outcome.FAILED, Outcome.ANSWERED]
     assert world.texts() == ["Half\n\n[stopped here]\nscripted:test: the key was refused", "Hello again"]
+    assert "the key was refused" in caplog.text and "Half" not in caplog.text, "what was said stays out of the log"
 
 
 async def test_an_empty_answer_is_said_to_be_one(tmp_path: Path) -> None:
