@@ -110,7 +110,14 @@ class AssistantMessage:
     native: Native | None = None
     withheld: bool = field(default=False, compare=False)
     """A hook of the operator keeps the answer from the person."""
+    deferred: bool = field(default=False, compare=False)
+    """Its text reaches a chat in front of the next one of its turn (`sessions.interim`)."""
     role: Literal["assistant"] = "assistant"
+
+    @property
+    def is_interim(self) -> bool:
+        """Whether it says something to the person before its calls."""
+        return bool(self.calls and self.text.strip()) and not self.withheld
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

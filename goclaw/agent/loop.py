@@ -33,6 +33,11 @@ class TurnSteps(Protocol):
         """Tell whether the `number`-th answer was cut and its rest is asked for; the model knows so then."""
         ...
 
+    @property
+    def answered(self) -> str:
+        """The text of the last answer, behind the parts before it of one that was cut and went on."""
+        ...
+
 
 async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
     """Run a turn to its end and return the text of the last answer, all parts of one that was cut and went on.
@@ -53,16 +58,13 @@ async def go_on(turn: TurnSteps, policy: RunPolicy, number: int) -> str:
 
 
 async def _rounds(turn: TurnSteps, policy: RunPolicy, first: int) -> str:
-    said = ""
     for number in count(first):
         answer = await turn.answer(number)
         if answer.calls:
             policy.before(answer.calls)
             policy.after(await _use_all(turn, number, answer.calls))
-            continue
-        said += answer.text
-        if not await turn.goes_on(number):
-            return said
+        elif not await turn.goes_on(number):
+            return turn.answered
     raise AssertionError("count never ends")
 
 

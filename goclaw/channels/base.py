@@ -24,6 +24,8 @@ class Capabilities:
     media: bool = False
     artifacts: bool = False
     """Whether what tools keep for people is to be sent there as files."""
+    interim: bool = True
+    """Whether what the agent says before a tool call comes as a message of its own, not with the next one."""
 
     def missing_for(self, delivery: Delivery) -> str:
         """What a delivery needs that the channel cannot do, in words (`edit messages`); empty: it can do it."""

@@ -12,6 +12,7 @@ from goclaw.cli.process import listens
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import (
+    MessageStored,
     Notice,
     Outcome,
     Question,
@@ -22,6 +23,8 @@ from goclaw.events import (
     TurnEvent,
     TurnFinished,
 )
+from goclaw.messages import AssistantMessage
+from goclaw.redact import printable
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
 from goclaw.tui.outstanding import Ended, Outstanding, Patience
@@ -73,6 +76,8 @@ class _Reporter:
     def __init__(self, session: str, *, as_json: bool) -> None:
         self._session = session
         self.as_json = as_json
+        self._begun = ""
+        """What was said of an answer that was cut, and whose rest was asked for."""
 
     def event(self, event: TurnEvent) -> None:
         """Something of the turn that answers."""
@@ -81,6 +86,15 @@ class _Reporter:
             print(orjson.dumps({"name": frame.name, **frame.event}).decode(), flush=True)
         elif isinstance(event, QuestionAsked):
             self._say(event.question)
+        elif isinstance(event, MessageStored) and isinstance(event.message, AssistantMessage):
+            self._said(event.message)
+
+    def _said(self, message: AssistantMessage) -> None:
+        """Print what is said before a tool call; the last answer is printed when the turn has ended."""
+        self._begun += message.text
+        if message.is_interim:
+            print(printable(f"{self._begun.strip()}\n"), flush=True)
+            self._begun = ""
 
     def held_up(self, event: QuestionAsked) -> None:
         """An earlier turn of the session waits for a person, and ours waits for that one."""

@@ -77,6 +77,11 @@ class TelegramSettings(Section):
     burst: int = Field(3, ge=1, description="Messages that a chat takes at once before its rate counts.")
     group_messages_per_minute: float = Field(20, gt=0, description="Telegram's limit per group.")
     poll_seconds: int = Field(25, ge=0, le=50, description="How long one getUpdates waits for news.")
+    interim: Literal["separate", "joined"] = Field(
+        "separate",
+        description="Whether what the agent says before it uses a tool comes as a message of its own (six a minute and "
+        "chat at most, more are joined), or with its answer.",
+    )
     artifacts: Literal["files", "none"] = Field(
         "files",
         description="Whether what tools keep for people comes as files behind the answer: three of a turn at most, and "

@@ -115,6 +115,8 @@ class Delivery:
     media_name: str = ""
     turn: str = ""
     """The turn that this answers: lets a channel end its live view of that turn."""
+    interim: bool = False
+    """The turn goes on behind it, and so does its live view."""
     session: str = ""
     """The session of that turn."""
     choices: tuple[Choice, ...] = ()

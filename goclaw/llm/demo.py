@@ -81,7 +81,8 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
             lines.append(f"`/tool {name}` needs a JSON object after the name; this is none: {written}")
         else:
             calls.append(ToolCall(next(fresh), name, arguments))
-            lines.append(f"Calling {name}.")
+    if not lines:
+        return "", tuple(calls)
     return "\n".join([f"{MARK} {lines[0]}", *lines[1:]] if calls else [NO_AI, "", *lines]), tuple(calls)
 
 

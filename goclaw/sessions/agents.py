@@ -262,7 +262,11 @@ class Agents:
         """Its last words, or the sentence that stands in their place."""
         run = TurnRun(level.turn, level.session.window, self._ports.fit(level))
         try:
-            return Outcome.ANSWERED, await _answered(run, level.policy, check) or EMPTY_ANSWER
+            answer = (await _answered(run, level.policy, check)).strip()
+            # An MCP client is a person here: it gets all that was said, unless it wants data.
+            if not answer or (level.root.guest and level.depth == 1 and check is None):
+                answer = "\n\n".join(filter(None, (*run.said, answer)))
+            return Outcome.ANSWERED, answer or EMPTY_ANSWER
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
         except asyncio.CancelledError:

@@ -24,6 +24,7 @@ from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
 from goclaw.sessions.forwarding import Forwarding
 from goclaw.sessions.hooking import Hooking
+from goclaw.sessions.interim import InterimTexts
 from goclaw.sessions.level import Level
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.options import SessionOptions
@@ -59,6 +60,7 @@ class Fitting:
     modes: Modes
     queue_modes: QueueModes
     received: Received
+    interim: InterimTexts
     spawn: Spawner
     teams: Teams
     answerers: Answerers
@@ -83,6 +85,7 @@ class Fitting:
             now=ports.clock.now,
             received=self.received.message,
             hooks=Hooking(ports.hooks, session.window),
+            interim=None if level.root.guest else self.interim,
             opening=lambda: self._opening(level, reminders),
             joining=lambda request: self._joining(level, request),
             make_room=make_room,
@@ -100,7 +103,8 @@ class Fitting:
         if level.parent is None:
             return fitted
         # The operator's hooks on messages are about what people and their agent say to each other.
-        return replace(fitted, received=_task, hooks=Hooking(Hooks(), session.window), joining=lambda request: ())
+        unhooked = Hooking(Hooks(), session.window)
+        return replace(fitted, received=_task, hooks=unhooked, interim=None, joining=lambda request: ())
 
     def publish(self, level: Level, event: TurnEvent) -> None:
         """Show what an agent does: in its own session, and in one line to whoever watches those above it."""

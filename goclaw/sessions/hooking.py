@@ -61,17 +61,17 @@ class Hooking:
         return UserMessage(UNSEEN) if self.hooks.any_for("message_in") else unopened(inbound)
 
     async def said(self, inbound: Inbound, message: AssistantMessage) -> AssistantMessage:
-        """What becomes of an answer of the model; one that asks for tools is not the agent's last word."""
-        if message.calls:
+        """What becomes of what an answer of the model says; the calls beside it stay as they are."""
+        if message.calls and not message.text.strip():
             return message
         answer = await self._fire("message_out", inbound, message.text)
         if answer.suppress and not answer.deny:
             log.info("a hook keeps the answer back")
-            return AssistantMessage(WITHHELD, withheld=True)
+            return AssistantMessage(WITHHELD, message.calls, withheld=True)
         text = f"This answer is held back: {answer.deny}" if answer.deny else answer.text
         if text is None or text == message.text:
             return message
-        return AssistantMessage(text)  # without its provider's own form, which holds the other words
+        return AssistantMessage(text, message.calls)  # without its provider's own form, which holds the other words
 
     async def _fire(self, point: Point, inbound: Inbound, text: str = "") -> HookAnswer:
         if not self.hooks.any_for(point):

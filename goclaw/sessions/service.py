@@ -36,6 +36,7 @@ from goclaw.sessions.debts import Debts
 from goclaw.sessions.fitting import Fitting
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.hooking import WITHHELD, instructed
+from goclaw.sessions.interim import InterimTexts
 from goclaw.sessions.level import Level, Root
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
@@ -87,6 +88,7 @@ class Sessions:
             AsidePorts(checkpoints, ports.clock, self.compactor, self.contexts, ports.flush, ports.models)
         )
         self.received = Received(self._receiving())
+        self.interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
         self.questions = ports.questions
         self.rules = ports.approvals.rules
         self.dispatcher = ports.dispatcher
@@ -102,21 +104,7 @@ class Sessions:
         self.answerers = Answerers(kinds, self.contexts, ports.settings, self._may_answer)
         self.agents = Agents(self._agents(kinds))
         self.teams = Teams(ports, kinds, self.agents)
-        self._fitting = Fitting(
-            ports,
-            lambda: self.calibration,
-            self.compactor,
-            self.contexts,
-            self.costs,
-            kinds,
-            self.modes,
-            self.queue_modes,
-            self.received,
-            self.agents.spawn,
-            self.teams,
-            self.answerers,
-            self._may_answer,
-        )
+        self._fitting = self._fitting_of(kinds)
         self.visits = Visits(self._visiting(kinds))
         self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
 
@@ -130,6 +118,24 @@ class Sessions:
             settings=ports.config.media,
             transcriber=ports.transcriber,
             workspace=ports.environment.workspace,
+        )
+
+    def _fitting_of(self, kinds: Kinds) -> Fitting:
+        return Fitting(
+            self._ports,
+            lambda: self.calibration,
+            self.compactor,
+            self.contexts,
+            self.costs,
+            kinds,
+            self.modes,
+            self.queue_modes,
+            self.received,
+            self.interim,
+            self.agents.spawn,
+            self.teams,
+            self.answerers,
+            self._may_answer,
         )
 
     def _agents(self, kinds: Kinds) -> AgentPorts:
@@ -282,7 +288,9 @@ class Sessions:
             text = await run_turn(run, policy)
             if run.withheld:
                 return Outcome.STOPPED, WITHHELD
-            return Outcome.CUT if run.cut else Outcome.ANSWERED, text or EMPTY_ANSWER
+            if not text.strip():
+                text = "" if run.said else EMPTY_ANSWER
+            return Outcome.CUT if run.cut else Outcome.ANSWERED, text
         except MessageDenied as denied:
             return Outcome.FAILED, str(denied)  # nothing was stored of it, so there is nothing to settle
         except LimitReached as limit:
@@ -366,12 +374,13 @@ class Sessions:
             await request.report(await self.compactor.compact(session, request.instructions, forced=True))
 
     def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
-        silent = outcome is Outcome.STOPPED and text in (STOPPED, WITHHELD)
-        self._ports.bus.publish(TurnFinished(turn.id, turn.inbound.session, outcome, text, silent))
-        if turn.inbound.address.channel == LOCAL or silent:
-            return ()  # a terminal reads the transcript; whoever said /stop has its answer
         inbound = turn.inbound
-        return [Delivery(f"{turn.id}:deliver:1", inbound.address, text, turn=turn.id, session=inbound.session)]
+        is_told = outcome is not Outcome.STOPPED or text not in (STOPPED, WITHHELD)
+        told = "\n\n".join(filter(None, (self.interim.rest(turn.id), text if is_told else "")))
+        self._ports.bus.publish(TurnFinished(turn.id, inbound.session, outcome, text, silent=not told))
+        if inbound.address.channel == LOCAL or not told:
+            return ()  # a terminal reads the transcript; whoever said /stop has its answer
+        return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
 
 
 def _log_end(outcome: Outcome, text: str, seconds: float) -> None:

@@ -17,6 +17,7 @@ from goclaw.context.window import Window, shown
 from goclaw.engine.base import Step, Turn
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind, OutcomeUnknown
 from goclaw.events import (
+    Delivery,
     Inbound,
     MessageStored,
     StreamRestarted,
@@ -39,6 +40,7 @@ from goclaw.messages import Artifact, AssistantMessage, Message, ToolCall, ToolR
 from goclaw.records import record
 from goclaw.redact import Masking, mask_known
 from goclaw.sessions.hooking import Hooking, context_of
+from goclaw.sessions.interim import InterimTexts
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
@@ -114,6 +116,8 @@ class TurnPorts:
     scope: CallScope
     hooks: Hooking
     """The operator's hooks on messages."""
+    interim: InterimTexts | None
+    """Has what is said before tool calls delivered; None: no person waits for this turn."""
 
 
 class TurnRun:
@@ -131,6 +135,12 @@ class TurnRun:
         """What the person was shown of an answer that is not recorded, in pieces."""
         self.cut = False
         """The output limit cut the last answer."""
+        self.said: list[str] = []
+        """What was told before tool calls, which is no part of the last answer."""
+        self._begun = ""
+        """What was said of an answer whose rest was asked for."""
+        self._last = ""
+        """What the latest answer says."""
         self._continued = 0
         """How often the rest of an answer was asked for."""
         self._denied: set[str] = set()
@@ -200,10 +210,16 @@ class TurnRun:
         """Take in what joins the turn, make the context fit, then ask the model."""
         name, began = f"model:{number}", self._ports.now()
 
+        def rows(done: Finished) -> list[Bound]:
+            said = self._interim(number, done.message)
+            promise = [self._ports.interim.row(said)] if said and self._ports.interim else []
+            return [*rows_of(done.message, self._origin(name)), self._ports.spent(self._turn.id, done), *promise]
+
         def kept(step: Step[Finished]) -> None:
             self._keep(step, step.value.message)
             self._partial.clear()
             self._answers = number
+            self._spoken(number, step.value.message, replayed=step.replayed)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
             self._compress = self._ports.compresses(step.value.spec)
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
@@ -218,10 +234,31 @@ class TurnRun:
             name,
             lambda: self._judged(number),
             _FINISHED,
-            rows=lambda done: [*rows_of(done.message, self._origin(name)), self._ports.spent(self._turn.id, done)],
+            rows=rows,
             kept=kept,
         )
         return step.value.message
+
+    def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
+        """What a chat is told of an answer right away; None where that is for later, or nothing."""
+        if self._ports.interim is None or message.deferred or not message.is_interim:
+            return None
+        return self._ports.interim.delivery(self._turn, number, self._begun + message.text)
+
+    def _spoken(self, number: int, message: AssistantMessage, *, replayed: bool) -> None:
+        """Note what an answer says that is recorded, and have it delivered where that was promised with the record."""
+        self._last = message.text
+        if not message.is_interim:
+            return
+        text = self._begun + message.text
+        if self._ports.interim:
+            promised = None if replayed else self._interim(number, message)
+            if promised:
+                self._ports.interim.promised(promised)
+            else:
+                self._ports.interim.recalled(self._turn.id, number, text, waits=message.deferred)
+        self.said.append(text.strip())
+        self._begun = ""
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
         """Run one tool call; one that must not run twice leaves an intent first, when everybody has agreed to it."""
@@ -258,8 +295,14 @@ class TurnRun:
         if not self.cut or self._continued >= self._ports.continuations:
             return False
         self._continued += 1
+        self._begun = self.answered
         await self.tell(f"continue:{number}", GO_ON)
         return True
+
+    @property
+    def answered(self) -> str:
+        """What the latest answer says, behind the parts before it of one that was cut and went on."""
+        return self._begun + self._last
 
     @property
     def answers(self) -> int:
@@ -290,10 +333,12 @@ class TurnRun:
             await self._note(name, result, _RESULT)
         self._asked.clear()
         instead, written = f"[{words}]", "".join(self._partial).strip()
-        why = "" if words == STOPPED else f"\n{words}"
-        note = AssistantMessage(f"{written}\n\n{STOPPED_HERE}{why}" if written else instead)
-        told = await self._note("settle", note, _NOTE)  # what an earlier run of the daemon recorded counts
-        return words if told.text == instead else told.text
+        mark = STOPPED_HERE if words == STOPPED else f"{STOPPED_HERE}\n{words}"
+        note = AssistantMessage(f"{written}\n\n{mark}" if written else instead)
+        told = (await self._note("settle", note, _NOTE)).text  # what an earlier run of the daemon recorded counts
+        if self._begun:
+            return f"{self._begun}\n\n{mark}" if told == instead else self._begun + told
+        return words if told == instead else told
 
     async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> MessageT:
         async def given() -> MessageT:
@@ -334,7 +379,15 @@ class TurnRun:
         message = await self._ports.hooks.said(self._turn.inbound, done.message)
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
         actor, meant = self._ports.scope.actor, self._ports.dispatcher.registry.meant
-        return replace(done, message=replace(message, calls=tuple(meant(call, actor) for call in message.calls)))
+        interim = self._ports.interim if message.is_interim else None
+        return replace(
+            done,
+            message=replace(
+                message,
+                calls=tuple(meant(call, actor) for call in message.calls),
+                deferred=interim is not None and interim.defers(self._turn.inbound),
+            ),
+        )
 
     async def _ask(self, number: int) -> Finished:
         self._go_on()

@@ -58,8 +58,8 @@ class Outstanding:
     """The turns that answer own messages; several messages may be answered by one."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, str] = {}
-        """What the transcript has as their answers so far."""
+        self._turns: dict[str, str | None] = {}
+        """What the transcript has as their answers; None: nothing yet."""
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -69,14 +69,14 @@ class Outstanding:
 
     def sent(self, turn: str) -> None:
         """A message was sent; it becomes this turn, if it becomes one."""
-        self._turns[turn] = ""
+        self._turns[turn] = None
 
     def accepted(self, accepted: Accepted, text: str) -> Ended | None:
         """What became of the message `text` at once; None: a turn answers it."""
         acceptance = accepted.acceptance
-        words = self._turns.pop(turn_of(accepted.id), None)
-        if words is None:
+        if turn_of(accepted.id) not in self._turns:
             return None
+        words = self._turns.pop(turn_of(accepted.id))
         if acceptance.kind is AcceptKind.DUPLICATE and text.startswith("/"):
             return Ended(turn_of(accepted.id), TAKEN, False)
         if acceptance.kind in (AcceptKind.TURN, AcceptKind.DUPLICATE):
@@ -105,7 +105,7 @@ class Outstanding:
         """
         for row in rows:
             self._stored(row)
-        answered = {turn: words for turn, words in self._turns.items() if words and turn != now.turn}
+        answered = {turn: words for turn, words in self._turns.items() if words is not None and turn != now.turn}
         for turn in answered:
             del self._turns[turn]
         return [
@@ -116,7 +116,8 @@ class Outstanding:
         ]
 
     def _stored(self, row: MessageStored) -> None:
-        if self._turns.pop(row.joined, None) is not None:
-            self._turns.setdefault(row.turn, "")  # that turn's answer is the answer to this message, too
+        if row.joined in self._turns:
+            del self._turns[row.joined]
+            self._turns.setdefault(row.turn, None)  # that turn's answer is the answer to this message, too
         if isinstance(row.message, AssistantMessage) and row.turn in self._turns:
-            self._turns[row.turn] = "" if row.message.calls else row.message.text
+            self._turns[row.turn] = None if row.message.calls else row.message.text

@@ -120,7 +120,7 @@ class PlainView:
                 self._beside(happened)
 
     def _finished(self, ended: TurnFinished) -> None:
-        if not self._streamed:
+        if ended.text and not self._streamed:
             self.line(ended.text)
         self._end_line()
         if self._streamed and ended.outcome is not Outcome.ANSWERED:

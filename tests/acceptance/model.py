@@ -7,6 +7,7 @@ It speaks OpenAI's chat completions. A person's message is `<id> <kind> …`; th
     m1 write            -> a call of `write` that makes m1.txt, then "answer m1 (end)"
     m1 both             -> both calls at once, then "answer m1 (end)"
     m1 pair             -> a call of `exec` as above, and beside it one that appends m1-slow and does not end
+    m1 plan             -> "plan m1" and beside it the call of m1 exec, then "answer m1 (end)"
     m1 run COMMAND      -> a call of `exec` with that command, then "answer m1: <the result> (end)"
     m1 recall QUESTION  -> a call of `transcript_search` with that question, then "answer m1: <what was found> (end)"
     m1 anywhere QUESTION -> the same in all conversations that the person may read
@@ -158,7 +159,8 @@ def answer_to(body: Json) -> Sequence[Json]:
     calls = [call for each in waiting for call in calls_for(*each) if call["id"] not in called]
     if calls:
         numbered = [call | {"index": number} for number, call in enumerate(calls)]
-        return [{"role": "assistant", "content": None}, {"tool_calls": numbered}]
+        said = [f"plan {identity}" for identity, kind, _ in waiting if kind == "plan"]
+        return [{"role": "assistant", "content": " ".join(said) or None}, {"tool_calls": numbered}]
     results = {message["tool_call_id"]: str(message["content"]) for message in recent if message["role"] == "tool"}
     pieces = ["answer"]
     for identity, kind, rest in waiting:
@@ -175,7 +177,7 @@ def answer_to(body: Json) -> Sequence[Json]:
 def calls_for(identity: str, kind: str, rest: str) -> list[Json]:
     """The tool calls that a message asks for."""
     wanted: list[tuple[str, Json]] = []
-    if kind in ("exec", "both", "pair"):
+    if kind in ("exec", "both", "pair", "plan"):
         wanted.append(("exec", {"command": f"echo {identity} >> {EFFECTS}"}))
     if kind in ("write", "both"):
         wanted.append(("write", {"path": f"{identity}.txt", "content": identity}))

@@ -58,6 +58,15 @@ async def test_in_a_group_a_mention_is_answered_in_one_message_that_grows(ann: P
     assert len(ann.requests) == 1
 
 
+@pytest.mark.promise("P-interim")
+async def test_what_is_said_before_a_tool_call_stays_in_the_chat(ann: Person) -> None:
+    await ann.say(f"{ann.name('a')} plan")
+    assert await ann.hears(2) == [f"plan {ann.name('a')}", ann.answer("a")]
+    asked = await ann.say_in_group(f"{ann.name('b')} plan")
+    await eventually(lambda: ann.texts(ann.group) == [f"plan {ann.name('b')}", ann.answer("b")])
+    assert {sent.reply_to for sent in ann.sent(ann.group)} == {asked["message"]["message_id"]}
+
+
 @pytest.mark.promise("P-telegram-text")
 async def test_a_long_answer_arrives_whole_in_several_messages(ann: Person) -> None:
     name = ann.name("a")

@@ -24,12 +24,14 @@ class Steps:
     trouble: Exception | None = None
     cut: int = 0
     """Answers of which the rest is asked for."""
+    answered: str = ""
 
     async def hear(self) -> None:
         self.done.append("hear")
 
     async def answer(self, number: int) -> AssistantMessage:
         self.done.append(f"answer {number}")
+        self.answered += self.answers[number - 1].text
         return self.answers[number - 1]
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:

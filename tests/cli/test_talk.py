@@ -11,6 +11,7 @@ import pytest
 from goclaw.cli import talk
 from goclaw.errors import StateError
 from goclaw.events import Question, QuestionAsked, TurnEvent
+from goclaw.llm.base import Stop
 from goclaw.messages import ToolCall
 from goclaw.servers import gathering
 from goclaw.servers.socket import open_socket
@@ -21,6 +22,7 @@ from goclaw.tools.ask_user import ask_user
 from goclaw.tui import link as link_module
 from goclaw.tui import outstanding
 from tests.harness import PATIENCE, Answer, Core, World
+from tests.parts import Trail, acting
 from tests.tui.bad_line import BadLine, open_bad_line
 
 SESSION = "tui:me"
@@ -90,7 +92,7 @@ async def test_what_a_turn_waits_for_is_said_on_standard_error_with_the_command_
         assert await talk.send(world.config, command, SESSION) == ("Allowed.", True)
         assert await sending == ("Done.", True)
     out, err = capsys.readouterr()
-    assert out == ""
+    assert out == "I will.\n\n", "the last answer is the command's to print"
     assert "May dig run?" in err and '"where": "here"' in err
     assert f"goclaw send --session {SESSION} '{command}'" in err
 
@@ -107,6 +109,18 @@ async def test_as_json_it_is_an_event_among_the_others(tmp_path: Path, capsys: p
     named = {event["name"]: event for event in events}
     assert named["QuestionAsked"]["question"]["id"] == named["QuestionAnswered"]["question_id"] == question.id
     assert "waiting" not in err
+
+
+@pytest.mark.promise("P-interim")
+async def test_what_is_said_before_tool_calls_is_printed_before_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look = ToolCall("c1", "look", {})
+    script = [Answer("Here is ", stop=Stop.LENGTH), Answer("the plan.", calls=(look,)), Answer("")]
+    world = World(tmp_path, script, tools=[acting("look", Trail().leave)], limits={"continue_cut": True})
+    async with daemon(world):
+        assert await talk.send(world.config, "go", SESSION) == ("", True)
+    assert capsys.readouterr().out == "Here is the plan.\n\n"
 
 
 @pytest.mark.parametrize("as_json", [False, True])

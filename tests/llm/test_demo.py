@@ -22,7 +22,7 @@ async def test_every_reply_starts_by_saying_that_no_ai_is_connected() -> None:
         assert finished.message.text.startswith(f"{NO_AI}\n")
         assert "ANTHROPIC_API_KEY" in finished.message.text.splitlines()[0]
     called = (told, AssistantMessage("", (ToolCall("a", "read", {}),)), ToolResult("a", "read", "text"))
-    for messages in (called, (UserMessage("/tool read {}"),)):
+    for messages in (called, (UserMessage("/tool read {}\n/tool read nonsense"),)):
         _, finished = await ask(*messages)
         assert finished.message.text.startswith(f"{MARK} ")
     assert "no AI" in MARK

@@ -17,9 +17,9 @@ def handing(task: str, call_id: str = "c1", **more: object) -> ToolCall:
     return ToolCall(call_id, "agent", {"task": task, **more})
 
 
-def asks_for(when: str, *calls: ToolCall) -> Answer:
-    """Whoever reads `when` last makes these calls."""
-    return Answer(calls=calls, when=when)
+def asks_for(when: str, *calls: ToolCall, text: str = "") -> Answer:
+    """Whoever reads `when` last makes these calls, and says `text` before them."""
+    return Answer(text, calls=calls, when=when)
 
 
 def says(when: str, text: str) -> Answer:

@@ -57,6 +57,16 @@ async def test_an_agents_conversation_is_its_own_and_its_last_words_are_the_resu
     assert "You are an agent that another agent has started" in first.system
 
 
+async def test_an_agent_that_said_all_before_its_last_call_has_said_it(tmp_path: Path) -> None:
+    script = [SCRIPT[0], asks_for("look at x", NOTE, text="x is fine"), says("noted", ""), SCRIPT[3]]
+    world = world_of(tmp_path, script)
+    async with world.running() as core:
+        await core.say("do it")
+        await core.settled()
+        assert results(await core.messages()) == ["x is fine"]
+    assert world.texts() == ["All is well."], "what agents say to each other is no message to a person"
+
+
 async def test_what_an_agent_does_is_seen_where_it_was_started(tmp_path: Path) -> None:
     world = world_of(tmp_path, SCRIPT)
     async with world.running() as core:

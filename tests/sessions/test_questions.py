@@ -81,7 +81,8 @@ async def test_an_approval_shows_the_call_and_lets_it_run_once(tmp_path: Path) -
         assert (await core.gateway.now("memory:here")).questions == ()
         answered = await seen(core, QuestionAnswered)
         assert (answered.answer, answered.by) == ("allow", "tui:here")
-    assert world.texts()[0].startswith("**May dig run?**") and "Done." in world.texts()
+    said, asked_for, *_, last = world.texts()
+    assert (said, last) == ("I will.", "Done.") and asked_for.startswith("**May dig run?**")
 
 
 async def test_a_denied_call_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ async def test_an_approval_survives_a_restart_under_its_id_and_asks_the_chat_onc
         assert await core.command(f"/approve {question.id}") == "Allowed."
         await core.settled()
         assert trail.times == 1 and await results(core) == ["dug here"]
-    assert [text for text in world.texts() if text.startswith("**May dig run?**")] == world.texts()[:1]
+    assert [text for text in world.texts() if text.startswith("**May dig run?**")] == world.texts()[1:2]
 
 
 @pytest.mark.promise("P-approval")
@@ -194,7 +195,7 @@ async def test_the_next_message_answers_a_question_and_not_the_queue(tmp_path: P
         await core.settled()
         assert (await core.say("2", message_id="42")).kind is AcceptKind.DUPLICATE
         assert await results(core) == ["Which branch?\nrelease"]
-    assert world.texts()[0] == (
+    assert world.texts()[1] == (
         "**Branch**\n\nWhich branch?\n\n1. main\n2. release\n\nAnswer with a number or in your own words."
     )
 

@@ -21,7 +21,7 @@ def world_with(
     folder: Path, trail: Trail, *answers: Answer, mode: str = "queue", users: tuple[User, ...] = ()
 ) -> World:
     """The model's first answer looks at something, which takes until the trail's gate opens."""
-    script = [Answer("Let me look.", calls=(LOOK,)), *answers]
+    script = [Answer("", calls=(LOOK,)), *answers]
     return World(folder, script, tools=[acting("look", trail.leave_slowly)], users=users, queue={"mode": mode})
 
 
@@ -77,7 +77,7 @@ async def test_steered_messages_are_in_the_next_request_in_order(tmp_path: Path)
         == said[:5]
         == [
             UserMessage("look"),
-            AssistantMessage("Let me look.", (LOOK,)),
+            AssistantMessage("", (LOOK,)),
             ToolResult("c1", "look", "seen"),
             UserMessage("and there"),
             UserMessage("see this", said[4].images if isinstance(said[4], UserMessage) else ()),
@@ -146,7 +146,7 @@ async def test_steered_messages_stay_with_a_turn_that_is_stopped(tmp_path: Path)
         await core.say("hello?")
         await core.settled()
         said = [message.text for message in await core.messages() if not isinstance(message, ToolResult)]
-    assert said == ["look", "Let me look.", "and there", "A very lo\n\n[stopped here]", "hello?", "Here again."]
+    assert said == ["look", "", "and there", "A very lo\n\n[stopped here]", "hello?", "Here again."]
 
 
 async def test_what_has_not_joined_when_the_turn_is_stopped_is_answered_next(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ async def test_an_interrupting_message_takes_the_place_of_the_turn(tmp_path: Pat
         await core.settled()
         assert await core.messages() == [
             UserMessage("look"),
-            AssistantMessage("Let me look.", (LOOK,)),
+            AssistantMessage("", (LOOK,)),
             ToolResult("c1", "look", '{"error": "stopped by the user"}', True),
             AssistantMessage("[Stopped.]"),
             UserMessage("no, something else"),

@@ -66,7 +66,7 @@ async def test_a_tool_result_goes_back_to_the_model(tmp_path: Path) -> None:
         assert [event.content for event in core.seen if isinstance(event, ToolFinished)] == ["a cat"]
     assert [spec.name for spec in world.script.requests[0].tools] == ["look"]
     assert unmarked(world.script.requests[1].messages)[-1] == ToolResult("c1", "look", "a cat")
-    assert world.texts() == ["It is a cat."]
+    assert world.texts() == ["Let me look.", "It is a cat."]
 
 
 async def test_tools_of_one_answer_run_side_by_side(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from goclaw.toolkit.base import Tool, ToolContext, tool
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.parts import Trail, acting
 
-LOOK = Answer("Let me look.", calls=(ToolCall("c1", "look", {}),))
+LOOK = Answer(calls=(ToolCall("c1", "look", {}),))
 LIMIT = 600.0
 
 

@@ -96,6 +96,14 @@ async def check_nothing_goes_on(world: World, trail: Trail) -> None:
     assert trail.times == before + 1
 
 
+@pytest.mark.promise("P-interim")
+async def test_an_mcp_client_gets_all_that_the_agent_said(tmp_path: Path) -> None:
+    script = [asks_for(ASKED, NOTE, text="A cake, and tea."), says("noted", "Done.")]
+    world = world_of(tmp_path, script, acting("note", Trail("noted").leave))
+    async with world.running() as core:
+        assert (await Waiting().call(core, planning())).content == "A cake, and tea.\n\nDone."
+
+
 @pytest.mark.promise("P-modes")
 @pytest.mark.parametrize("mode", ["plan", "bypass"])
 async def test_what_was_chosen_in_the_persons_conversation_does_not_count(tmp_path: Path, mode: Mode) -> None:

@@ -68,7 +68,8 @@ class TelegramChannel:
 
     def __init__(self, settings: TelegramSettings, token: str, memory: Memory, ports: ChannelPorts) -> None:
         actions = frozenset({"send", "react", "edit", "delete"})
-        self.capabilities = Capabilities(actions, media=True, artifacts=settings.artifacts == "files")
+        files, interim = settings.artifacts == "files", settings.interim == "separate"
+        self.capabilities = Capabilities(actions, media=True, artifacts=files, interim=interim)
         self._settings = settings
         self._token = token
         self._memory = memory

@@ -24,7 +24,7 @@ _MESSAGES: TypeAdapter[dict[str, int]] = TypeAdapter(dict[str, int])
 
 
 class Grown:
-    """The latest turns and their messages. Lives in one file, which is small and never flushed: kill -9 spares it."""
+    """The latest turns and their messages. Lives in one file, which is small and rarely flushed: kill -9 spares it."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file: call this in a thread."""
@@ -46,6 +46,26 @@ class Grown:
     async def remember(self, turn: str, message_id: int) -> None:
         """On disk when this returns. Where that fails, a crash leaves the beginning of an answer behind; no more."""
         await self._note(turn, message_id)
+
+    async def hand_over(self, turn: str, delivery: str) -> int | None:
+        """Make the message that grew for a turn that of one of its deliveries; the turn goes on with another one.
+
+        Returns the message's id, the same one for a delivery that is tried again; None where no message grew, or where
+        this cannot be kept: the turn's next text would be edited into the message after a restart.
+        """
+        if known := self._messages.get(delivery):
+            return known
+        if not (grew := self.message_of(turn)):
+            return None
+        del self._messages[turn]
+        self._messages[delivery] = grew
+        try:
+            await self._keeper.write(self._messages, flush=True)
+        except DiskError as error:
+            log.warning("a preview stays beside its text: %s", error)
+            self._messages[turn] = self._messages.pop(delivery)
+            return None
+        return grew
 
     async def _note(self, turn: str, message_id: int) -> None:
         self._messages[turn] = message_id

@@ -37,8 +37,8 @@ class Keeper:
         self._flush = flush
         self._writing = asyncio.Lock()
 
-    async def write(self, value: Any) -> None:
-        """On disk when this returns.
+    async def write(self, value: Any, *, flush: bool = False) -> None:
+        """On disk when this returns; `flush`: also after a power cut, whatever the file is for.
 
         Raises:
             DiskError: it cannot be written.
@@ -47,20 +47,21 @@ class Keeper:
             async with self._writing:
                 content = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
                 # To its end also when nobody wants it any more: two threads must not write the same file.
-                await see_through(asyncio.to_thread(self._replace, content), f"writing {self._path.name}")
+                work = asyncio.to_thread(self._replace, content, self._flush or flush)
+                await see_through(work, f"writing {self._path.name}")
         except OSError as error:
             raise disk_error(error, self._path, "written") from error
 
-    def _replace(self, content: bytes) -> None:
+    def _replace(self, content: bytes, flush: bool) -> None:  # to_thread takes positions
         fresh = self._path.with_name(f"{self._path.name}.new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-            if self._flush:
+            if flush:
                 file.flush()
                 os.fsync(file.fileno())
         fresh.replace(self._path)
-        if self._flush:
+        if flush:
             _flush_folder(self._path.parent)
 
 

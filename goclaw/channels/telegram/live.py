@@ -15,6 +15,7 @@ from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.inbound import CHANNEL
 from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.previews import Previews, draft_id
+from goclaw.channels.telegram.render import Chunk
 from goclaw.channels.telegram.request import Flood
 from goclaw.channels.telegram.views import Preview, View
 from goclaw.clock import Clock
@@ -24,6 +25,7 @@ from goclaw.events import (
     AcceptKind,
     Address,
     AgentProgress,
+    Delivery,
     GatewayPort,
     Inbound,
     MessageStored,
@@ -98,13 +100,27 @@ class LiveViews:
         """The turn that is shown in the draft with this id; empty for none."""
         return next((turn for turn in self._views if draft_id(turn) == draft), "")
 
-    async def claim(self, turn: str) -> Preview | None:
-        """End the view of a turn because its answer goes out now; returns the message that grew, where one did."""
-        view = self._views.pop(turn, None)
-        if view is None:
-            known = self._grown.message_of(turn)
-            return None if known is None else Preview(known, None)
-        view.end()
+    async def claim(self, delivery: Delivery) -> Preview | None:
+        """End a turn's view because what it shows goes out now; a turn that goes on has another one from then on.
+
+        Returns the message that grew, where one did.
+        """
+        view = self._views.pop(delivery.turn, None)
+        if view is not None:
+            if delivery.interim and not view.ended.is_set():
+                self._continue(view)
+            view.end()
+        shown = await self._settled(view) if view else None
+        if delivery.interim:
+            known = await self._grown.hand_over(delivery.turn, delivery.id)
+            if rest := self._views.get(delivery.turn):
+                rest.lost = self._grown.is_lost(delivery.turn)
+        else:
+            known = self._grown.message_of(delivery.turn)
+        return None if known is None else Preview(known, shown)
+
+    async def _settled(self, view: View) -> Chunk | None:
+        """Wait until nothing of a view that has ended is on its way; returns what its message says."""
         in_draft = view.target.is_private and view.message_id is None
         try:
             async with asyncio.timeout(DRAFT_CLAIM_SECONDS if in_draft else CLAIM_SECONDS), view.sending:
@@ -112,10 +128,16 @@ class LiveViews:
         except TimeoutError:
             # Whatever it is, it may arrive after the answer, so the answer must not be in the same message.
             view.abandoned = True
-            await self._grown.intend(turn)
-            log.debug("a preview of turn %s is stuck; its answer goes out without it", turn)
-            return None
-        return None if view.message_id is None else Preview(view.message_id, view.shown)
+            await self._grown.intend(view.turn)
+            log.debug("a preview of turn %s is stuck; its answer goes out without it", view.turn)
+        return view.shown
+
+    def _continue(self, view: View) -> None:
+        """Show the rest of a turn in another message."""
+        rest = self._views[view.turn] = view.continued()
+        if self._tasks is not None:
+            self._tasks.create_task(self._keep_typing(rest), name=f"typing {rest.turn}")
+            self._tasks.create_task(self._keep_showing(rest), name=f"preview {rest.turn}")
 
     async def remove(self, target: Target, message_id: int) -> None:
         """Take a message away that its answer cannot be edited into."""
@@ -139,8 +161,10 @@ class LiveViews:
         match event:
             case TextStreamed():
                 view.add(event.text)
-            case StreamRestarted() | MessageStored():
+            case StreamRestarted():
                 view.starts_anew = True
+            case MessageStored():
+                view.stored(event.message)
             case ToolStarted():
                 view.tool_started(event.call_id, event.name, event.input, event.hint)
             case AgentProgress():
@@ -176,6 +200,7 @@ class LiveViews:
         view.end()
         if event.silent:
             del self._views[event.turn]
+        if event.silent and not view.settling:
             tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
 
     def _open(self, turn: str, session: str, address: Address, tasks: asyncio.TaskGroup) -> View | None:

@@ -65,6 +65,8 @@ class Previews:
 
     async def show(self, view: View) -> None:
         """Show what there is now, unless it is shown already or the answer is on its way."""
+        if view.settling:
+            return
         draft = self._drafted(view)
         chunk = await self._content(view, draft=draft)
         if chunk is None or view.ended.is_set() or (chunk == view.shown and self.kept_for(view) != 0.0):

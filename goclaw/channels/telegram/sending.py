@@ -128,7 +128,7 @@ class Sender:
     async def _send(self, delivery: Delivery, target: Target, handover: Handover) -> Receipt:
         """Send all parts that are not there yet; what grew while it was written becomes the first one."""
         parts = await parts_of(delivery, self._load_blob)
-        grown = await self._live.claim(delivery.turn) if delivery.turn else None
+        grown = await self._live.claim(delivery) if delivery.turn else None
         keyboard = keyboard_of(delivery.choices)
         if not handover.parts:
             # The receipt names the first part, so its buttons can be found again.

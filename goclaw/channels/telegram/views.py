@@ -8,6 +8,7 @@ from typing import Any
 from goclaw.channels.telegram.calls import Target
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, units
 from goclaw.events import Todo
+from goclaw.messages import AssistantMessage, Message
 from goclaw.records import record
 from goclaw.redact import mask, printable
 
@@ -42,6 +43,12 @@ class View:
     text: str = ""
     starts_anew: bool = False
     """The next text is the begin of another message: the model used a tool in between."""
+    above: str = ""
+    """What stays above the next text, in the same message (`AssistantMessage.deferred`)."""
+    settling: bool = False
+    """What is written is on its way as a delivery of its own: nothing more may be shown in its message."""
+    ahead: int = 0
+    """Deliveries of such texts that went out before the event that they were recorded had come."""
     tools: dict[str, str] = field(default_factory=dict)
     """A line for each call that runs, the latest last."""
     outcome: str = ""
@@ -62,9 +69,40 @@ class View:
 
     def add(self, text: str) -> None:
         """The answer goes on."""
-        self.text = text if self.starts_anew else self.text + text
-        self.starts_anew, self.outcome = False, ""
+        before = self.above if self.starts_anew else self.text
+        self.text, self.starts_anew, self.outcome = before + text, False, ""
         self.changed.set()
+
+    def stored(self, message: Message) -> None:
+        """An answer is recorded, or what a tool found."""
+        self.starts_anew = True
+        if isinstance(message, AssistantMessage) and message.is_interim:
+            self._said_before_calls(is_delivered=not message.deferred)
+
+    def _said_before_calls(self, *, is_delivered: bool) -> None:
+        self.above = "" if is_delivered else f"{self.text}\n\n"
+        if is_delivered and self.ahead:
+            self.text, self.ahead = "", self.ahead - 1
+        elif is_delivered:
+            self.settling = True
+
+    def continued(self) -> "View":
+        """Return the view of the rest of the turn, in another message."""
+        rest = View(
+            self.turn,
+            self.session,
+            self.target,
+            self.alive_at,
+            started=self.started,
+            asking=self.asking,
+            text="" if self.starts_anew else self.text,
+            tools=self.tools,
+            outcome=self.outcome,
+            todos=self.todos,
+            ahead=self.ahead if self.settling else self.ahead + 1,
+        )
+        rest.changed.set()
+        return rest
 
     def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any], hint: str = "") -> None:
         """A tool runs; `hint`: what it does, in its own words."""

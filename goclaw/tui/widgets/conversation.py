@@ -275,8 +275,10 @@ class Conversation(FollowedScroll):
     async def _turn_finished(self, event: TurnFinished) -> None:
         await self._stream.end()
         # What ended before the agent's own words stands in the transcript in brackets.
-        text = event.text.strip()
-        if text and self._last_text.strip() not in (text, f"[{text}]"):
+        text, last = event.text.strip(), self._last_text.strip()
+        # An answer that was cut and went on stands there in several rows.
+        is_there = bool(last) and (last == f"[{text}]" or text.endswith(last))
+        if text and not is_there:
             await self.note(Note(text))
         self._last_text = ""
         self._cards.forget()

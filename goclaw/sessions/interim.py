@@ -1,0 +1,88 @@
+"""What the agent says before its tool calls: a message of its own in the chat as soon as its step is recorded.
+
+The delivery is committed in the transaction of the step, so that a crash neither loses nor doubles it. A text waits and
+stands before the next one, the last answer included, where the channel wants one message a turn (`telegram.interim`) or
+the chat had `MOST` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor use up
+what Telegram lets a bot say in a group (20 messages a minute).
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.engine.base import Turn
+from goclaw.engine.outbox import Outbox
+from goclaw.events import LOCAL, Delivery, Inbound
+from goclaw.store.database import Bound
+
+MOST = 6
+SECONDS = 60.0
+"""At most `MOST` such messages to a chat in any `SECONDS`."""
+
+
+class InterimTexts:
+    """The interim texts of all turns that people in chats wait for; terminals have them from the bus."""
+
+    def __init__(self, channels: Mapping[str, Channel], outbox: Outbox, clock: Clock) -> None:
+        self._channels = channels
+        self._outbox = outbox
+        self._clock = clock
+        self._sent: dict[tuple[str, str], deque[float]] = {}
+        """When interim texts went to a chat, monotonic seconds, at most `MOST` times each."""
+        self._waiting: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        """By turn: texts that stand before the next one, by the number of their answer."""
+
+    def defers(self, inbound: Inbound) -> bool:
+        """Return whether an interim text of the message's turn must wait for the next one; if not, it is counted."""
+        address = inbound.address
+        if address.channel == LOCAL:
+            return False
+        channel = self._channels.get(address.channel)
+        if channel is not None and not channel.capabilities.interim:
+            return True
+        now = self._clock.monotonic()
+        self._sent = {chat: times for chat, times in self._sent.items() if times[-1] > now - SECONDS}
+        times = self._sent.setdefault((address.channel, address.chat), deque(maxlen=MOST))
+        if len(times) == MOST and times[0] > now - SECONDS:
+            return True
+        times.append(now)
+        return False
+
+    def delivery(self, turn: Turn, number: int, text: str) -> Delivery | None:
+        """Return the delivery of the text of the turn's `number`-th answer, behind what waits; None: for a terminal."""
+        inbound = turn.inbound
+        if inbound.address.channel == LOCAL:
+            return None
+        text = _joined([*self._texts(turn.id), text])
+        name = f"{turn.id}:said:{number}"
+        return Delivery(name, inbound.address, text, turn=turn.id, session=inbound.session, interim=True)
+
+    def row(self, delivery: Delivery) -> Bound:
+        """Return the INSERT that promises a delivery, for the transaction of its step."""
+        return self._outbox.row(delivery)
+
+    def promised(self, delivery: Delivery) -> None:
+        """Send what was committed with `row`; nothing of its turn waits any more."""
+        self._waiting.pop(delivery.turn, None)
+        self._outbox.take([delivery])
+
+    def recalled(self, turn: str, number: int, text: str, *, waits: bool) -> None:
+        """Note the text of an answer that was recorded without a delivery, or read back."""
+        if waits:
+            self._waiting[turn][number] = text
+        else:
+            self._waiting.pop(turn, None)
+
+    def rest(self, turn: str) -> str:
+        """Return what waits at the end of a turn, and forget it."""
+        text = _joined(self._texts(turn))
+        self._waiting.pop(turn, None)
+        return text
+
+    def _texts(self, turn: str) -> list[str]:
+        return [text for _, text in sorted(self._waiting.get(turn, {}).items())]
+
+
+def _joined(texts: list[str]) -> str:
+    return "\n\n".join(text.strip() for text in texts)

@@ -1,0 +1,190 @@
+"""What the agent says before its tool calls reaches the person: in order, once, whatever ends the turn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goclaw.channels.base import Capabilities
+from goclaw.channels.memory import MemoryChannel
+from goclaw.errors import ModelErrorKind
+from goclaw.events import Outcome, TurnFinished
+from goclaw.hooks.base import HookAnswer
+from goclaw.llm.base import Stop
+from goclaw.messages import AssistantMessage, ToolCall
+from goclaw.sessions.interim import MOST, SECONDS
+from goclaw.sessions.service import EMPTY_ANSWER
+from goclaw.sessions.turn import STOPPED_HERE
+from tests.harness import Answer, Core, World
+from tests.kills import recorded
+from tests.parts import Trail, acting
+from tests.sessions.test_hooking import Ears, hooks
+
+STORY = [
+    Answer("First A.", calls=(ToolCall("c1", "look", {}),), when="work"),
+    Answer("Then B.", calls=(ToolCall("c2", "keep", {}),), when="seen"),
+    Answer("Done.", when="kept"),
+]
+"""What the model says to each message, also when it is asked once more after a kill."""
+
+
+def using(text: str, call: str = "c1", tool: str = "look") -> Answer:
+    """An answer that says something and uses a tool."""
+    return Answer(text, calls=(ToolCall(call, tool, {}),))
+
+
+def looking(folder: Path, answers: Sequence[Answer], **config: Any) -> World:
+    tools = [acting("look", Trail("seen").leave), acting("keep", Trail("kept").leave)]
+    return World(folder, answers, tools=tools, **config)
+
+
+def comments(number: int) -> list[Answer]:
+    """So many answers with a text and a call, and a last one."""
+    return [
+        *(using(f"step {each}", f"c{each}", ("look", "keep")[each % 2]) for each in range(1, number + 1)),
+        Answer("Done."),
+    ]
+
+
+def finished(core: Core) -> list[tuple[Outcome, str, bool]]:
+    return [(end.outcome, end.text, end.silent) for end in core.seen if isinstance(end, TurnFinished)]
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chat wants one message a turn."""
+
+    monkeypatch.setattr(MemoryChannel, "capabilities", Capabilities(interim=False))
+
+
+@pytest.mark.promise("P-interim")
+async def test_an_answer_before_a_tool_call_is_a_message_of_its_own(tmp_path: Path) -> None:
+    world = looking(tmp_path, [using("Here is the plan: A, then B."), Answer("Done.")])
+    async with world.running() as core:
+        await core.say("plan it")
+        await core.settled()
+        assert finished(core) == [(Outcome.ANSWERED, "Done.", False)]
+    assert world.texts() == ["Here is the plan: A, then B.", "Done."]
+
+
+@pytest.mark.promise("P-interim")
+async def test_a_turn_that_said_all_before_its_last_call_ends_without_another_message(tmp_path: Path) -> None:
+    world = looking(tmp_path, [using("Here is the plan."), Answer(" \n")])
+    async with world.running() as core:
+        await core.say("plan it")
+        await core.settled()
+        assert finished(core) == [(Outcome.ANSWERED, "", True)]
+    assert world.texts() == ["Here is the plan."]
+
+
+async def test_only_a_turn_that_said_nothing_at_all_is_told_to_be_empty(tmp_path: Path) -> None:
+    world = looking(tmp_path, [using(" \n"), Answer("")])
+    async with world.running() as core:
+        await core.say("plan it")
+        await core.settled()
+    assert world.texts() == [EMPTY_ANSWER]
+
+
+@pytest.mark.promise("P-interim", "P-answered-once")
+async def test_a_kill_at_any_moment_loses_no_text_and_doubles_none(tmp_path: Path) -> None:
+    world = looking(tmp_path, STORY)
+
+    async def live(core: Core) -> None:
+        await core.say("work", message_id="1")
+        await core.settled()
+
+    for moment in await recorded(world, live):
+        with moment.restored():
+            async with world.running() as core:
+                await core.say("work", message_id="1")
+                await core.settled()
+            sure = [heard.delivery.text for heard in world.room.all if not heard.doubt.value]
+            assert list(dict.fromkeys(world.texts())) == ["First A.", "Then B.", "Done."], world.texts()
+            assert len(set(sure)) == len(sure), sure
+
+
+@pytest.mark.usefixtures("joined")
+async def test_where_the_chat_wants_one_message_a_turn_all_texts_are_in_it(tmp_path: Path) -> None:
+    world = looking(tmp_path, comments(2))
+    async with world.running() as core:
+        await core.say("work")
+        await core.settled()
+    assert world.texts() == ["step 1\n\nstep 2\n\nDone."]
+
+
+@pytest.mark.usefixtures("joined")
+async def test_texts_that_wait_for_the_answer_survive_a_kill(tmp_path: Path) -> None:
+    world = looking(tmp_path, STORY)
+
+    async def live(core: Core) -> None:
+        await core.say("work", message_id="1")
+        await core.settled()
+
+    for moment in await recorded(world, live):
+        with moment.restored():
+            async with world.running() as core:
+                await core.say("work", message_id="1")
+                await core.settled()
+            assert set(world.texts()) == {"First A.\n\nThen B.\n\nDone."}
+
+
+async def test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together(tmp_path: Path) -> None:
+    world = looking(tmp_path, [*comments(MOST + 2), *comments(1), *comments(1)])
+    async with world.running() as core:
+        await core.say("work")
+        await core.settled()
+        first = [f"step {number}" for number in range(1, MOST + 1)]
+        assert world.texts() == [*first, f"step {MOST + 1}\n\nstep {MOST + 2}\n\nDone."]
+        await core.say("more", chat="there")
+        await core.settled()
+        assert world.texts()[-2:] == ["step 1", "Done."]
+        world.clock.advance(SECONDS)
+        await core.say("and more")
+        await core.settled()
+    assert world.texts()[-2:] == ["step 1", "Done."]
+
+
+@pytest.mark.usefixtures("joined")
+async def test_texts_that_wait_are_told_when_the_turn_ends_otherwise(tmp_path: Path) -> None:
+    world = looking(tmp_path, [using("The answer is 42."), Answer(error=ModelErrorKind.OVERLOADED)])
+    async with world.running() as core:
+        await core.say("work")
+        await core.settled()
+    (text,) = world.texts()
+    assert text.startswith("The answer is 42.\n\n")
+
+
+async def test_the_hook_for_what_goes_out_judges_each_of_them(tmp_path: Path) -> None:
+    def judge(text: str) -> HookAnswer:
+        if "secret" in text:
+            return HookAnswer(suppress=True)
+        return HookAnswer(deny="it names a customer") if "Bea" in text else HookAnswer(text=text.upper())
+
+    world = looking(tmp_path, [using("one"), using("a secret", "c2"), using("ask Bea", "c3"), Answer("end")])
+    world.hooks = hooks("message_out", hook=Ears(lambda event: judge(event.text)))
+    async with world.running() as core:
+        await core.say("work")
+        await core.settled()
+        said = [message for message in await core.messages() if isinstance(message, AssistantMessage)]
+    assert world.texts() == ["ONE", "This answer is held back: it names a customer", "END"]
+    assert [len(message.calls) for message in said] == [1, 1, 1, 0] and "secret" not in str(said)
+
+
+async def test_an_answer_that_was_cut_stands_before_what_is_said_with_a_call(tmp_path: Path) -> None:
+    script = [Answer("Once upon a ti", stop=Stop.LENGTH), using("me there was."), Answer("The end.")]
+    world = looking(tmp_path, script, limits={"continue_cut": True})
+    async with world.running() as core:
+        await core.say("tell me a story")
+        await core.settled()
+    assert world.texts() == ["Once upon a time there was.", "The end."]
+
+
+async def test_the_beginning_of_an_answer_whose_rest_was_stopped_is_delivered(tmp_path: Path) -> None:
+    script = [Answer("Once upon a ti", stop=Stop.LENGTH), Answer(error=ModelErrorKind.OVERLOADED)]
+    world = looking(tmp_path, script, limits={"continue_cut": True})
+    async with world.running() as core:
+        await core.say("tell me a story")
+        await core.settled()
+    (text,) = world.texts()
+    assert text.startswith(f"Once upon a ti\n\n{STOPPED_HERE}")
