@@ -25,7 +25,7 @@ from goclaw.tools.search_order import ordered
 from goclaw.workspace import Opened, Wanted
 
 _MOST_OF_A_FILE = 10
-"""Matching lines of one file that are shown, where there are other files."""
+"""Matching lines of one file that are shown while other files would have no room otherwise."""
 _WIDTH = 200
 """Characters of a line."""
 _AT_ONCE = 50
@@ -204,7 +204,7 @@ class _Finder:
         """Files in this order until enough lines are shown, and how many were looked at."""
         files: list[FoundFile] = []
         left, looked_at = self._most, 0
-        most_of_each = self._most if len(order) == 1 else _MOST_OF_A_FILE
+        spare = max(0, left - sum(min(hits.counts[path], _MOST_OF_A_FILE) for path in order))
         while looked_at < len(order) and left > 0:
             some = order[looked_at : looked_at + _AT_ONCE]
             visible = some if wanted is None else await self._ctx.workspace.visible(some, wanted)
@@ -215,14 +215,15 @@ class _Finder:
                 looked_at += 1
                 if path not in spots:
                     continue
-                reader = partial(_lines, spots[path][: min(left, most_of_each)], self._context)
+                reader = partial(_lines, spots[path][: min(left, _MOST_OF_A_FILE + spare)], self._context)
                 try:
                     lines = await self._ctx.workspace.use(path, reader)
                 except ToolError:
                     continue  # gone meanwhile
                 if lines:
                     files.append(FoundFile(path=path, matches=hits.counts[path], lines=lines))
-                    left -= sum(line.matches for line in lines)
+                    matching = sum(line.matches for line in lines)
+                    left, spare = left - matching, spare - max(0, matching - _MOST_OF_A_FILE)
         return files, looked_at
 
 

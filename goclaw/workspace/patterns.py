@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from fnmatch import translate
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_CLASS = re.compile(r"\[[!^]?+\]?+[^\]]*\]")
+"""Characters of which one has to be there, as `fnmatch` reads them: a `]` right at the beginning is one of them."""
 _MOST = 100
 """Patterns that braces may make of one."""
 LONGEST = 1_000
@@ -24,7 +26,11 @@ def patterns(text: str) -> "list[Pattern]":
         raise ValueError(f"expected a glob of 1 to {LONGEST} characters")
     if "\0" in text or ".." in text.split("/") or text.startswith("/"):
         raise ValueError("expected a glob relative to the folder, without `..` (the folder is `path`)")
-    return [Pattern(each) for each in _without_braces(text)]
+    each_way = _without_braces(text)
+    for part in (part for each in each_way for part in each.split("/")):
+        if "[" in _CLASS.sub("", part):
+            raise ValueError(f"the [ in {part!r} is never closed; for a [ as it is, write [[]")
+    return [Pattern(each) for each in each_way]
 
 
 def _without_braces(text: str) -> list[str]:

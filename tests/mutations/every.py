@@ -2,8 +2,8 @@
 
 from itertools import chain, zip_longest
 
-from tests.mutations import approvals, commands, doors, files, outside, rights, talk
+from tests.mutations import approvals, commands, doors, files, outside, rights, talk, tools
 from tests.mutations.bug import Bug
 
-AREAS = (files.BUGS, commands.BUGS, rights.BUGS, approvals.BUGS, doors.BUGS, outside.BUGS, talk.BUGS)
+AREAS = (approvals.BUGS, commands.BUGS, doors.BUGS, files.BUGS, outside.BUGS, rights.BUGS, talk.BUGS, tools.BUGS)
 BUGS: list[Bug] = [bug for bug in chain.from_iterable(zip_longest(*AREAS)) if bug]

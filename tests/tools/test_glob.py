@@ -35,6 +35,16 @@ async def test_the_newest_comes_first(around: Surroundings) -> None:
     assert await found(around, "*.rs") == ["no file matches *.rs"]
 
 
+async def test_brackets_stand_for_one_of_several_characters(around: Surroundings) -> None:
+    files(around, "a1.py", "a].py", "a[.py", "[id]/b.py")
+
+    assert await found(around, "a[0-9].py") == ["a1.py"]
+    assert await found(around, "a[!0-9].py") == ["a[.py", "a].py"]
+    assert await found(around, "a[]].py") == ["a].py"]
+    assert await found(around, "a[[].py") == ["a[.py"]
+    assert await found(around, "[[]id]/*.py") == ["[id]/b.py"]
+
+
 async def test_what_git_ignores_is_left_out_unless_asked_for(around: Surroundings) -> None:
     files(around, "a.py", "build/b.py", "src/gen.py", "src/keep.py", ".git/c.py", "node_modules/d.py", ".hidden/e.py")
     around.write(".gitignore", "build/\n")
@@ -82,6 +92,12 @@ async def test_a_folder_is_listed(around: Surroundings) -> None:
         ({"pattern": "../*"}, 'field "pattern": expected a glob relative to the folder'),
         ({"pattern": "/etc/*"}, 'field "pattern": expected a glob relative to the folder'),
         ({"pattern": "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"}, "stand for more than 100 patterns"),
+        (
+            {"pattern": "src/[bad*.py"},
+            "field \"pattern\": the [ in '[bad*.py' is never closed; for a [ as it is, write [[]",
+        ),
+        ({"pattern": "{a,[b}.c"}, "the [ in '[b.c' is never closed"),
+        ({"pattern": "[]"}, "the [ in '[]' is never closed"),
         ({"pattern": "*", "limit": 0}, 'field "limit": expected at least 1, got 0'),
         ({"pattern": "*", "path": "missing"}, "file not found: missing"),
         ({"pattern": "*", "path": "a.txt"}, "not a directory: a.txt"),

@@ -58,6 +58,21 @@ async def test_matching_lines_are_shown_with_those_around(around: Surroundings) 
     ]
 
 
+async def test_ten_lines_of_a_file_are_shown_where_others_need_the_room(around: Surroundings) -> None:
+    for path, times in (("a.py", 40), ("b.py", 15), ("c.py", 12)):
+        around.write(path, "word\n" * times)
+
+    async def shown(**more: object) -> list[int]:
+        answer = await found(around, "word", context_lines=0, **more)
+        return [block.count(": word") for block in answer.split("matching lines)")[1:]]
+
+    assert await shown() == [10, 10, 10]
+    assert await shown(max_results=12) == [10, 2]
+    assert await shown(max_results=33) == [13, 10, 10]
+    assert await shown(max_results=100) == [40, 15, 12]
+    assert await shown(glob="a.py") == [30]
+
+
 async def test_source_comes_first_then_most_matches(around: Surroundings, tmp_path: Path) -> None:
     for path, times in (("a.md", 5), ("b.json", 4), ("c.py", 1), ("d.go", 2), ("e.png", 9), ("f.unknown", 3)):
         around.write(path, "word\n" * times)
@@ -178,6 +193,8 @@ async def test_terms_are_searched_one_by_one_when_nothing_matches_the_whole(arou
         ({"pattern": "go("}, 'field "pattern": at character 4: a ) is missing; for a ( as it is, put \\ before it'),
         ({"pattern": "a", "max_results": 0}, 'field "max_results": expected at least 1, got 0'),
         ({"pattern": "a", "context_lines": 21}, 'field "context_lines": expected at most 20, got 21'),
+        ({"pattern": "a", "glob": "[bad"}, "field \"glob\": the [ in '[bad' is never closed"),
+        ({"pattern": "a", "exclude": ["[bad"]}, "field \"exclude\": the [ in '[bad' is never closed"),
         ({"pattern": "a", "glob": "../*"}, 'field "glob": expected a glob relative to the folder'),
         ({"pattern": "a", "exclude": ["/etc"]}, 'field "exclude": expected a glob relative to the folder'),
         ({"pattern": "a", "exclude": "x"}, 'field "exclude": expected array, got string'),
