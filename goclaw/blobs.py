@@ -5,6 +5,7 @@ long for an answer. Folders are 0700, files 0600. Above: tools, channels, contex
 """
 
 import asyncio
+import codecs
 import hashlib
 import logging
 import os
@@ -28,6 +29,8 @@ ResultT = TypeVar("ResultT")
 SPILL_BOUND = 64 << 20
 """Bytes of one output that are kept: enough for any log that a person reads, too little to fill a disk."""
 SPILL_PREFIX = "output:"
+SAMPLE = 8192
+"""Bytes in which a NUL means "binary", as git does it."""
 
 _IMAGES = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"), (b"GIF8", "image/gif"))
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -45,14 +48,29 @@ class Spill:
         """More came than the bound allows; the surplus is dropped."""
         self._file = file
         self._bound = bound
+        self._sample = b""
 
     @property
     def name(self) -> str:
         """`output:<id>`, as `read` takes it."""
         return SPILL_PREFIX + self.id
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether `read` refuses it."""
+        return is_binary(self._sample)
+
+    @property
+    def note(self) -> str:
+        """Where it is and how it is opened, in words that follow how much was left out."""
+        part = f"the first {self.kept:,} bytes are" if self.truncated else "the whole is"
+        if self.is_binary:
+            return f"{part} binary, which read does not show; redirect it into a file and look at that with exec"
+        return f'{part} kept as {self.name}, open it with read {{"path": "{self.name}"}}'
+
     async def write(self, chunk: bytes) -> None:
         """Append, up to the bound."""
+        self._sample += chunk[: SAMPLE - len(self._sample)]
         room = self._bound - self.kept
         self.truncated = self.truncated or len(chunk) > room
         if room <= 0:
@@ -63,6 +81,11 @@ class Spill:
             # Whoever made the output has done its work: what is kept of it is what there was room for.
             log.warning("a long output is not kept to its end: %s", error.strerror)
             self.truncated, self._bound = True, self.kept
+
+
+def is_binary(sample: bytes) -> bool:
+    """Whether a file whose first `SAMPLE` bytes these are is no text; UTF-16 with its mark is some."""
+    return b"\0" in sample and sample[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def image_type(data: bytes) -> str | None:

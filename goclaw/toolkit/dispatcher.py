@@ -201,11 +201,7 @@ class Dispatcher:
             log.warning("the whole of a long result is not kept: %s", error)
             more = len(content) - RESULT_LIMIT
             return f"{content[:RESULT_LIMIT]}\n[cut: {more:,} more characters; there is no room to keep them]"
-        part = f"the first {spill.kept:,} bytes are" if spill.truncated else "the whole is"
-        return (
-            f"{content[:RESULT_LIMIT]}\n[cut: {len(content) - RESULT_LIMIT:,} more characters; {part} kept as "
-            f'{spill.name}, open it with read {{"path": "{spill.name}"}}]'
-        )
+        return f"{content[:RESULT_LIMIT]}\n[cut: {len(content) - RESULT_LIMIT:,} more characters; {spill.note}]"
 
     async def _run(self, scope: CallScope, watch: Watch) -> str:
         """Everything up to the text that the model reads."""

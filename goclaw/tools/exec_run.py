@@ -22,6 +22,7 @@ from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.results import Result
 from goclaw.tools.exec_policy import policy_of
+from goclaw.tools.text import last_lines
 
 log = logging.getLogger(__name__)
 
@@ -157,20 +158,17 @@ class Capture:
     def text(self) -> str:
         """Whole lines: all of the output, or lines that say what became of it and where the whole is, and the tail."""
         if self._short:
-            whole = self._spill.name if self._spill and self._short.left_out else ""
+            spill = self._spill if self._short.left_out else None
+            whole = spill.name if spill and not spill.is_binary else ""
             return f"{self._short.note(whole)}\n{self._cut(self._short.text)}"
-        return self._cut(b"".join(self._tail).decode(errors="replace"))
+        return self._cut(b"".join(self._tail).decode(errors="replace"), from_a_line=self._held == self._total)
 
-    def _cut(self, text: str) -> str:
+    def _cut(self, text: str, *, from_a_line: bool = True) -> str:
+        """What is shown of a text; `from_a_line`: it begins with a whole one."""
         if not text:
             return ""
         if self._spill is not None and (len(text) > self._limit or self._held < self._total):
-            text = f"{self._notice(self._spill)}\n{mask(text)[-self._limit :]}"
+            tail = last_lines(mask(text), self._limit, from_a_line=from_a_line)
+            cut = f"[output cut: the last {len(tail):,} characters of {self._total:,} bytes; {self._spill.note}]"
+            text = f"{cut}\n{tail}"
         return text if text.endswith("\n") else f"{text}\n"
-
-    def _notice(self, spill: Spill) -> str:
-        part = f"the first {spill.kept:,} bytes are" if spill.truncated else "the whole is"
-        return (
-            f"[output cut: the last {self._limit:,} characters of {self._total:,} bytes; {part} kept as {spill.name}, "
-            f'open it with read {{"path": "{spill.name}"}}]'
-        )

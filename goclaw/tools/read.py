@@ -22,6 +22,7 @@ from goclaw.tools.arguments import FilePath
 from goclaw.tools.cells import NotebookPart
 from goclaw.tools.lines import Lines, Window, lines_of
 from goclaw.tools.suggesting import is_missing
+from goclaw.tools.text import LATIN_NAME
 from goclaw.workspace import Opened
 
 LARGEST_PICTURE = 5 << 20
@@ -100,10 +101,17 @@ async def read(
     path of a file that does not exist is taken for the nearest name there is, if only one is near.
     """
     settings = ctx.config.tools.read
-    window = _window(offset, limit, start_line, end_line, max_lines)
-    window = Window(
-        window.offset, window.limit or settings.max_lines, min(max_bytes or settings.max_bytes, settings.max_bytes)
-    )
+    window, most = _window(offset, limit, start_line, end_line, max_lines), settings.max_bytes
+    window = Window(window.offset, window.limit or settings.max_lines, min(max_bytes or most, most))
+    found = await _nearest(ctx, path, window)
+    if max_bytes is None or max_bytes <= most:
+        return found
+    bound = f"[max_bytes is at most {most} (tools.read.max_bytes)]"
+    return found.model_copy(update={"note": "\n".join(filter(None, (found.note, bound)))})
+
+
+async def _nearest(ctx: ToolContext, path: str, window: Window) -> ReadResult:
+    """What is in a kept output, in a file, or in the one file whose name is nearest to one that does not exist."""
     if path.startswith(SPILL_PREFIX):
         return _told(path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window)
     try:
@@ -117,7 +125,8 @@ async def read(
         if not is_sure:
             raise ToolError(f"{error} (did you mean {near}?)") from error
     found = await _read(ctx, near, window)
-    return found.model_copy(update={"note": f"[{path} does not exist; this is {near}, the nearest name]"})
+    near_name = f"[{path} does not exist; this is {near}, the nearest name]"
+    return found.model_copy(update={"note": "\n".join(filter(None, (near_name, found.note)))})
 
 
 def _window(
@@ -178,7 +187,7 @@ def _of_notebook(path: str, data: bytes, window: Window) -> ReadResult:
     except ToolError as error:
         cells, note = io.BytesIO(data), f"[{path}: {error}; this is its text]"
     told = _told(path, lines_of(path, window, cells), window)
-    return told.model_copy(update={"kind": "text" if note else "notebook", "note": note})
+    return told.model_copy(update={"kind": "text" if note else "notebook", "note": note or told.note})
 
 
 def _told(path: str, lines: Lines, window: Window) -> ReadResult:
@@ -190,6 +199,7 @@ def _told(path: str, lines: Lines, window: Window) -> ReadResult:
         content=lines.text(path, window),
         returned=len(lines.shown),
         total=lines.total,
+        note=f"[{path} is {LATIN_NAME}, not UTF-8]" if lines.latin else "",
         truncated=more,
         refinement=f"to go on, read with offset={following}" if more else "",
     )

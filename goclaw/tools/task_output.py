@@ -8,6 +8,7 @@ from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.background import LONGEST_WAIT, TaskId, TaskResult, owner_of, shown
+from goclaw.tools.text import last_lines
 
 _DEFAULT_WAIT = 30
 
@@ -20,9 +21,12 @@ class TaskOutput(TaskResult):
 
     def text(self) -> str:
         """Its output, and its state in a line of its own."""
-        said = self.said if not self.said or self.said.endswith("\n") else f"{self.said}\n"
-        if len(self.said) >= self.limit:
-            said = f"[the last {self.limit:,} characters; more is kept as {self.output}]\n{said}"
+        said = self.said
+        if len(said) >= self.limit:
+            said = last_lines(said, self.limit, from_a_line=False)
+            said = f"[the last {len(said):,} characters; more is kept as {self.output}]\n{said}"
+        if said and not said.endswith("\n"):
+            said += "\n"
         return f"{said}{self.task} {self.end} after {self.seconds:,} s"
 
 

@@ -1,12 +1,19 @@
 """Text on its way between models and files: as bytes for the system, and as a file whose form is kept."""
 
 import codecs
+import re
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.records import record
 from goclaw.redact import revealed
 from goclaw.workspace import Opened, Version
 
+LATIN, LATIN_NAME = "cp1252", "Latin-1 (Windows-1252)"
+"""What text is that is no UTF-8: Windows' superset of ISO 8859-1, as browsers take it (WHATWG Encoding, 4.2)."""
+_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+"""One that is not ASCII, in UTF-8: where such is, the text is a damaged one of that."""
+_JUDGED = 1 << 20
+"""Bytes in which these are looked for: a search lets no other thread run."""
 LARGEST = 20 << 20
 """Bytes of a file that can be edited: it is held in memory several times."""
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -29,8 +36,8 @@ def encoded(text: str, field: str) -> bytes:
 class Text:
     """A text file as it was read.
 
-    What is neither UTF-8 nor UTF-16 with its mark (Latin-1, say) is kept byte by byte: each byte that means nothing in
-    UTF-8 is half a surrogate pair in `body`, which no model can write.
+    What is neither UTF-8, UTF-16 with its mark nor Latin-1 is kept byte by byte: each byte that means nothing in UTF-8
+    is half a surrogate pair in `body`, which no model can write.
     """
 
     body: str
@@ -60,8 +67,16 @@ class Text:
         """Whether `part` can stand in this file.
 
         Raises:
-            ToolError: the file is in an encoding that nobody knows, and `part` is not plain ASCII.
+            ToolError: the file is in an encoding that has no such character, or in one that nobody knows, and `part` is
+                not plain ASCII.
         """
+        try:
+            part.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            found = part[error.start]
+            raise ToolError(
+                f"{path} is {LATIN_NAME}, which has no {found!r}: leave it out, or convert the file to UTF-8"
+            ) from None
         if not self.is_whole and not part.isascii():
             raise ToolError(f"{path} is not UTF-8: only ASCII can be put into it; convert it first, or use ASCII")
 
@@ -87,7 +102,31 @@ def text_of(path: str, opened: Opened, tool: str = "edit") -> Text:
     try:
         return Text(data[len(mark) :].decode(), mark, version)
     except UnicodeDecodeError:
+        if not mark and is_latin(data):
+            return Text(data.decode(LATIN), mark, version, LATIN)
         return Text(data[len(mark) :].decode(errors="surrogateescape"), mark, version, is_whole=False)
+
+
+def is_latin(data: bytes) -> bool:
+    """Whether bytes that are no UTF-8 read as Latin-1."""
+    if _CHARACTER.search(data, 0, _JUDGED):
+        return False
+    try:
+        data.decode(LATIN)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def last_lines(text: str, most: int, *, from_a_line: bool = True) -> str:
+    """The last lines of a text, at most so many characters; of one that is longer its end.
+
+    `from_a_line`: the text begins with a whole line.
+    """
+    start = max(0, len(text) - most)
+    if text[start - 1] == "\n" if start else from_a_line:
+        return text[start:]
+    return text[start:].partition("\n")[2] or text[start:]
 
 
 def shown(text: str) -> str:

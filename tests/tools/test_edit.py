@@ -121,13 +121,23 @@ async def test_the_encoding_is_kept(before: bytes, after: bytes, around: Surroun
 
 
 async def test_what_is_not_utf_8_is_kept_byte_by_byte(around: Surroundings) -> None:
-    path = around.write("a.txt", "Käse = 1\n".encode("latin-1"))
+    path = around.write("a.txt", b"K\xe4se \x81 = 1\n")
 
     await change(around, "= 1", "= 2")
     with pytest.raises(ToolError, match=r"^a\.txt is not UTF-8: only ASCII can be put into it"):
         await change(around, "= 2", "= Brötchen")
 
-    assert path.read_bytes() == "Käse = 2\n".encode("latin-1")
+    assert path.read_bytes() == b"K\xe4se \x81 = 2\n"
+
+
+async def test_latin_1_is_edited_as_it_was_read_and_stays_latin_1(around: Surroundings) -> None:
+    path = around.write("a.txt", "Käse = 1\n".encode("latin-1"))
+
+    await change(around, "Käse = 1", "Brötchen = 2 €")
+    with pytest.raises(ToolError, match=r"^a\.txt is Latin-1 \(Windows-1252\), which has no '世': leave it out, or"):
+        await change(around, "Brötchen", "世界")
+
+    assert path.read_bytes() == "Brötchen = 2 €\n".encode("cp1252")
 
 
 async def test_a_match_that_is_not_exact_is_reported(around: Surroundings) -> None:

@@ -109,12 +109,31 @@ async def test_a_long_output_shows_its_tail_and_is_kept_whole(ready: Surrounding
     notice, *tail, code = said.splitlines()
 
     assert code == "exit code: 2"
-    assert tail[-1] == "100000"
-    assert len("\n".join(tail)) <= 1000
-    assert notice.startswith("[output cut: the last 1,000 characters of 588,895 bytes; the whole is kept as output:")
+    assert tail == [str(number) for number in range(99_835, 100_001)]
+    assert notice.startswith("[output cut: the last 997 characters of 588,895 bytes; the whole is kept as output:")
     name = notice.split("kept as ")[1].split(",")[0]
     assert (await ready.call(read, {"path": name, "limit": 2})).startswith("     1\t1\n     2\t2\n")
     assert await ready.call(read, {"path": name, "offset": 99_999}) == "100000\t100000"
+
+
+async def test_of_a_long_output_without_line_ends_the_last_characters_are_shown(ready: Surroundings) -> None:
+    settings(ready, output_limit=1000)
+
+    said = await ready.call(exec_, {"command": "head -c 9000 /dev/zero | tr '\\0' x; echo"})
+
+    assert said.splitlines()[0].startswith("[output cut: the last 1,000 characters of 9,001 bytes;")
+    assert said.splitlines()[1] == "x" * 999
+
+
+async def test_a_long_output_that_is_no_text_is_not_offered_to_read(ready: Surroundings) -> None:
+    settings(ready, output_limit=1000)
+
+    said = await ready.call(exec_, {"command": "head -c 9000 /dev/zero"})
+
+    assert said.startswith(
+        "[output cut: the last 1,000 characters of 9,000 bytes; the whole is binary, which read does not show; "
+        "redirect it into a file and look at that with exec]\n"
+    )
 
 
 async def test_the_output_of_a_timed_out_command_is_kept_as_well(ready: Surroundings) -> None:

@@ -144,7 +144,7 @@ async def test_what_is_too_long_even_then_is_cut_as_ever(ready: Surroundings) ->
     first, second, *names, code = (await run(ready, exec_, {"command": "ls -l folder"})).splitlines()
 
     assert first.startswith("[compressed: names only; for the whole read output:")
-    assert second.startswith("[output cut: the last 1,000 characters of ")
+    assert second.startswith("[output cut: the last 996 characters of ")
     assert names[-1] == "file-11.txt"
     assert sum(map(len, names)) < 1_000
     assert code == "exit code: 0"

@@ -65,13 +65,13 @@ async def test_what_is_no_text_is_told_in_words(around: Surroundings) -> None:
     limits(around, max_file_mb=1)
     around.write("empty", "")
     around.write("picture.png", b"\x89PNG\0\0")
-    around.write("latin.txt", "Caf\xe9\n".encode("latin-1"))
+    around.write("odd.txt", b"Caf\xe9 \x81\n")
     around.write("bom.txt", "\ufeffx")
     with around.write("huge", "").open("wb") as file:
         file.truncate(2 << 20)
 
     assert await around.call(read, {"path": "empty"}) == "empty is empty"
-    assert await around.call(read, {"path": "latin.txt"}) == "     1\tCaf\ufffd"
+    assert await around.call(read, {"path": "odd.txt"}) == "     1\tCaf\ufffd \ufffd"
     assert await around.call(read, {"path": "bom.txt"}) == "     1\tx"
     for path, words in (
         ("picture.png", r"^not a text file: picture\.png is binary \(image/png\)$"),
@@ -82,6 +82,33 @@ async def test_what_is_no_text_is_told_in_words(around: Surroundings) -> None:
     ):
         with pytest.raises(ToolError, match=words):
             await around.call(read, {"path": path})
+
+
+async def test_latin_1_is_read_and_named(around: Surroundings) -> None:
+    around.write("old.txt", "plain\nK\xe4se \x80 5\n".encode("latin-1"))
+    around.write("damaged.txt", "Käse".encode() + b" \xe4\n")
+    around.write("cut.txt", "ä" * 40_000)
+
+    assert await around.call(read, {"path": "old.txt"}) == (
+        "[old.txt is Latin-1 (Windows-1252), not UTF-8]\n     1\tplain\n     2\tKäse € 5"
+    )
+    assert await around.call(read, {"path": "old.txt", "limit": 1}) == (
+        "     1\tplain\n[lines 1-1 of 2; to go on, read with offset=1]"
+    )
+    assert await around.call(read, {"path": "damaged.txt"}) == "     1\tKäse \ufffd"
+    assert "Latin" not in await around.call(read, {"path": "cut.txt", "max_bytes": 1001})
+
+
+async def test_more_bytes_than_are_ever_shown_name_the_most(around: Surroundings) -> None:
+    limits(around, max_bytes=1000)
+    around.write("notes.txt", "one\n")
+
+    named = "[max_bytes is at most 1000 (tools.read.max_bytes)]\n     1\tone"
+    assert await around.call(read, {"path": "notes.txt", "max_bytes": 1001}) == named
+    assert await around.call(read, {"path": "notes.txt", "max_bytes": 1000}) == "     1\tone"
+    assert await around.call(read, {"path": "note.txt", "max_bytes": 1001}) == (
+        "[note.txt does not exist; this is notes.txt, the nearest name]\n" + named
+    )
 
 
 async def test_an_endless_line_is_cut(around: Surroundings) -> None:
