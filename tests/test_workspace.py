@@ -171,6 +171,26 @@ async def test_both_spellings_of_a_name_reach_its_file(form: Literal["NFC", "NFD
     assert [path.name for path in workspace.root.iterdir()] == [on_disk], "no second file with the other spelling"
 
 
+@pytest.mark.parametrize("folder_form", ["NFC", "NFD"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+async def test_a_name_in_one_spelling_finds_the_file_and_its_folder_in_the_other(
+    folder_form: Literal["NFC", "NFD"], form: Literal["NFC", "NFD"], asked: Literal["NFC", "NFD"], workspace: Workspace
+) -> None:
+    folder, name = unicodedata.normalize(folder_form, "Möbel"), unicodedata.normalize(form, "Café.txt")
+    (workspace.root / folder).mkdir()
+    (workspace.root / folder / name).write_bytes(b"x")
+
+    def path(name: str) -> str:
+        return unicodedata.normalize(asked, f"Möbel/{name}")
+
+    assert await workspace.read_bytes(path("Café.txt")) == b"x"
+    assert (await workspace.write_bytes(path("Café.txt"), b"y")).path == f"{folder}/{name}"
+    assert (await workspace.write_bytes(path("neu.txt"), b"z")).path == f"{folder}/neu.txt"
+    assert workspace.real(path("Café.txt")) == str(workspace.root / folder / name)
+    assert {each.name for each in workspace.root.rglob("*")} == {folder, name, "neu.txt"}, "no twin of either"
+
+
 async def test_new_names_are_composed(workspace: Workspace) -> None:
     await workspace.write_bytes(unicodedata.normalize("NFD", "Café.txt"), b"x")
 

@@ -63,6 +63,26 @@ class Text:
         """The bytes of the file with another body."""
         return self.mark + body.encode(self.encoding, "strict" if self.is_whole else "surrogateescape")
 
+    def rewritten(self, content: str) -> tuple[bytes, str]:
+        """A whole new content as bytes in the form of the file, and in words what of that form it had not itself.
+
+        Kept are the byte order mark, CR LF where every line ends so, and an encoding that has all of its characters.
+        """
+        if not content:
+            return b"", ""
+        plain = content.removeprefix("\ufeff")
+        body, encoding = self.with_line_ends(plain), self.encoding
+        try:
+            data = body.encode(encoding)
+        except UnicodeEncodeError:
+            encoding, data = "utf-8", body.encode()
+        kept = {
+            "CR LF": body != plain,
+            "the byte order mark": bool(self.mark) and content == plain,
+            LATIN_NAME if encoding == LATIN else "UTF-16": data != body.encode(),
+        }
+        return self.mark + data, ", ".join(form for form, is_kept in kept.items() if is_kept)
+
     def check_fits(self, path: str, part: str) -> None:
         """Whether `part` can stand in this file.
 

@@ -15,7 +15,7 @@ from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.arguments import FilePath
 from goclaw.tools.review import Proposed, grounds_of, now_in, review_risk
-from goclaw.tools.text import encoded
+from goclaw.tools.text import Text, encoded, text_of
 from goclaw.workspace.nearest import CLOSE
 
 Content = Annotated[str, Field(description="The whole new content.")]
@@ -27,10 +27,12 @@ class WriteResult(Result):
     path: str
     size: Annotated[int, Field(ge=0, description="Bytes written.")]
     created: Annotated[bool, Field(description="False: a file was replaced.")]
+    kept: Annotated[str, Field(description="What of the form of the file that was replaced the content had not.")] = ""
 
     def text(self) -> str:
         """In one line."""
-        return f"wrote {self.size} bytes to {self.path} ({'created' if self.created else 'replaced'})"
+        how = "created" if self.created else f"replaced, {self.kept} kept" if self.kept else "replaced"
+        return f"wrote {self.size} bytes to {self.path} ({how})"
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
@@ -62,7 +64,9 @@ async def write(
     create_dirs: Annotated[bool, Field(description="Make parent folders that are missing.")] = True,
 ) -> WriteResult:
     """Write content to a file. Replaces a file that exists; makes parent folders that are missing."""
-    data = encoded(content, "content")
+    data, kept = encoded(content, "content"), ""
+    if old := await _replaced(ctx, path):
+        data, kept = await asyncio.to_thread(old.rewritten, content)
     try:
         written = await ctx.workspace.write_bytes(path, data, create_dirs=create_dirs)
     except ToolError as error:
@@ -71,7 +75,15 @@ async def write(
         folder = posixpath.dirname(path)
         meant = await _nearest_folder(ctx, folder)
         raise ToolError(f"{error}; did you mean {meant}?") if meant else error from None
-    return WriteResult(path=path, size=written.size, created=written.created)
+    return WriteResult(path=written.path, size=written.size, created=written.created, kept=kept)
+
+
+async def _replaced(ctx: ToolContext, path: str) -> Text | None:
+    """The text whose place is taken; None: there is none, or it is no text that keeps a form."""
+    try:
+        return await ctx.workspace.use(path, lambda opened: text_of(path, opened))
+    except ToolError:
+        return None
 
 
 async def _nearest_folder(ctx: ToolContext, folder: str) -> str:

@@ -1,7 +1,9 @@
 """What a model calls a path becomes a relative path below the workspace, or an error in words."""
 
 import os
+import posixpath
 import unicodedata
+from collections.abc import Callable
 
 from goclaw.errors import ToolError
 
@@ -15,10 +17,10 @@ _SHOWN = 80
 
 
 def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """The relative paths that `path` may mean, best first: composed Unicode (NFC), then exactly as it was written.
+    """The relative paths that `path` may mean, best first: composed Unicode (NFC), as written, decomposed (NFD).
 
-    Both are tried because a file made by a command may carry either form; each goes through the same guard. An
-    absolute path is accepted below one of `roots` (the workspace as configured and as resolved). `..` is resolved by
+    All are tried because a file made by a command, or on a Mac, may carry any form; each goes through the same guard.
+    An absolute path is accepted below one of `roots` (the workspace as configured and as resolved). `..` is resolved by
     the text alone, so that a symbolic link cannot change what it means. The workspace itself is `.`.
 
     Raises:
@@ -31,10 +33,30 @@ def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     elif any(unicodedata.category(character) in _REFUSED or character in _REVERSING for character in path):
         raise ToolError(f"path contains control characters: {path[:_SHOWN]!r}")
     else:
-        spellings = (unicodedata.normalize("NFC", path), path)
+        spellings = (unicodedata.normalize("NFC", path), path, unicodedata.normalize("NFD", path))
     if any(map(_is_too_long, spellings)):
         raise ToolError(f"path is too long: {path[:_SHOWN]}…")
     return tuple(dict.fromkeys(_relative(spelling, roots, path) for spelling in spellings))
+
+
+def spelled(names: tuple[str, ...], is_there: Callable[[str], bool]) -> str:
+    """Which of several spellings of a path is meant: the one that is there, else what is of it, folder by folder."""
+    if found := next(filter(is_there, names), ""):
+        return found
+    for parts in zip(*(name.split("/") for name in names), strict=True):
+        ways = [posixpath.join(found, part) for part in dict.fromkeys(parts)]
+        found = next(filter(is_there, ways), ways[0]) if len(ways) > 1 else ways[0]
+    return found
+
+
+def check_names_a_file(path: str) -> None:
+    """Whether `path` can be a file that is to be written.
+
+    Raises:
+        ToolError: it ends as the names of folders do.
+    """
+    if path.rpartition("/")[2] in ("", ".", ".."):
+        raise ToolError(f"is a directory: {path} (a file in it needs a name)")
 
 
 def without_mark(path: str, roots: tuple[str, ...]) -> str:

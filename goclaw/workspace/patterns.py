@@ -1,12 +1,14 @@
 """A glob as people and models write them, held against a path name by name.
 
 `*`, `?` and `[…]` match within one name, `**` any number of folders, `{a,b}` one of several. A pattern without a slash
-is held against the name alone, wherever it lies. Matching takes a time in proportion to pattern and path.
+is held against the name alone, wherever it lies. Composed and decomposed letters (NFC, NFD) are the same. Matching
+takes a time in proportion to pattern and path.
 """
 
 import re
 from collections.abc import Sequence
 from fnmatch import translate
+from unicodedata import normalize
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _CLASS = re.compile(r"\[[!^]?+\]?+[^\]]*\]")
@@ -52,7 +54,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        parts = [part for part in text.split("/") if part not in ("", ".")]
+        parts = [part for part in normalize("NFC", text).split("/") if part not in ("", ".")]
         if len(parts) < 2 and "/" not in text.strip("/") and parts != ["**"]:
             parts = ["**", *parts]
         if parts and parts[-1] == "**":
@@ -71,7 +73,7 @@ class Pattern:
     def _places(self, names: Sequence[str]) -> set[int]:
         """How much of the pattern the path may have used up: every way at once."""
         places = self._passed_on({0})
-        for name in names:
+        for name in (each if each.isascii() else normalize("NFC", each) for each in names):
             places = self._passed_on({self._next(place) for place in places if self._fits(place, name)})
             if not places:
                 break

@@ -23,7 +23,7 @@ from goclaw.workspace.finding import Found, Tree, Wanted, find, names_of
 from goclaw.workspace.globs import Entry, Sight, matches
 from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
 from goclaw.workspace.nearest import nearest
-from goclaw.workspace.paths import clean, without_mark
+from goclaw.workspace.paths import check_names_a_file, clean, spelled, without_mark
 from goclaw.workspace.reach import Ground, Place, Reach, ground_at, open_ground
 from goclaw.workspace.words import in_words
 
@@ -249,7 +249,7 @@ class Workspace:
         To compare two paths, never to open one: what it says may be over in the next moment. Blocks.
         """
         try:
-            return os.path.realpath(self.root / self._name(path, new=0))
+            return os.path.realpath(self.root / self._name(path))
         except ToolError:
             return path
 
@@ -260,7 +260,7 @@ class Workspace:
             return str(error)
 
     def _has_link(self, path: str) -> bool:
-        name = PurePosixPath(self._names(path)[0])
+        name = PurePosixPath(self._name(path))
         with in_words(path):
             return any(self._is_link(str(part)) for part in (*reversed(name.parents[:-1]), name))
 
@@ -301,10 +301,10 @@ class Workspace:
         finally:
             os.close(descriptor)
 
-    def _name(self, path: str, *, new: int) -> str:
-        """The relative path that is meant: what is there, else the spelling number `new`."""
+    def _name(self, path: str) -> str:
+        """The relative path that is meant: what is there, else composed (NFC) in the folders that are there."""
         names = self._names(path)
-        return names[new] if len(names) == 1 else next(filter(self._is_there, names), names[new])
+        return names[0] if len(names) == 1 else spelled(names, self._is_there)
 
     def _is_there(self, name: str) -> bool:
         try:
@@ -316,7 +316,7 @@ class Workspace:
     @contextmanager
     def _file(self, path: str, flags: int) -> Iterator[tuple[int, Stat]]:
         """A descriptor of what is there, and what it is: a regular file or, with O_PATH, a folder."""
-        name = self._name(path, new=-1)
+        name = self._name(path)
         with in_words(path), self._reach.place(name) as place:
             if place.found is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -389,7 +389,8 @@ class Workspace:
         return listing_of(self._reach, clean(folder, self._roots)[0], limit)
 
     def _write(self, path: str, data: bytes, unless_changed: Version | None, *, create_dirs: bool = True) -> Written:
-        name = self._name(path, new=0)
+        name = self._name(path)
+        check_names_a_file(path)
         if not create_dirs and not self._is_there(posixpath.dirname(name) or "."):
             raise ToolError(f"file not found: {path} (its folder is not there, and create_dirs is false)")
         with in_words(path), self._reach.making(name) as place, self._old(place, path) as old:
@@ -418,7 +419,7 @@ class Workspace:
             os.close(descriptor)
 
     def _remove(self, path: str) -> None:
-        name = self._name(path, new=0)
+        name = self._name(path)
         with in_words(path), self._reach.making(name, through_link=False) as place, self._old(place, path) as old:
             if old is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -427,8 +428,7 @@ class Workspace:
                 os.fsync(place.folder)
 
     def _keep(self, path: str, data: bytes) -> str:
-        target = self._names(path)[0]
-        with in_words(path), self._reach.making(target, through_link=False) as first:
+        with in_words(path), self._reach.making(self._name(path), through_link=False) as first:
             stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
             for number in range(1, _MOST_OF_ONE_NAME + 1):
                 place = first if number == 1 else self._reach.beside(first, f"{stem}-{number}{suffix}")

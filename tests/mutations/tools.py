@@ -5,6 +5,7 @@ from tests.mutations.bug import Bug, bug
 _SEARCH = "goclaw/tools/search.py"
 _PATTERNS = "goclaw/workspace/patterns.py"
 _TEXT = "goclaw/tools/text.py"
+_PATHS = "goclaw/workspace/paths.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -98,5 +99,70 @@ BUGS: list[Bug] = [
         "return Text(data.decode(LATIN), mark, version, LATIN)",
         "return Text(data.decode(LATIN), mark, version)",
         "tests/tools/test_edit.py::test_latin_1_is_edited_as_it_was_read_and_stays_latin_1",
+    ),
+    bug(
+        "a name in composed letters does not find the file in decomposed ones",
+        "class files: a twin beside the file of a Mac",
+        _PATHS,
+        'spellings = (unicodedata.normalize("NFC", path), path, unicodedata.normalize("NFD", path))',
+        'spellings = (unicodedata.normalize("NFC", path), path)',
+        "tests/test_workspace.py::test_a_name_in_one_spelling_finds_the_file_and_its_folder_in_the_other",
+    ),
+    bug(
+        "a folder in another spelling gets a twin for each new file",
+        "class files: a twin beside the folder of a Mac",
+        _PATHS,
+        "        found = next(filter(is_there, ways), ways[0]) if len(ways) > 1 else ways[0]",
+        "        found = ways[0]",
+        "tests/test_workspace.py::test_a_name_in_one_spelling_finds_the_file_and_its_folder_in_the_other",
+    ),
+    bug(
+        "a glob tells composed letters from decomposed ones",
+        "class files: a file of a Mac is not found",
+        _PATTERNS,
+        'normalize("NFC", each) for each in names',
+        "each for each in names",
+        "tests/tools/test_glob.py::test_letters_are_the_same_composed_and_decomposed",
+    ),
+    bug(
+        "a file is written where a folder was meant",
+        "class tools: a path that ends in a slash",
+        _PATHS,
+        '    if path.rpartition("/")[2] in ("", ".", ".."):',
+        "    if False:",
+        "tests/tools/test_write.py::test_a_path_that_ends_as_a_folder_does_is_refused_in_words",
+        "tests/tools/test_write.py::test_a_bad_path_is_an_error_and_nothing_is_written",
+    ),
+    bug(
+        "write names the path that it was given, not the one that it wrote",
+        "class tools: an answer that is not what happened",
+        "goclaw/tools/write.py",
+        "WriteResult(path=written.path,",
+        "WriteResult(path=path,",
+        "tests/tools/test_write.py::test_the_mark_that_a_person_puts_before_a_path_is_no_part_of_the_name",
+    ),
+    bug(
+        "a file with CR LF that is written anew has LF",
+        "class files: every line of a diff changes",
+        _TEXT,
+        "body, encoding = self.with_line_ends(plain), self.encoding",
+        "body, encoding = plain, self.encoding",
+        "tests/tools/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
+    ),
+    bug(
+        "a file with a byte order mark that is written anew has none",
+        "class files: programs take it for another encoding",
+        _TEXT,
+        "        return self.mark + data, ",
+        "        return data, ",
+        "tests/tools/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
+    ),
+    bug(
+        "a byte order mark is written twice",
+        "class files: a letter that nobody sees",
+        _TEXT,
+        'plain = content.removeprefix("\\ufeff")',
+        "plain = content",
+        "tests/tools/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
     ),
 ]

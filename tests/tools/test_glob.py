@@ -1,6 +1,7 @@
 """`glob` and `list`: what there is, the newest first, within bounds, and nothing that is not for the asker."""
 
 import os
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,17 @@ async def test_brackets_stand_for_one_of_several_characters(around: Surroundings
     assert await found(around, "a[]].py") == ["a].py"]
     assert await found(around, "a[[].py") == ["a[.py"]
     assert await found(around, "[[]id]/*.py") == ["[id]/b.py"]
+
+
+async def test_letters_are_the_same_composed_and_decomposed(around: Surroundings) -> None:
+    files(around, unicodedata.normalize("NFD", "Käse.py"), unicodedata.normalize("NFC", "Möhre.py"))
+
+    for form in ("NFC", "NFD"):
+        found_so = [
+            *await found(around, unicodedata.normalize(form, "Kä*")),
+            *await found(around, unicodedata.normalize(form, "M[ö]hre.py")),
+        ]
+        assert [unicodedata.normalize("NFC", path) for path in found_so] == ["Käse.py", "Möhre.py"]
 
 
 async def test_what_git_ignores_is_left_out_unless_asked_for(around: Surroundings) -> None:

@@ -22,7 +22,7 @@ async def test_an_empty_file_may_be_written(around: Surroundings) -> None:
     assert await around.call(write, {"path": "a", "content": ""}) == "wrote 0 bytes to a (created)"
 
 
-@pytest.mark.parametrize("path", ["../x", "/etc/x", "folder", "a\0b", ""])
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "folder", "a\0b", "", "new/", "@new/", "new/.", "a/new/.."])
 async def test_a_bad_path_is_an_error_and_nothing_is_written(path: str, around: Surroundings) -> None:
     around.write("folder/file", "x")
 
@@ -38,9 +38,41 @@ async def test_half_a_character_is_named(around: Surroundings) -> None:
 
 
 async def test_the_mark_that_a_person_puts_before_a_path_is_no_part_of_the_name(around: Surroundings) -> None:
-    await around.call(write, {"path": "@docs/a.md", "content": "x"})
+    assert await around.call(write, {"path": "@docs/a.md", "content": "x"}) == "wrote 1 bytes to docs/a.md (created)"
 
     assert (around.the_workspace.root / "docs/a.md").read_text() == "x"
+
+
+async def test_a_path_that_ends_as_a_folder_does_is_refused_in_words(around: Surroundings) -> None:
+    with pytest.raises(ToolError, match=r"^is a directory: new/ \(a file in it needs a name\)$"):
+        await around.call(write, {"path": "new/", "content": "x"})
+
+
+@pytest.mark.parametrize(
+    ("before", "content", "after", "said"),
+    [
+        (b"a\r\nb\r\n", "x\ny\n", b"x\r\ny\r\n", "6 bytes to a.txt (replaced, CR LF kept)"),
+        (b"a\r\nb\r\n", "x\r\ny", b"x\r\ny", "4 bytes to a.txt (replaced)"),
+        (b"a\r\nb\n", "x\ny\n", b"x\ny\n", "4 bytes to a.txt (replaced)"),
+        (b"\xef\xbb\xbfa", "x", b"\xef\xbb\xbfx", "4 bytes to a.txt (replaced, the byte order mark kept)"),
+        (b"\xef\xbb\xbfa\r\n", "\ufeffx\n", b"\xef\xbb\xbfx\r\n", "6 bytes to a.txt (replaced, CR LF kept)"),
+        ("\ufeffa".encode("utf-16-le"), "ä", "\ufeffä".encode("utf-16-le"),
+         "4 bytes to a.txt (replaced, the byte order mark, UTF-16 kept)"),
+        ("Käse".encode("latin-1"), "Müsli", "Müsli".encode("latin-1"),
+         "5 bytes to a.txt (replaced, Latin-1 (Windows-1252) kept)"),
+        ("Käse".encode("latin-1"), "世", "世".encode(), "3 bytes to a.txt (replaced)"),
+        (b"\xef\xbb\xbfa", "", b"", "0 bytes to a.txt (replaced)"),
+        (b"\0\r\n", "x\n", b"x\n", "2 bytes to a.txt (replaced)"),
+    ],
+)  # fmt: skip
+async def test_the_form_of_a_text_that_is_replaced_is_kept(
+    before: bytes, content: str, after: bytes, said: str, around: Surroundings
+) -> None:
+    path = around.write("a.txt", before)
+
+    assert await around.call(write, {"path": "a.txt", "content": content}) == f"wrote {said}"
+
+    assert path.read_bytes() == after
 
 
 async def test_folders_are_made_only_if_wanted(around: Surroundings) -> None:
