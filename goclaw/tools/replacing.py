@@ -1,17 +1,10 @@
 """Replacing texts in a text file: what becomes of it, and what of that is shown. Nothing is written here."""
 
-from collections.abc import Iterator, Sequence
-
 from goclaw.errors import ToolError
 from goclaw.records import record
-from goclaw.tools.matching import MOST_PLACES, MOST_REPLACED, Match, Span, Tier, find, reindented
-from goclaw.tools.text import LARGEST, Text, encoded, shown
-
-_CONTEXT = 2
-"""Lines shown before and after the change."""
-_SHOWN_LINES, _SHOWN_WIDTH = 20, 200
-_SHOWN_PLACES = 3
-"""Of many places that change, so many are shown."""
+from goclaw.tools.matching import MOST_PLACES, MOST_REPLACED, Match, Tier, find, reindented
+from goclaw.tools.preview import preview
+from goclaw.tools.text import LARGEST, Text, encoded
 
 
 @record
@@ -66,30 +59,37 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
         ToolError: there is no place for it, or more than one.
     """
     text.check_fits(path, wanted.new)
-    match = find(body, text.with_line_ends(wanted.old), fuzzy=fuzzy, every=wanted.every)
+    end, match = _found(body, text.with_line_ends(wanted.old), fuzzy=fuzzy, every=wanted.every)
+    before = body + end
     if match and len(match.spans) > MOST_REPLACED:
         raise ToolError(f"old_string stands in more than {MOST_REPLACED:,} places of {path}: use exec with sed")
     if match is None:
         raise ToolError(f"old_string not found in {path}{_nearly(body, wanted.old)}")
     if len(match.spans) > 1 and (match.tier is Tier.FUZZY or not wanted.every):
-        raise ToolError(_not_unique(path, body, match))
-    pieces, at = [], 0
-    shift, previews = 0, []
+        raise ToolError(_not_unique(path, before, match))
     usual = text.with_line_ends(wanted.new)  # once: it looks at the whole text
-    news = [_new(usual, body[span.start : span.end], wanted, match.tier) for span in match.spans]
-    size = len(body) + sum(len(new) - (span.end - span.start) for span, new in zip(match.spans, news, strict=True))
+    news = [_new(usual, before[span.start : span.end], wanted, match.tier) for span in match.spans]
+    size = len(before) + sum(len(new) - (span.end - span.start) for span, new in zip(match.spans, news, strict=True))
     if size > LARGEST:
         raise ToolError(f"{path} would have {size:,} characters, at most {LARGEST:,} can be edited")
+    pieces, at = [], 0
     for span, new in zip(match.spans, news, strict=True):
-        pieces += [body[at : span.start], new]
+        pieces += [before[at : span.start], new]
         at = span.end
-    after = "".join([*pieces, body[at:]])
-    for span, new in list(zip(match.spans, news, strict=True))[:_SHOWN_PLACES]:
-        previews.append("\n".join(_preview(body, after, span, shift, len(new))))
-        shift += len(new) - (span.end - span.start)
-    if len(match.spans) > _SHOWN_PLACES:
-        previews.append(f"     …\t({len(match.spans) - _SHOWN_PLACES} more places)")
-    return Replaced(after, match, shown("\n".join(previews)))
+    after = "".join([*pieces, before[at:]])
+    if end and after.removesuffix(end) == body:
+        raise ToolError(f"old_string not found in {path} (its last line has no end)")
+    return Replaced(after.removesuffix(end), match, preview(before, after, match.spans, news))
+
+
+def _found(body: str, old: str, *, fuzzy: bool, every: bool) -> tuple[str, Match | None]:
+    """Where the text stands, and the line end that has to be put behind `body` for that: a last line may have none."""
+    if not body or body.endswith("\n") or not old.endswith("\n") or not old.strip("\r\n"):
+        return "", find(body, old, fuzzy=fuzzy, every=every)
+    if not every and (match := find(body, old, fuzzy=False)):
+        return "", match
+    end = "\r\n" if old.endswith("\r\n") else "\n"
+    return end, find(body + end, old, fuzzy=fuzzy, every=every)
 
 
 def _new(usual: str, there: str, wanted: Replacement, tier: Tier) -> str:
@@ -122,43 +122,3 @@ def _nearly(body: str, old: str) -> str:
 
 def _line_of(body: str, place: int) -> int:
     return body.count("\n", 0, place) + 1
-
-
-def _preview(before: str, after: str, span: Span, shift: int, added: int) -> Iterator[str]:
-    """The lines that changed, with `-` and `+` and their numbers, and some lines around."""
-    start = _line_start(before, span.start)
-    context = start
-    for _ in range(_CONTEXT):
-        context = _line_start(before, context - 1) if context else 0
-    first, moved = _line_of(before, start), start + shift
-    end = _line_end(after, span.start + shift + added)
-    new = after[moved:end].split("\n")
-    first_new = _line_of(after, moved)
-    if context < start:
-        earlier = before[context : start - 1].split("\n")
-        yield from _lines(" ", earlier, first - len(earlier))
-    yield from _lines("-", before[start : _line_end(before, span.end)].split("\n"), first)
-    yield from _lines("+", new, first_new)
-    later: list[str] = []
-    while len(later) < _CONTEXT and end < len(after):
-        following = _line_end(after, end + 1)
-        later.append(after[end + 1 : following])
-        end = following
-    yield from _lines(" ", later, first_new + len(new))
-
-
-def _line_start(body: str, place: int) -> int:
-    return body.rfind("\n", 0, max(place, 0)) + 1
-
-
-def _line_end(body: str, place: int) -> int:
-    found = body.find("\n", place)
-    return len(body) if found < 0 else found
-
-
-def _lines(sign: str, lines: Sequence[str], first: int) -> Iterator[str]:
-    for number, text in enumerate(lines[:_SHOWN_LINES], first):
-        line = text.rstrip("\r")
-        yield f"{sign}{number:5}\t{line[:_SHOWN_WIDTH]}{'…' if len(line) > _SHOWN_WIDTH else ''}"
-    if len(lines) > _SHOWN_LINES:
-        yield f"{sign}    …\t({len(lines) - _SHOWN_LINES} more lines)"

@@ -6,6 +6,8 @@ _SEARCH = "goclaw/tools/search.py"
 _PATTERNS = "goclaw/workspace/patterns.py"
 _TEXT = "goclaw/tools/text.py"
 _PATHS = "goclaw/workspace/paths.py"
+_PREVIEW = "goclaw/tools/preview.py"
+_REPLACING = "goclaw/tools/replacing.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -164,5 +166,62 @@ BUGS: list[Bug] = [
         'plain = content.removeprefix("\\ufeff")',
         "plain = content",
         "tests/tools/test_write.py::test_the_form_of_a_text_that_is_replaced_is_kept",
+    ),
+    bug(
+        "a line with several changes is shown once for each",
+        "class tools: a preview that mixes old and new",
+        _PREVIEW,
+        "        if last and change.old.start < last.old.end:",
+        "        if False and last:",
+        "tests/tools/test_preview.py",
+    ),
+    bug(
+        "a line that changes stands around another change as if it did not",
+        "class tools: a preview that mixes old and new",
+        _PREVIEW,
+        "            done = _next_line(after, done) if done < limit else done",
+        "            done = _next_line(after, done)",
+        "tests/tools/test_preview.py",
+    ),
+    bug(
+        "a preview has a line behind the last one",
+        "class tools: a line that no file has",
+        _PREVIEW,
+        'text[span.start : span.end].removesuffix("\\n").split("\\n")',
+        'text[span.start : span.end].split("\\n")',
+        "tests/tools/test_preview.py",
+    ),
+    bug(
+        "the line behind a whole line that is replaced is shown as replaced",
+        "class tools: a preview of what did not happen",
+        _PREVIEW,
+        "    if not (_begins_a_line(before, end) and _begins_a_line(after, new_end)):",
+        "    if True:",
+        "tests/tools/test_preview.py",
+    ),
+    bug(
+        "a last line without an end is not found with one",
+        "class tools: an edit that fails for what nobody sees",
+        _REPLACING,
+        '    if not body or body.endswith("\\n") or',
+        '    if True or body.endswith("\\n") or',
+        "tests/tools/test_preview.py",
+        "tests/tools/test_edit.py::test_the_last_line_of_a_file_is_found_with_the_end_that_it_has_not",
+    ),
+    bug(
+        "an edit of the last line gives the file an end that it had not",
+        "class tools: a change that nobody asked for",
+        _REPLACING,
+        "return Replaced(after.removesuffix(end),",
+        "return Replaced(after,",
+        "tests/tools/test_preview.py",
+    ),
+    bug(
+        "an edit that changes nothing says that it was made",
+        "class tools: an answer that is not what happened",
+        _REPLACING,
+        "    if end and after.removesuffix(end) == body:",
+        "    if False:",
+        "tests/tools/test_preview.py",
     ),
 ]

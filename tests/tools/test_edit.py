@@ -170,6 +170,18 @@ async def test_every_place_is_replaced_when_asked_for(around: Surroundings) -> N
     assert answer.startswith("edited a.txt (5 places)\n") and answer.endswith("(2 more places)")
 
 
+async def test_the_last_line_of_a_file_is_found_with_the_end_that_it_has_not(around: Surroundings) -> None:
+    path = around.write("a.txt", b"one\r\ntwo")
+
+    assert (await change(around, "two\n", "three\n")).splitlines() == [
+        "edited a.txt",
+        "     1\tone",
+        "-    2\ttwo",
+        "+    2\tthree",
+    ]
+    assert path.read_bytes() == b"one\r\nthree"
+
+
 async def test_a_misspelt_name_is_offered_and_never_edited(around: Surroundings) -> None:
     path = around.write("config.py", "a\n")
 
