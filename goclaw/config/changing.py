@@ -4,6 +4,8 @@ What is written is loaded first, as the next start would: a file that could not 
 key would change, is never put in place.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,37 +37,50 @@ def change(file: Path, dotted: str, value: Any) -> str:
     Raises:
         ToolError: the key is not one of `CHANGEABLE`, the value does not fit, or the file cannot be changed by itself.
     """
+    with _candidate(file, dotted, value) as (file, candidate):
+        if file.exists():
+            candidate.chmod(file.stat().st_mode & 0o777)
+        candidate.replace(file)
+    return file.name
+
+
+def check(file: Path, dotted: str, value: Any) -> None:
+    """Whether `change` could do it, with the file as it is now; raises as that does. Blocks."""
+    with _candidate(file, dotted, value):
+        pass
+
+
+@contextmanager
+def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path]]:
+    """The file itself, and one beside it with the key set that the next start could load."""
     if dotted not in CHANGEABLE:
         raise ToolError(f"{dotted} cannot be changed from here; an admin does it in {file.name}")
     file = file.resolve()
+    candidate = file.with_name(f".{file.stem}-candidate.yaml")
     try:
         with only_writer(file.parent):
-            before = file.read_text(encoding="utf-8") if file.exists() else ""
-            return _put(file, before, with_value(before, dotted, value), dotted, value)
+            try:
+                before = file.read_text(encoding="utf-8") if file.exists() else ""
+                _try(file, candidate, before, with_value(before, dotted, value), dotted, value)
+                yield file, candidate
+            finally:
+                candidate.unlink(missing_ok=True)
+    except ConfigError as error:
+        raise ToolError(f"{file.name} was not changed: {str(error).replace(candidate.name, file.name)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ToolError(f"{file.name} was not changed: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _put(file: Path, before: str, after: str, dotted: str, value: Any) -> str:
-    candidate = file.with_name(f".{file.stem}-candidate.yaml")
-    try:
-        replace(candidate, before)
-        old = load_config(candidate).config
-        replace(candidate, after)
-        loaded = load_config(candidate)
-        if _others(old, dotted) != _others(loaded.config, dotted):
-            raise ToolError(f"{file.name} was not changed: more than {dotted} would be; {_BY_HAND}")
-        if plain(loaded.config, dotted) != value:
-            origin = loaded.origin(tuple(dotted.split(".")))
-            raise ToolError(f"{file.name} was not changed: {dotted} is set elsewhere ({origin}), which goes first")
-        if file.exists():
-            candidate.chmod(file.stat().st_mode & 0o777)
-        candidate.replace(file)
-    except ConfigError as error:
-        raise ToolError(f"{file.name} was not changed: {str(error).replace(candidate.name, file.name)}") from None
-    finally:
-        candidate.unlink(missing_ok=True)
-    return file.name
+def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, value: Any) -> None:
+    replace(candidate, before)
+    old = load_config(candidate).config
+    replace(candidate, after)
+    loaded = load_config(candidate)
+    if _others(old, dotted) != _others(loaded.config, dotted):
+        raise ToolError(f"{file.name} was not changed: more than {dotted} would be; {_BY_HAND}")
+    if plain(loaded.config, dotted) != value:
+        origin = loaded.origin(tuple(dotted.split(".")))
+        raise ToolError(f"{file.name} was not changed: {dotted} is set elsewhere ({origin}), which goes first")
 
 
 def _others(config: Config, dotted: str) -> dict[str, Any]:

@@ -146,15 +146,33 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _parsed(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
-    """Strict, in nested models too. What JSON has no type for (a date, an enum, a tuple) is read from what it has."""
+    """Strict, in nested models too. What JSON has no type for (a date, an enum, a tuple) is read from what it has.
+
+    A number without a fraction is an integer, however it is written (JSON Schema, 4.2.3).
+    """
     try:
         return model.model_validate(given, strict=True, extra="forbid")
     except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            if detail["type"] == "int_type" and isinstance(detail["input"], float) and detail["input"].is_integer():
+                given = _with(given, detail["loc"], int(detail["input"]))
         try:
             text = orjson.dumps(given)
         except orjson.JSONEncodeError:  # a hook filled in an object, or there is half a character
-            raise error from None
+            return model.model_validate(given, strict=True, extra="forbid")
         return model.model_validate_json(text, strict=True, extra="forbid")
+
+
+def _with(given: Any, place: Sequence[str | int], number: int) -> Any:
+    """`given` with a number in another form; `place` also names the branches of unions, which are nowhere in it."""
+    if not place:
+        return number if given == number else given
+    part, rest = place[0], place[1:]
+    if isinstance(given, dict) and part in given:
+        return {**given, part: _with(given[part], rest, number)}
+    if isinstance(given, list) and isinstance(part, int) and part < len(given):
+        return [*given[:part], _with(given[part], rest, number), *given[part + 1 :]]
+    return _with(given, rest, number)
 
 
 def _with_injected(

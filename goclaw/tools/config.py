@@ -1,11 +1,12 @@
 """The `config` tool."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from goclaw.config.changing import CHANGEABLE, change
+from goclaw.config.changing import CHANGEABLE, change, check
 from goclaw.config.reading import plain, shown
 from goclaw.errors import ToolError
 from goclaw.specs import Annotations, Example, Risk, SideEffect
@@ -44,12 +45,17 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """What is agreed to is a change from one value to another."""
+    """What is agreed to is a change from one value to another, which can be made: nobody is asked in vain."""
     name = arguments.setting
-    if arguments.value is None or name not in CHANGEABLE:
+    if arguments.value is None or not name:
         return Grounds()
-    now, file = str(plain(ctx.config, name)), ctx.settings.file
-    line = f"`{name}` is `{now}` and would be `{arguments.value}` from the next start on, in `{file or 'no file'}`."
+    if name.startswith(SESSION):
+        await _of_session(ctx, name, None)
+        return Grounds()
+    file = _file_to_change(ctx)
+    await asyncio.to_thread(check, file, name, arguments.value)
+    now = str(plain(ctx.config, name))
+    line = f"`{name}` is `{now}` and would be `{arguments.value}` from the next start on, in `{file}`."
     return Grounds(facts={name: now, "file": str(file)}, lines=(line,))
 
 
@@ -92,11 +98,15 @@ async def config(
         if setting not in CHANGEABLE:
             _check_admin(ctx, "read")
         return Setting(setting=setting, shown=await asyncio.to_thread(shown, ctx.config, setting))
+    await asyncio.to_thread(change, _file_to_change(ctx), setting, value)
+    return Setting(setting=setting, shown=f"{setting}: {value}", changed=True, needs_restart=True)
+
+
+def _file_to_change(ctx: ToolContext) -> Path:
     _check_admin(ctx, "changed")
     if ctx.settings.file is None:
         raise ToolError("it is not known here which the configuration file is: nothing was changed")
-    await asyncio.to_thread(change, ctx.settings.file, setting, value)
-    return Setting(setting=setting, shown=f"{setting}: {value}", changed=True, needs_restart=True)
+    return ctx.settings.file
 
 
 async def _overview(ctx: ToolContext) -> str:

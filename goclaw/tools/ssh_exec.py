@@ -20,7 +20,7 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.sandbox.base import Command, Policy
 from goclaw.sandbox.layout import environment
 from goclaw.sandbox.off import open_off
-from goclaw.specs import Example, Risk, SideEffect
+from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
@@ -96,8 +96,10 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     side_effect=SideEffect.NETWORK,
     risk=Risk.HIGH,
     idempotent=False,
-    title="Run a command on another host",
     tags=("shell", "network"),
+    annotations=Annotations(
+        "Run a command on another host", read_only=False, destructive=True, idempotent=False, open_world=True
+    ),
     own_timeout=True,
     grounds=_grounds,
     access=lambda arguments, ctx: Access(category="shell", orders=(f"ssh {arguments.host}",)),

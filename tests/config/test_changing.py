@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from goclaw.config.changing import CHANGEABLE, change, with_value
+from goclaw.config.changing import CHANGEABLE, change, check, with_value
 from goclaw.config.document import HIDDEN, example
 from goclaw.config.load import load_config
 from goclaw.config.reading import plain, shown
@@ -90,10 +90,20 @@ def test_what_cannot_be_changed_leaves_the_file_as_it_was(
 ) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(before)
-    with pytest.raises(ToolError, match=said):
-        change(file, key, value)
+    for attempt in (check, change):
+        with pytest.raises(ToolError, match=said):
+            attempt(file, key, value)
     assert file.read_text() == before
     assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_to_look_whether_a_key_can_be_changed_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    check(file, KEY, 9)
+    assert list(tmp_path.iterdir()) == []
+    file.write_text("memory:\n  max_results: 6\n")
+    check(file, KEY, 9)
+    assert file.read_text() == "memory:\n  max_results: 6\n"
 
 
 def test_a_key_that_the_environment_sets_is_not_changed_in_vain(

@@ -6,6 +6,7 @@ _SEARCH = "goclaw/tools/search.py"
 _PATTERNS = "goclaw/workspace/patterns.py"
 _TEXT = "goclaw/tools/text.py"
 _PATHS = "goclaw/workspace/paths.py"
+_ARGUMENTS = "goclaw/toolkit/arguments.py"
 _PREVIEW = "goclaw/tools/preview.py"
 _REPLACING = "goclaw/tools/replacing.py"
 
@@ -223,5 +224,54 @@ BUGS: list[Bug] = [
         "    if end and after.removesuffix(end) == body:",
         "    if False:",
         "tests/tools/test_preview.py",
+    ),
+    bug(
+        "a number that is written with .0 is no integer",
+        "class tools: a call that every JSON Schema takes is refused",
+        _ARGUMENTS,
+        '            if detail["type"] == "int_type" and isinstance',
+        '            if detail["type"] == "none" and isinstance',
+        "tests/toolkit/test_arguments.py::test_a_number_without_a_fraction_is_an_integer_however_it_is_written",
+    ),
+    bug(
+        "a fraction is cut to an integer",
+        "class tools: another number than the one that was said",
+        _ARGUMENTS,
+        ' and detail["input"].is_integer():',
+        ":",
+        "tests/toolkit/test_arguments.py",
+    ),
+    bug(
+        "a command on another host counts as harmless",
+        "class tools: a hint for clients that is not true",
+        "goclaw/tools/ssh_exec.py",
+        "read_only=False, destructive=True,",
+        "read_only=False, destructive=False,",
+        "tests/tools/test_ssh_exec.py::test_what_is_asked_names_the_host_and_changes_with_its_files",
+    ),
+    bug(
+        "a person is asked about a setting that cannot be changed",
+        "class approvals: a question in vain",
+        "goclaw/tools/config.py",
+        "    await asyncio.to_thread(check, file, name, arguments.value)\n",
+        "    if name not in CHANGEABLE:\n        return Grounds()\n",
+        "tests/tools/test_config_tool.py::test_nobody_is_asked_about_a_change_that_cannot_be_made",
+    ),
+    bug(
+        "to look whether a setting can be changed changes it",
+        "class approvals: done before anybody agreed",
+        "goclaw/config/changing.py",
+        "    with _candidate(file, dotted, value):\n        pass\n",
+        "    change(file, dotted, value)\n",
+        "tests/config/test_changing.py::test_to_look_whether_a_key_can_be_changed_changes_nothing",
+        "tests/tools/test_config_tool.py",
+    ),
+    bug(
+        "a resource of a server is unknown by the name of another system",
+        "class tools: names that models were taught",
+        "goclaw/catalog.py",
+        '    "ReadMcpResource": "read_mcp_resource",\n',
+        "",
+        "tests/tools/test_mcp_source.py::test_resources_are_asked_for_by_the_names_of_goat_as_well",
     ),
 ]

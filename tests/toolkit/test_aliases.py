@@ -50,7 +50,7 @@ def access_of(known: Sequence[Tool], user: User, **config: Any) -> tuple[Access,
 
 
 def test_every_other_name_means_a_tool_that_there_is_or_that_comes_and_is_none_itself() -> None:
-    later = {"agent", "config", "send_message", "team_create", "team_delete"}
+    later = {"agent", "config", "send_message", "team_create", "team_delete", "list_mcp_resources", "read_mcp_resource"}
     assert set(catalog.ALIASES.values()) <= set(catalog.TOOLS) | later
     assert not set(catalog.ALIASES) & set(catalog.TOOLS)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from goclaw.errors import InvalidInput
 from goclaw.llm.base import INVALID_JSON
@@ -57,6 +57,38 @@ def test_good_arguments_pass_with_their_defaults() -> None:
         "note": None,
     }
     assert dict(validate(sample.arguments, GOOD | {"share": 1, "note": None}))["share"] == 1
+
+
+class Part(BaseModel):
+    """An object in an argument."""
+
+    size: int | str = 0
+
+
+@tool(side_effect=SideEffect.NONE)
+async def numbers(
+    ctx: ToolContext,
+    count: Annotated[int, Field(le=9)] = 1,
+    most: int | None = None,
+    sizes: list[int] = [],  # noqa: B006  # pydantic copies defaults
+    parts: list[Part] = [],  # noqa: B006  # pydantic copies defaults
+    share: float = 0.5,
+    free: Any = None,
+) -> str:
+    """Count."""
+    return ""
+
+
+def test_a_number_without_a_fraction_is_an_integer_however_it_is_written() -> None:
+    given = {"count": 2.0, "most": -3.0, "sizes": [1, 2.0], "parts": [{"size": 4.0}], "share": 2.0, "free": {"a": 1.0}}
+    found = validate(numbers.arguments, given)
+
+    assert found.model_dump_json(include={"count", "most", "sizes", "parts"}) == (
+        '{"count":2,"most":-3,"sizes":[1,2],"parts":[{"size":4}]}'
+    )
+    assert found.model_dump()["free"] == {"a": 1.0} and given["count"] == 2.0
+    assert complaint({"count": 2.5}, numbers) == 'field "count": expected integer, got number'
+    assert complaint({"count": 10.0}, numbers) == 'field "count": expected at most 9, got 10'
 
 
 @pytest.mark.promise("P-tool-errors")

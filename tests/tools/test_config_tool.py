@@ -74,6 +74,35 @@ async def test_an_admin_changes_a_key_when_they_agree_and_reads_that_a_restart_i
     assert file.read_text() == "# ours\nmemory:\n  max_results: 9  # few\n"
 
 
+async def test_nobody_is_asked_about_a_change_that_cannot_be_made(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "config.yaml"
+    given = (
+        ({"setting": "policy.mode", "value": "bypass"}, "policy.mode cannot be changed from here"),
+        ({"setting": "no such key", "value": 1}, "no such key cannot be changed from here"),
+        ({"setting": "memory.max_results", "value": 0}, "memory.max_results"),
+        ({"setting": "memory.max_results", "value": "many"}, "memory.max_results"),
+        ({"setting": "log_level", "value": "LOUD"}, "log_level"),
+    )
+    file.parent.mkdir()
+    async with calling(tmp_path, *(each for each, _ in given)).running() as core:
+        with_file(core, file)
+        await core.say("go", actor=CHEF, session=CHEF.key)
+        await core.settled()
+        said = await results(core, CHEF.key)
+    assert len(said) == len(given)
+    for line, (_, words) in zip(said, given, strict=True):
+        assert line.startswith('{"error": "') and words in line
+    assert not file.exists()
+
+
+async def test_nobody_is_asked_about_a_change_that_only_admins_may_make(tmp_path: Path) -> None:
+    async with calling(tmp_path, {"setting": "memory.max_results", "value": 9}).running() as core:
+        with_file(core, tmp_path / "state" / "config.yaml")
+        await core.say("go", actor=ANNA, session=ANNA.key)
+        await core.settled()
+        assert "permission denied: that is changed by admins only" in (await results(core, ANNA.key))[0]
+
+
 async def test_who_is_no_admin_reads_what_may_be_changed_and_nothing_else(tmp_path: Path) -> None:
     given = [{"setting": "memory.max_results"}, {"setting": "providers"}, {}]
     async with calling(tmp_path, *given).running() as core:

@@ -67,6 +67,14 @@ async def test_arguments_are_checked_all_at_once_before_the_server_is_asked(benc
     assert await said(bench, "odd__echo") == '{"error": "field \\"text\\": expected string, got nothing"}'
 
 
+async def test_resources_are_asked_for_by_the_names_of_goat_as_well(bench: Bench) -> None:
+    for name, own in (("ListMcpResources", "list_mcp_resources"), ("ReadMcpResource", "read_mcp_resource")):
+        arguments = {"server": "odd", "uri": "x"} if name.startswith("Read") else {"server": "odd"}
+        result = await bench.call(name, arguments)
+        assert result.name == own and bench.audited[-1].object == own
+        assert "unknown tool" not in result.content
+
+
 @pytest.mark.promise("P-what-runs-what-asks")
 async def test_the_risk_follows_from_the_annotations(bench: Bench) -> None:
     risks = {name: tools_of(bench)[f"mcp__odd__{name}"].spec.risk for name in ("echo", "change", "destroy")}

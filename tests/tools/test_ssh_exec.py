@@ -140,6 +140,7 @@ async def test_what_is_asked_names_the_host_and_changes_with_its_files(around: S
     assert before.pattern != after.pattern
     assert before.facts != after.facts
     assert ssh_exec.spec.risk is Risk.HIGH
+    assert ssh_exec.spec.annotations.destructive is True
 
 
 @pytest.mark.parametrize(
