@@ -120,7 +120,7 @@ async def memento(
     """
     kept = Mementos(place(ctx, shared=shared))
     if action == "list":
-        found = await mementos_of(ctx.home, ctx.actor.key)
+        found = await mementos_of(ctx.home, ctx.actor.key, own=not shared)
         return MementoResult(action=action, mementos=tuple(_line(each) for each in found))
     if name is None:
         raise InvalidInput(f'field "name": expected string for {action}, got nothing')

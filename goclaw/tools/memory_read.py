@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from goclaw.errors import ToolError
 from goclaw.memory.values import Values, nearest
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
@@ -17,10 +18,15 @@ class Remembered(Result):
     key: str
     value: Annotated[str | None, Field(description="None: nothing is kept under that key.")] = None
     meant: Annotated[str, Field(description="The key that was probably meant.")] = ""
+    is_shared: Annotated[bool, Field(description="A shared value is kept under that key.")] = False
 
     def text(self) -> str:
         if self.value is not None:
             return self.value
+        if self.is_shared:
+            return (
+                f"nothing of the person's own is kept under {self.key!r}, a shared value is: read it with shared: true"
+            )
         hint = f"; did you mean {self.meant!r}?" if self.meant else " (memory_list lists the keys)"
         return f"nothing is kept under {self.key!r}{hint}"
 
@@ -45,4 +51,14 @@ async def memory_read(ctx: ToolContext, key: Key, shared: Shared = False) -> Rem
     """Read a value that memory_write keeps under a key."""
     values = await Values(place(ctx, shared=shared)).all()
     name = checked_key(key)
-    return Remembered(key=name, value=values.get(name), meant="" if name in values else nearest(name, values))
+    if name in values:
+        return Remembered(key=name, value=values[name])
+    return Remembered(key=name, meant=nearest(name, values), is_shared=not shared and await _is_shared(name, ctx))
+
+
+async def _is_shared(key: str, ctx: ToolContext) -> bool:
+    """False also where the shared values cannot be read: who asks for them is told why."""
+    try:
+        return key in await Values(place(ctx, shared=True)).all()
+    except ToolError:
+        return False

@@ -274,4 +274,20 @@ BUGS: list[Bug] = [
         "",
         "tests/tools/test_mcp_source.py::test_resources_are_asked_for_by_the_names_of_goat_as_well",
     ),
+    bug(
+        "a value that is shared is not known to who does not say so",
+        "class memory: what is kept is said not to be",
+        "goclaw/tools/memory_read.py",
+        "is_shared=not shared and await _is_shared(name, ctx))",
+        "is_shared=False)",
+        "tests/tools/test_remembered.py",
+    ),
+    bug(
+        "a list of shared mementos has those of the person as well",
+        "class memory: an argument that does nothing",
+        "goclaw/tools/memento.py",
+        "ctx.actor.key, own=not shared)",
+        "ctx.actor.key)",
+        "tests/tools/test_memento.py::test_shared_ones_are_listed_alone_when_these_are_asked_for",
+    ),
 ]

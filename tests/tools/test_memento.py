@@ -53,6 +53,17 @@ async def test_a_shared_one_is_everybodys(tmp_path: Path) -> None:
         assert read == NOTES["content"]
 
 
+async def test_shared_ones_are_listed_alone_when_these_are_asked_for(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        assert await around.call(memento, {"action": "list", "shared": True}) == "no mementos yet"
+        await around.call(memento, NOTES)
+        await around.call(memento, {**NOTES, "name": "house", "shared": True})
+        listed = (await around.call(memento, {"action": "list", "shared": True})).splitlines()
+        assert [line.partition("  ")[0] for line in listed if not line.startswith(" ")] == ["house"]
+        everything = await around.call(memento, {"action": "list"})
+        assert "house  shared" in everything and "\nnotes  " in f"\n{everything}"
+
+
 async def test_memory_finds_them_like_every_note(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         await around.call(memento, NOTES)

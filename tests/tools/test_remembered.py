@@ -44,7 +44,11 @@ async def test_a_shared_value_is_everybodys(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         await around.call(memory_write, {"key": "wifi", "value": "guests", "shared": True})
         assert await around.call(memory_read, {"key": "wifi", "shared": True}, actor=BERT) == "guests"
-        assert "nothing" in await around.call(memory_read, {"key": "wifi"}, actor=BERT)
+        assert await around.call(memory_read, {"key": "wifi"}, actor=BERT) == (
+            "nothing of the person's own is kept under 'wifi', a shared value is: read it with shared: true"
+        )
+        around.write("memory/values.json", "damaged")
+        assert (await around.call(memory_read, {"key": "wifi"}, actor=BERT)).startswith("nothing is kept under 'wifi'")
 
 
 async def test_a_misspelt_key_is_told_the_nearest(tmp_path: Path) -> None:
