@@ -3,6 +3,7 @@
 from tests.mutations.bug import Bug, Patch, bug
 
 _BWRAP = "goclaw/sandbox/bubblewrap.py"
+_BROKER = "goclaw/sandbox/broker_main.py"
 _SHELL = "goclaw/sandbox/shell.py"
 
 BUGS: list[Bug] = [
@@ -135,16 +136,22 @@ BUGS: list[Bug] = [
         "    return (), ()",
         "tests/tools/test_exec_policy.py::test_the_notes_of_others_are_invisible_and_one_s_own_are_not",
     ),
-    bug(
+    Bug(
         "only the first process of a command is killed",
-        "class process: setsid and double forks survive",
-        _BWRAP,
-        "            for process in (self._first, self._outer):\n                if process >= 0:\n"
-        "                    _signal(process, signal.SIGKILL)",
-        "            for pid in tree.children_of(self._first_pid):\n                tree.kill(pid)\n"
-        "            self._gone.set()",
-        "tests/tools/test_exec.py::test_a_command_that_takes_too_long_is_ended_with_its_tree",
-        "tests/sandbox/test_bubblewrap.py",
+        "class process: setsid and double forks survive where no PID namespace ends with the first",
+        (
+            Patch(
+                _BROKER,
+                "    if not confinement or not _cannot_signal_outside():\n        tree.end_children()\n",
+                "    if True:  # the kernel still ends the command itself (PR_SET_PDEATHSIG)\n",
+            ),
+            Patch(
+                _BROKER,
+                "            for stray in (pid, *tree.descendants(pid)):\n                tree.kill(stray)\n",
+                "            pass\n",
+            ),
+        ),
+        ("tests/tools/test_exec.py::test_a_command_that_takes_too_long_is_ended_with_its_tree",),
     ),
     bug(
         "a blocked command runs behind `env`",

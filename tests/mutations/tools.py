@@ -1,6 +1,6 @@
 """Bugs in what tools answer: what is found, shown, kept and told."""
 
-from tests.mutations.bug import Bug, bug
+from tests.mutations.bug import Bug, Patch, bug
 
 _SEARCH = "goclaw/tools/search.py"
 _PATTERNS = "goclaw/workspace/patterns.py"
@@ -233,13 +233,14 @@ BUGS: list[Bug] = [
         '            if detail["type"] == "none" and isinstance',
         "tests/toolkit/test_arguments.py::test_a_number_without_a_fraction_is_an_integer_however_it_is_written",
     ),
-    bug(
+    Bug(
         "a fraction is cut to an integer",
         "class tools: another number than the one that was said",
-        _ARGUMENTS,
-        ' and detail["input"].is_integer():',
-        ":",
-        "tests/toolkit/test_arguments.py",
+        (
+            Patch(_ARGUMENTS, ' and detail["input"].is_integer():', ":"),
+            Patch(_ARGUMENTS, "        return number if given == number else given", "        return number"),
+        ),
+        ("tests/toolkit/test_arguments.py",),
     ),
     bug(
         "a command on another host counts as harmless",
