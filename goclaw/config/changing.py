@@ -44,6 +44,16 @@ def change(file: Path, dotted: str, value: Any) -> str:
     return file.name
 
 
+def check_key(dotted: str, file: str) -> None:
+    """Whether the key is one of `CHANGEABLE`; `file`: what the file is called where it is not.
+
+    Raises:
+        ToolError: it is not.
+    """
+    if dotted not in CHANGEABLE:
+        raise ToolError(f"{dotted} cannot be changed from here; an admin does it in {file}")
+
+
 def check(file: Path, dotted: str, value: Any) -> None:
     """Whether `change` could do it, with the file as it is now; raises as that does. Blocks."""
     with _candidate(file, dotted, value):
@@ -53,8 +63,7 @@ def check(file: Path, dotted: str, value: Any) -> None:
 @contextmanager
 def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path]]:
     """The file itself, and one beside it with the key set that the next start could load."""
-    if dotted not in CHANGEABLE:
-        raise ToolError(f"{dotted} cannot be changed from here; an admin does it in {file.name}")
+    check_key(dotted, file.name)
     file = file.resolve()
     candidate = file.with_name(f".{file.stem}-candidate.yaml")
     try:

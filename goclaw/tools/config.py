@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from goclaw.config.changing import CHANGEABLE, change, check
+from goclaw.config.changing import CHANGEABLE, change, check, check_key
 from goclaw.config.reading import plain, shown
 from goclaw.errors import ToolError
 from goclaw.specs import Annotations, Example, Risk, SideEffect
@@ -52,7 +52,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     if name.startswith(SESSION):
         await _of_session(ctx, name, None)
         return Grounds()
-    file = _file_to_change(ctx)
+    file = _file_to_change(ctx, name)
     await asyncio.to_thread(check, file, name, arguments.value)
     now = str(plain(ctx.config, name))
     line = f"`{name}` is `{now}` and would be `{arguments.value}` from the next start on, in `{file}`."
@@ -98,12 +98,13 @@ async def config(
         if setting not in CHANGEABLE:
             _check_admin(ctx, "read")
         return Setting(setting=setting, shown=await asyncio.to_thread(shown, ctx.config, setting))
-    await asyncio.to_thread(change, _file_to_change(ctx), setting, value)
+    await asyncio.to_thread(change, _file_to_change(ctx, setting), setting, value)
     return Setting(setting=setting, shown=f"{setting}: {value}", changed=True, needs_restart=True)
 
 
-def _file_to_change(ctx: ToolContext) -> Path:
+def _file_to_change(ctx: ToolContext, setting: str) -> Path:
     _check_admin(ctx, "changed")
+    check_key(setting, "the configuration file")
     if ctx.settings.file is None:
         raise ToolError("it is not known here which the configuration file is: nothing was changed")
     return ctx.settings.file

@@ -154,3 +154,11 @@ async def test_bad_input_and_a_file_that_nobody_knows_change_nothing(tmp_path: P
     async with surroundings(tmp_path) as around:
         with pytest.raises(GoclawError):
             await around.call(config, given)
+
+
+async def test_a_key_that_cannot_be_changed_is_named_where_no_file_is_known_too(tmp_path: Path) -> None:
+    async with surroundings(tmp_path) as around:
+        with pytest.raises(
+            GoclawError, match=r"^policy\.mode cannot be changed from here; an admin does it in the conf"
+        ):
+            await around.call(config, {"setting": "policy.mode", "value": "bypass"})
