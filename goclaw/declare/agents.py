@@ -4,11 +4,11 @@ An agent that uses nothing has no tools. Who may use it, and whom it answers, is
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from goclaw.config.agents import AgentSettings, RunPolicySettings
 from goclaw.config.exports import ExportSettings
-from goclaw.declare.options import ExportOption, Option, collected
+from goclaw.declare.options import ExportOption, Option, collected, refuse_leftovers
 from goclaw.declare.registries import told_of
 from goclaw.declare.tools import ToolDeclaration
 from goclaw.declare.tools import toolset as made_toolset
@@ -22,6 +22,8 @@ from goclaw.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
 class AgentToolset:
     """A toolset that an agent exports."""
 
+    word: ClassVar[str] = "agent_toolset"
+    forms: ClassVar[tuple[str, ...]] = ("use",)
     agent: str
     toolset: str
 
@@ -30,6 +32,8 @@ class AgentToolset:
 class Use:
     """Tools that an agent uses."""
 
+    word: ClassVar[str] = "use"
+    forms: ClassVar[tuple[str, ...]] = ("agent",)
     selection: tuple[str, ...]
     toolset: ToolsetPart | None = None
 
@@ -38,6 +42,8 @@ class Use:
 class Export:
     """Tools that an agent offers."""
 
+    word: ClassVar[str] = "export"
+    forms: ClassVar[tuple[str, ...]] = ("agent",)
     name: str
     settings: ExportSettings
     toolset: ToolsetPart | None = None
@@ -48,6 +54,8 @@ class Export:
 class AgentOption(Option):
     """Stands in `agent`."""
 
+    forms: ClassVar[tuple[str, ...]] = ("agent",)
+
 
 AgentWord = Use | Export | RunPolicySettings | AgentOption
 
@@ -56,8 +64,9 @@ def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
     """An agent. A package names it `agents.<name>` in the entry-point group `goclaw.plugins`.
 
     Raises:
-        ValueError: something is said twice, or does not hold together.
+        ValueError: something is said twice, stands elsewhere, or does not hold together.
     """
+    refuse_leftovers(words, (Use, Export, RunPolicySettings, AgentOption), name, "agent")
     said = collected([word for word in words if isinstance(word, AgentOption)], name)
     quickstart = not said.pop("disable_agent_docs", False)
     policies = [word for word in words if isinstance(word, RunPolicySettings)]
@@ -86,12 +95,16 @@ def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration
     `use("helpers", tool(...))` makes a toolset of its own; `use(DOCS, "search")` takes one tool of DOCS.
 
     Raises:
-        ValueError: the toolset has no tool of that name.
+        ValueError: the toolset has no tool of that name, or something is no tool.
     """
+    refuse_leftovers([what], (ToolsetPart, AgentToolset, str), "use", "use")
+    refuse_leftovers(parts, (str, ToolDeclaration, Tool), what if isinstance(what, str) else "use", "use")
     names = tuple(part for part in parts if isinstance(part, str))
     own = [part for part in parts if not isinstance(part, str)]
     match what:
         case AgentToolset(offering, toolset):
+            if own:
+                raise ValueError(f"{offering}/{toolset}: tools are added where it is exported, not where it is used")
             return Use(names or (f"set:{offering}/{toolset}",))
         case ToolsetPart():
             if own:
@@ -127,9 +140,11 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
     """A toolset that other agents may use: the agent does its tools, but for those that a method does.
 
     Raises:
-        ValueError: a tool of it does not hold together.
+        ValueError: a tool of it does not hold together, or something stands elsewhere.
     """
+    refuse_leftovers([what], (ToolsetPart, str), "export", "export")
     name = what if isinstance(what, str) else what.name
+    refuse_leftovers(parts, (ToolDeclaration, ExportOption), name, "export")
     said = collected([part for part in parts if isinstance(part, ExportOption)], name)
     told = told_of(said, name)
     declared = [part for part in parts if isinstance(part, ToolDeclaration)]

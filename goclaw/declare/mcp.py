@@ -11,12 +11,12 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, TypeAdapter
 
 from goclaw.config.mcp import McpServerSettings
-from goclaw.declare.options import Option, collected
+from goclaw.declare.options import Option, collected, refuse_leftovers
 from goclaw.declare.tools import ToolDeclaration, tool
 from goclaw.declare.tools import passthrough as forwarded
 from goclaw.declare.tools import toolset as made_toolset
@@ -36,12 +36,16 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 class Subscribed:
     """What is told of subscriptions to a resource."""
 
+    word: ClassVar[str] = "subscription"
+    forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
     resource: str
     handle: Callable[[Actor, str], Awaitable[None]]
 
 
 class ServerOption(Option):
     """Stands in `mcp_server`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
 
 
 ServerWord = ServerOption | ToolDeclaration | Resource | Prompt | Notification | Subscribed
@@ -60,8 +64,10 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
     """A server and what it offers.
 
     Raises:
-        ValueError: something is there twice, or a subscription is to nothing that can be watched.
+        ValueError: something is there twice or stands elsewhere, or a subscription is to nothing that can be watched.
     """
+    kinds = (ServerOption, ToolDeclaration, Resource, Prompt, Notification, Subscribed)
+    refuse_leftovers(words, kinds, name, "mcp_server")
     said = collected([word for word in words if isinstance(word, ServerOption)], name)
     resources = {word.name: word for word in words if isinstance(word, Resource)}
     for word in words:

@@ -1,17 +1,25 @@
 """What the words of a declaration give back: small values, each of a type that says where it may stand.
 
-No word does anything by itself. A declaration collects its options, and refuses one that is said twice.
+No word does anything by itself. A declaration collects its options, and refuses one that is said twice or stands in the
+wrong place: a limit or a question that is dropped would look like one that holds.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from goclaw.config.agents import RunPolicySettings
+from goclaw.mcp.declared import Notification, Prompt, Resource
+from goclaw.toolkit.base import Tool
+from goclaw.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
 
 
 @dataclass(frozen=True)
 class Option:
     """A word with its value."""
 
+    forms: ClassVar[tuple[str, ...]] = ()
+    """The functions in which it may stand."""
     word: str
     value: Any
 
@@ -19,33 +27,102 @@ class Option:
 class ToolOption(Option):
     """Stands in `tool`."""
 
+    forms: ClassVar[tuple[str, ...]] = ("tool",)
+
 
 class ToolsetOption(Option):
     """Stands in `toolset`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("toolset",)
 
 
 class ExportOption(Option):
     """Stands in `export`."""
 
+    forms: ClassVar[tuple[str, ...]] = ("export",)
+
 
 class RegistryOption(Option):
     """Stands in `registry`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("registry",)
 
 
 class PublishOption(ToolsetOption, ExportOption):
     """Stands in `toolset` and in `export`: what registries are told of it."""
 
+    forms: ClassVar[tuple[str, ...]] = ("toolset", "export")
+
 
 class LabelOption(ToolOption, ToolsetOption, ExportOption):
     """Stands wherever tools are described."""
+
+    forms: ClassVar[tuple[str, ...]] = ("tool", "toolset", "export")
 
 
 class TextOption(ToolsetOption, ExportOption, RegistryOption):
     """Stands where something has a description of its own."""
 
+    forms: ClassVar[tuple[str, ...]] = ("toolset", "export", "registry")
+
 
 SEVERAL = frozenset({"tags", "artifact", "publish_to"})
 """Words that add up; of all others one is enough."""
+_WITHIN = {
+    "default_caps": "run_policy",
+    "timing": "run_policy",
+    "history": "run_policy",
+    "cache": "run_policy",
+    "federation": "registry",
+}
+"""Functions that stand in another one alone."""
+_PLACES: dict[type, tuple[str, tuple[str, ...]]] = {
+    RunPolicySettings: ("run_policy", ("agent",)),
+    ToolsetPart: ("a toolset", ("use", "export")),
+    Tool: ("a tool made by @tool", ("toolset", "use")),
+    RegistryPart: ("a registry", ("from_registry", "publish_to")),
+    AgentPart: ("an agent", ()),
+    Resource: ("a resource", ("mcp_server",)),
+    Prompt: ("a prompt of an MCP server", ("mcp_server",)),
+    Notification: ("a notification", ("mcp_server",)),
+}
+"""What is no `Option`: how it is called here, and the functions in which it may stand."""
+
+
+def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where: str, form: str) -> None:
+    """Check that everything said in `form` is of a kind that belongs there.
+
+    Args:
+        parts: what was said.
+        kinds: the types that may stand in it.
+        where: the name of what is declared, for the message.
+        form: the function, such as `agent`.
+
+    Raises:
+        ValueError: something is left over; the message names it and the function in which it stands.
+    """
+    for part in parts:
+        if isinstance(part, kinds):
+            continue
+        word, forms = _place(part)
+        if not forms:
+            raise ValueError(f"{where}: {word} is nothing that {form}(…) takes")
+        stands = " or ".join(dict.fromkeys(f"{_outermost(each, form)}(…)" for each in forms))
+        raise ValueError(f"{where}: {word} stands in {stands}, not in {form}(…)")
+
+
+def _place(part: Any) -> tuple[str, tuple[str, ...]]:
+    """What something is called, and the functions in which it may stand; none: it is no word of this language."""
+    if (found := _PLACES.get(type(part))) is not None:
+        return found
+    forms: tuple[str, ...] = getattr(part, "forms", ())
+    return (part.word, forms) if forms else (repr(part)[:80], ())
+
+
+def _outermost(form: str, present: str) -> str:
+    """The function to name for a word of `form` that stands in `present`: the outermost that is not there already."""
+    outer = _WITHIN.get(form)
+    return form if outer is None or outer in (present, _WITHIN.get(present)) else outer
 
 
 def collected(options: Iterable[Option], where: str) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Run policies in the words of the source document; they compile to an agent's `policy` of the configuration."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from goclaw.config.agents import MissingFields, RunPolicySettings
-from goclaw.declare.options import Option, collected
+from goclaw.declare.options import Option, collected, refuse_leftovers
 
 Time = str | float
 """`2m`, `45s`, `1h30m`, or seconds."""
@@ -13,36 +13,46 @@ Time = str | float
 class PolicyOption(Option):
     """Stands in `run_policy`."""
 
+    forms: ClassVar[tuple[str, ...]] = ("run_policy",)
+
 
 class CapOption(Option):
     """Stands in `default_caps`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("default_caps",)
 
 
 class TimingOption(Option):
     """Stands in `timing`."""
 
+    forms: ClassVar[tuple[str, ...]] = ("timing",)
+
 
 class HistoryOption(Option):
     """Stands in `history`."""
 
+    forms: ClassVar[tuple[str, ...]] = ("history",)
+
 
 class CacheOption(Option):
     """Stands in `cache`."""
+
+    forms: ClassVar[tuple[str, ...]] = ("cache",)
 
 
 def run_policy(*options: PolicyOption) -> RunPolicySettings:
     """How an agent may work.
 
     Raises:
-        ValueError: something is said twice, or two things exclude each other.
+        ValueError: something is said twice or stands elsewhere, or two things exclude each other.
     """
-    found = collected(options, "run_policy")
+    found = _said(options, PolicyOption, "run_policy")
     return RunPolicySettings.model_validate({**found.pop("default_caps", {}), **found})
 
 
 def default_caps(*caps: CapOption) -> PolicyOption:
     """How much it may do in a turn."""
-    return PolicyOption("default_caps", _said(caps, "default_caps"))
+    return PolicyOption("default_caps", _said(caps, CapOption, "default_caps"))
 
 
 def max_tool_calls(number: int) -> CapOption:
@@ -72,7 +82,7 @@ def time_budget(time: Time) -> PolicyOption:
 
 def timing(*parts: TimingOption) -> PolicyOption:
     """The same in detail."""
-    return PolicyOption("timing", _said(parts, "timing"))
+    return PolicyOption("timing", _said(parts, TimingOption, "timing"))
 
 
 def budget(time: Time) -> TimingOption:
@@ -92,7 +102,7 @@ def tools(time: Time) -> TimingOption:
 
 def history(part: HistoryOption) -> PolicyOption:
     """Which turns the model is shown: by one policy."""
-    return PolicyOption("history", {part.word: part.value})
+    return PolicyOption("history", _said([part], HistoryOption, "history"))
 
 
 def keep_recent_turns(number: int) -> HistoryOption:
@@ -107,7 +117,7 @@ def compress(trigger_at: int, keep_recent: int, *, model: str | None = None) -> 
 
 def cache(*points: CacheOption) -> PolicyOption:
     """Where the prompt stays the same; what is not named is not marked."""
-    said = _said(points, "cache")
+    said = _said(points, CacheOption, "cache")
     return PolicyOption("cache", {"after_system": False, "after_tools": False, **said})
 
 
@@ -131,5 +141,6 @@ def on_missing_fields(action: MissingFields) -> PolicyOption:
     return PolicyOption("on_missing_fields", action)
 
 
-def _said(options: Iterable[Option], where: str) -> dict[str, Any]:
-    return collected(options, where)
+def _said(options: Sequence[Option], kind: type[Option], form: str) -> dict[str, Any]:
+    refuse_leftovers(options, kind, form, form)
+    return collected(options, form)

@@ -3,12 +3,12 @@
 A registry gets into the configuration by being named: by a toolset that is from it, or by what is published to it.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 
 from goclaw.config.registries import FromRegistrySettings, RegistryName, RegistrySettings
-from goclaw.declare.options import Option, PublishOption, RegistryOption, collected
+from goclaw.declare.options import Option, PublishOption, RegistryOption, collected, refuse_leftovers
 from goclaw.records import record
 from goclaw.toolkit.parts import RegistryPart
 
@@ -19,11 +19,15 @@ Time = str | float
 class FederationOption(Option):
     """Stands in `federation`."""
 
+    forms: ClassVar[tuple[str, ...]] = ("federation",)
+
 
 @record
 class FromRegistry:
     """A toolset of a registry."""
 
+    word: ClassVar[str] = "from_registry"
+    forms: ClassVar[tuple[str, ...]] = ("toolset",)
     registry: RegistryPart
     toolset: str
 
@@ -36,8 +40,9 @@ def registry(name: str, *options: RegistryOption) -> RegistryPart:
     """A catalogue of toolsets, agents and MCP servers.
 
     Raises:
-        ValueError: it has no `url`, or something of it cannot be.
+        ValueError: it has no `url`, or something of it cannot be, or stands elsewhere.
     """
+    refuse_leftovers(options, RegistryOption, name, "registry")
     return RegistryPart(_NAME.validate_python(name), RegistrySettings.model_validate(collected(options, name)))
 
 
@@ -78,6 +83,7 @@ def cache_ttl(time: Time) -> RegistryOption:
 
 def federation(*options: FederationOption) -> RegistryOption:
     """What is taken over of another registry."""
+    refuse_leftovers(options, FederationOption, "federation", "federation")
     found: dict[str, Any] = collected(options, "federation")
     return RegistryOption("federation", found)
 
@@ -93,7 +99,8 @@ def exclude(*patterns: str) -> FederationOption:
 
 
 def from_registry(source: RegistryPart, toolset: str) -> FromRegistry:
-    """A toolset of a registry, for `toolset`."""
+    """A toolset of a registry, for `toolset`. Raises ValueError: `source` is no registry."""
+    refuse_leftovers([source], RegistryPart, toolset, "from_registry")
     return FromRegistry(source, toolset)
 
 
@@ -103,7 +110,12 @@ def version(exactly: str) -> PublishOption:
 
 
 def publish_to(*registries: RegistryPart) -> PublishOption:
-    """The registries to which an export, or a toolset that no agent exports, is offered."""
+    """The registries to which an export, or a toolset that no agent exports, is offered.
+
+    Raises:
+        ValueError: one of them is no registry.
+    """
+    refuse_leftovers(registries, RegistryPart, "publish_to", "publish_to")
     return PublishOption("publish_to", registries)
 
 

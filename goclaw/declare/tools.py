@@ -6,13 +6,14 @@ One in an `export` that nothing does is done by its agent: it compiles to what t
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goclaw.config.exports import ConfirmSettings, ExportedToolSettings, PassthroughSettings, PublishSettings
 from goclaw.config.mcp_servers import PinnedTool, ServerName
-from goclaw.declare.options import ToolOption, ToolsetOption, collected
+from goclaw.declare.options import ToolOption, ToolsetOption, collected, refuse_leftovers
 from goclaw.declare.registries import FromRegistry, told_of
 from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
 from goclaw.mcp.vetting import full_name
@@ -26,6 +27,10 @@ from goclaw.toolkit.consent import DENIED
 from goclaw.toolkit.parts import ToolsetPart
 
 PUBLISHED = PublishSettings.model_fields.keys()
+_PINNED = frozenset({"args", "returns"})
+"""What is said of a tool that an MCP server does."""
+_OWN_SHAPES = ("returns", "inject", "artifact", "bounded_result")
+"""What shapes a tool otherwise than the method that does it."""
 _SERVER: TypeAdapter[str] = TypeAdapter(ServerName)
 
 
@@ -48,6 +53,8 @@ class Bound:
 class ToolDeclaration:
     """A tool, before it is known who does it."""
 
+    word: ClassVar[str] = "tool"
+    forms: ClassVar[tuple[str, ...]] = ("toolset", "export", "use")
     name: str
     description: str
     said: Mapping[str, Any]
@@ -107,7 +114,16 @@ class ToolDeclaration:
         )
 
     def pinned(self) -> PinnedTool:
-        """The same as an MCP server has to describe it, to the letter; what is not said may be anything."""
+        """The same as an MCP server has to describe it, to the letter; what is not said may be anything.
+
+        Raises:
+            ValueError: it says what only a tool that is done here could keep to.
+        """
+        if unfit := [word for word in self.said if word not in _PINNED]:
+            raise ValueError(
+                f"{self.name}: {unfit[0]} does not go with from_mcp, whose server does the tool; only args and returns "
+                "do, and the operator says the rest (mcp.servers, policy)"
+            )
         return PinnedTool(input_schema=self._schema("args"), output_schema=self._schema("returns"))
 
     def _schema(self, word: str) -> dict[str, Any] | None:
@@ -123,6 +139,11 @@ class ToolDeclaration:
     def _function(self, does: Bound) -> Any:
         said, artifacts = self.said, self.said.get("artifact", ())
         if does.as_it_is and "args" not in said:
+            if unfit := [word for word in _OWN_SHAPES if word in said]:
+                raise ValueError(
+                    f"{self.name}: {unfit[0]} does not go with passthrough(method), whose arguments and "
+                    "result are taken as they are; say bind_to(...), or args(...) besides"
+                )
             return forwarded(
                 does.method, name=self.name, description=self.description, service=does.service, errors=does.errors
             )
@@ -152,8 +173,9 @@ def tool(name: str, description: str, *options: ToolOption) -> ToolDeclaration:
     """A tool: what it is called, what the model reads of it, and what else is to be said.
 
     Raises:
-        ValueError: something is said twice, or two things exclude each other.
+        ValueError: something is said twice or stands elsewhere, or two things exclude each other.
     """
+    refuse_leftovers(options, ToolOption, name, "tool")
     said = collected(options, name)
     if "bind_to" in said and "passthrough" in said:
         raise ValueError(f"{name}: bind_to and passthrough exclude each other")
@@ -168,10 +190,12 @@ def toolset(
     """A named group of tools: declared ones, tools made by `@tool`, or those of an MCP server or a registry.
 
     Raises:
-        ValueError: a tool of it does not hold together.
+        ValueError: a tool of it does not hold together, or something stands elsewhere.
     """
-    origin = next((part for part in (first, *parts) if isinstance(part, FromRegistry)), None)
+    refuse_leftovers([first], (str, FromRegistry), "toolset", "toolset")
     name = first if isinstance(first, str) else first.toolset
+    refuse_leftovers(parts, (ToolDeclaration, Tool, ToolsetOption, FromRegistry), name, "toolset")
+    origin = next((part for part in (first, *parts) if isinstance(part, FromRegistry)), None)
     said = collected([part for part in parts if isinstance(part, ToolsetOption)], name)
     if origin is not None:
         return _of_registry(name, origin, parts, said)
@@ -180,19 +204,26 @@ def toolset(
     declared = [part for part in parts if isinstance(part, ToolDeclaration)]
     given = tuple(part for part in parts if isinstance(part, Tool))
     server: str = said.get("from_mcp", "")
+    if server and labels:
+        raise ValueError(f"{name}: tags does not go with from_mcp; the operator says it (mcp.servers.{server}.tags)")
     selected: tuple[str, ...] = (f"tag:mcp-{server}",) if server else ()
     if server and declared:
         selected = tuple(full_name(server, each.name) for each in declared)
     return ToolsetPart(
         name,
         said.get("description", ""),
-        tools=given if server else (*given, *(each.built(labels) for each in declared)),
+        tools=(*(_labelled(each, labels) for each in given), *(each.built(labels) for each in declared if not server)),
         also=selected,
         tags=labels,
         pins={server: {each.name: each.pinned() for each in declared}} if server and declared else {},
         publish=PublishSettings(**{word: said[word] for word in PUBLISHED & said.keys()}) if told else None,
         registries=told,
     )
+
+
+def _labelled(tool: Tool, labels: tuple[str, ...]) -> Tool:
+    """The tool with the tags of its toolset, by which policies choose."""
+    return replace(tool, spec=replace(tool.spec, tags=tool.spec.tags | {*labels})) if labels else tool
 
 
 def _of_registry(name: str, origin: FromRegistry, parts: tuple[Any, ...], said: dict[str, Any]) -> ToolsetPart:

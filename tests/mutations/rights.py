@@ -191,4 +191,13 @@ BUGS: list[Bug] = [
         "tests/test_gateway.py",
         "tests/servers/test_serving.py",
     ),
+    bug(
+        "a limit that stands in the wrong place of a declaration is dropped",
+        "class declaration: a restriction vanishes in silence",
+        "goclaw/declare/options.py",
+        "        if isinstance(part, kinds):\n            continue",
+        "        if isinstance(part, kinds) or isinstance(part, Option):\n            continue",
+        "tests/declare/test_options.py",
+        "tests/toolkit/test_parts.py",
+    ),
 ]

@@ -88,6 +88,11 @@ async def test_what_the_operator_wrote_stays(packages: Path, tmp_path: Path) -> 
             "toolsets.bad",
             "nothing does",
         ),
+        (
+            "from goclaw.declare import agent, max_tool_calls\nBAD = agent('bad', 'B.', max_tool_calls(1))",
+            "agents.bad",
+            "bad: max_tool_calls stands in run_policy(…), not in agent(…)",
+        ),
     ],
 )
 async def test_a_broken_declaration_is_named_and_stops_nothing(
