@@ -22,7 +22,7 @@ async def watched(path: Path) -> None:
     looks: list[tuple[float, float]] = []
     watch = asyncio.create_task(look(looks))
     try:
-        await serve(load_config(path).config)
+        await serve(load_config(path))
     finally:
         watch.cancel()
         path.with_name("lag.json").write_text(json.dumps(looks), "utf-8")

@@ -133,6 +133,9 @@ MCP = {
 }
 """What is loaded when there are servers of the Model Context Protocol: their libraries take seconds."""
 
+PACKAGED = "goclaw.toolkit.parts:PACKAGED"
+"""What reads the agents and toolsets of installed packages; loaded where there are any."""
+
 COMMANDS = {
     "start": "goclaw.commands.start:COMMAND",
     "status": "goclaw.commands.status:COMMAND",

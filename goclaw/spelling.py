@@ -11,6 +11,7 @@ from typing import Any
 from goclaw.catalog import ALIASES
 from goclaw.config.files import shown_path
 from goclaw.config.keys import what_helps
+from goclaw.config.pinned import pin_tag
 from goclaw.config.policies import ADMIN, USER
 from goclaw.config.schema import Config
 from goclaw.selection import NOT, SET, TAG, Toolsets
@@ -76,7 +77,8 @@ def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
     """What there is as soon as MCP servers are configured, whatever they have."""
     if not (servers := config.mcp_servers):
         return {}
-    own = (tag for _, settings in servers.values() for tag in settings.tags)
+    own = [tag for _, settings in servers.values() for tag in settings.tags]
+    own += [pin_tag(name, tool) for name, pinned in config.tools.pinned.items() for tool in pinned.tools]
     tags = frozenset({"mcp", *(f"mcp-{name}" for name in servers), *own})
     return dict.fromkeys(("list_mcp_resources", "read_mcp_resource"), tags)
 

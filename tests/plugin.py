@@ -3,8 +3,14 @@
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from goclaw.config.load import Loaded, combined, load_config
+from goclaw.config.packaged import given
+from goclaw.config.schema import Config
+from goclaw.toolkit.parts import Parts
 
 
 def install(
@@ -19,6 +25,17 @@ def install(
     for module, source in modules.items():
         (folder / f"{module}.py").write_text(source)
     return folder
+
+
+def merged(parts: Parts, config: Config | None = None) -> Config:
+    """A configuration with what these parts declare below it."""
+    above = given(config or Config())
+    return combined([parts.packaged.layer(above).values, above])
+
+
+def with_packages(folder: Path, **settings: Any) -> Loaded:
+    """The configuration of a daemon whose state folder is there, with what installed packages declare."""
+    return load_config(overrides={"state_dir": str(folder), **settings}, environ={}, container_secrets=folder)
 
 
 @pytest.fixture

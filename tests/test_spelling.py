@@ -3,6 +3,7 @@
 from goclaw.cli.common import spelling
 from goclaw.config.files import shown_path
 from goclaw.config.hooks import HookSettings
+from goclaw.config.load import Loaded
 from goclaw.config.policies import RoleSettings
 from goclaw.config.schema import Config
 from goclaw.spelling import warnings
@@ -77,7 +78,7 @@ def test_fixed_arguments_that_their_tool_refuses_are_told_and_what_is_left_to_th
             }
         }
     )
-    assert list(spelling(config, [])) == [
+    assert list(spelling(Loaded(config, None, (), ()), [])) == [
         'roles.guest.inputs.exec: field "timeout": expected integer, got string; every such call fails',
         'roles.guest.inputs.Bash: field "timout": unknown field, did you mean "timeout"?; every such call fails',
     ]

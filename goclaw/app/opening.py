@@ -51,7 +51,7 @@ from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.tasks.record import TasksOnDisk
 from goclaw.toolkit.dispatcher import Dispatcher
-from goclaw.toolkit.parts import Parts, load_parts
+from goclaw.toolkit.parts import Parts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.showing import Shelf
 from goclaw.toolkit.sources import open_sources
@@ -71,11 +71,13 @@ async def open_app(
     vitals: Callable[[], Mapping[str, str]] = dict,
     counts: Callable[[], Mapping[str, float]] = dict,
     config_file: Path | None = None,
+    parts: Parts | None = None,
 ) -> AsyncIterator[App]:
     """The daemon, listening and answering while the block runs.
 
     Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
     to the status, `counts` numbers to that for machines. `config_file`: what `config` was read from, if anything was.
+    `parts`: what packages declare, which `config` holds already.
 
     Raises:
         ConfigError: something in the configuration or users.json cannot be used.
@@ -83,11 +85,11 @@ async def open_app(
     """
     check_caching(config)
     async with AsyncExitStack() as stack:
-        parts = await load_parts(config)
-        config = parts.merged(config)
         ground = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
         channels = await _open_channels(stack, ground) if with_channels else {}
-        app = await _open_engine(stack, ground, channels, config_file or config.state_dir / CONFIG_FILE, parts)
+        app = await _open_engine(
+            stack, ground, channels, config_file or config.state_dir / CONFIG_FILE, parts or Parts()
+        )
         await start(stack, app, alone=not with_channels)
         yield app
 

@@ -1,6 +1,5 @@
 """`goclaw agents list|describe`."""
 
-import asyncio
 from typing import Annotated
 
 import orjson
@@ -12,7 +11,6 @@ from goclaw.cli.common import load
 from goclaw.cli.frame import show
 from goclaw.config.agents import RouteSettings
 from goclaw.config.keys import closest
-from goclaw.toolkit.parts import load_parts
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List and describe agents.")
 
@@ -51,8 +49,7 @@ _INDENT = orjson.OPT_INDENT_2
 
 
 def _kinds(context: typer.Context) -> Kinds:
-    config = load(context).config
-    return Kinds(asyncio.run(load_parts(config)).merged(config))
+    return Kinds(load(context).config)
 
 
 def _routes(kinds: Kinds, name: str) -> list[RouteSettings]:

@@ -32,7 +32,7 @@ def audit(
 
     A terminal gets lines to read, a pipe the JSON of the file.
     """
-    path = audit_path(load(context).config)
+    path = audit_path(load(context, packages=False).config)
     since = RealClock().now() - hours * 3600 if hours else 0.0
 
     def wanted(entry: Mapping[str, Any]) -> bool:

@@ -23,31 +23,37 @@ def options(context: typer.Context) -> Options:
     return found if isinstance(found, Options) else Options()
 
 
-def load(context: typer.Context) -> Loaded:
+def load(context: typer.Context, *, packages: bool = True) -> Loaded:
     """The configuration for this command line; warnings go to standard error. A restore that was cut is finished first.
+
+    Without `packages` no foreign code is loaded if the configuration can be used without it: what ends or watches the
+    daemon must not hang in somebody's module.
 
     Raises:
         ConfigError: it cannot be used.
         StateError: a restore is going on.
     """
     given = options(context)
-    loaded = load_config(given.config, overrides=given.overrides)
+    loaded = load_config(given.config, overrides=given.overrides, packages=packages)
     if swap.pending(loaded.config.state_dir):
         _finish_restore(loaded.config)
-        loaded = load_config(given.config, overrides=given.overrides)
-    for warning in loaded.warnings:
+        loaded = load_config(given.config, overrides=given.overrides, packages=packages)
+    for warning in (*loaded.warnings, *(f"{what}: {why}" for what, why in loaded.packaged.faults.items())):
         say(f"warning: {warning}")
     return loaded
 
 
-def spelling(config: Config, users: Sequence[User]) -> Iterator[str]:
+def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     """See `spelling.warnings`."""
     from goclaw.toolkit import arguments  # only a check needs to know what the tools are
+    from goclaw.toolkit.parts import parts_of
     from goclaw.toolkit.registry import BuiltIn
 
+    config = loaded.config
     tools = {name: frozenset[str]() for name in (*catalog.TOOLS, *third_party("tools"))}
     for name, settings in config.tools.cli.items():
         tools[name] = frozenset({"shell", "cli", *settings.tags})
+    tools |= {tool.spec.name: tool.spec.tags for _, listed in parts_of(loaded.packaged).tools for tool in listed}
     built_in = {tool.spec.name: tool for tool in BuiltIn(catalog.GATED_TOOLS).tools()}
     tools |= {name: tool.spec.tags for name, tool in built_in.items()}
 

@@ -32,7 +32,7 @@ def check(context: typer.Context) -> None:
     check_caching(loaded.config)
     path = loaded.config.users_path
     users = Users.read(path).all()
-    for warning in spelling(loaded.config, users):
+    for warning in spelling(loaded, users):
         say(f"warning: {warning}")
     for place, why in hindrances(loaded.config):
         say(f"warning: {place}: {why}")

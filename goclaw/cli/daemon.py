@@ -15,11 +15,12 @@ from goclaw.app import GRACE_SECONDS, open_app
 from goclaw.cli.process import is_in_background
 from goclaw.cli.started import Started, remember
 from goclaw.clock import RealClock
-from goclaw.config.schema import Config
+from goclaw.config.load import Loaded
 from goclaw.errors import ConfigError
 from goclaw.health.stacks import thread_stacks
 from goclaw.health.vitals import open_vitals
 from goclaw.logs import open_logs
+from goclaw.toolkit.parts import parts_of
 
 LONGEST_END = 2 * GRACE_SECONDS + 5.0
 """Seconds from the signal until the process is gone for sure; less than a service manager and `goclaw stop` wait."""
@@ -50,22 +51,28 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def serve(config: Config, told: Started | None = None) -> None:
+async def serve(loaded: Loaded, told: Started | None = None) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
 
     What it was `told` is remembered for `goclaw restart`.
     """
+    config = loaded.config
     with open_logs(config, None if is_in_background(config) else sys.stderr):
-        await _serve(config, told)
+        await _serve(loaded, told)
 
 
-async def _serve(config: Config, told: Started | None) -> None:
-    clock = RealClock()
+async def _serve(loaded: Loaded, told: Started | None) -> None:
+    config, clock = loaded.config, RealClock()
     async with (
         _stop_signals() as stopping,
         open_vitals(clock) as vitals,
         open_app(
-            config, clock, vitals=vitals.lines, counts=vitals.counts, config_file=told.config if told else None
+            config,
+            clock,
+            vitals=vitals.lines,
+            counts=vitals.counts,
+            config_file=told.config if told else None,
+            parts=parts_of(loaded.packaged),
         ) as app,
     ):
         print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)

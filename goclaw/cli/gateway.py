@@ -19,4 +19,4 @@ def gateway(context: typer.Context) -> None:
     # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
     from goclaw.cli.daemon import run_daemon, serve
 
-    run_daemon(serve(loaded.config, started(loaded, options(context))))
+    run_daemon(serve(loaded, started(loaded, options(context))))

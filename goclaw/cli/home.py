@@ -105,4 +105,4 @@ def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool, rem
 def _run_here(loaded: Loaded, given: Options) -> None:
     from goclaw.cli.daemon import run_daemon, serve
 
-    run_daemon(serve(loaded.config, started(loaded, given)))
+    run_daemon(serve(loaded, started(loaded, given)))

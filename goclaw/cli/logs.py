@@ -44,7 +44,7 @@ def logs(
     level: Annotated[Level, typer.Option(case_sensitive=False, help="Only what is as grave as this.")] = Level.DEBUG,
 ) -> None:
     """Show the daemon's log. A terminal gets lines to read, a pipe the JSON of the file."""
-    path = load(context).config.state_dir / "logs" / "goclaw.log"
+    path = load(context, packages=False).config.state_dir / "logs" / "goclaw.log"
     if not path.exists():
         say(f"{path}: there is no log yet")
         raise typer.Exit(1)

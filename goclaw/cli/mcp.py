@@ -13,10 +13,12 @@ from goclaw import __version__
 from goclaw.cli import mcp_servers
 from goclaw.cli.common import load
 from goclaw.cli.tooling import open_toolbox
+from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
 from goclaw.events import Actor
 from goclaw.servers.mcp.ports import ENTRY, McpPorts
+from goclaw.toolkit.parts import parts_of
 from goclaw.users import Users, login_name
 
 app = typer.Typer(
@@ -40,14 +42,15 @@ def serve(
     ] = None,
 ) -> None:
     """Speak MCP on standard input and output until the client closes them. For the client's configuration."""
-    asyncio.run(_serve(load(context).config, user))
+    asyncio.run(_serve(load(context), user))
 
 
 app.command("list")(mcp_servers.list_)
 app.command()(mcp_servers.approve)
 
 
-async def _serve(config: Config, user: str | None) -> None:
+async def _serve(loaded: Loaded, user: str | None) -> None:
+    config = loaded.config
     if user is not None and Users.read(config.users_path).get(user) is None:
         raise ConfigError(f"{user} is not in users.json: `goclaw users add {user}` first")
     # It takes a second: what is wrong with the command line or the configuration is said before.
@@ -56,7 +59,7 @@ async def _serve(config: Config, user: str | None) -> None:
     from goclaw.servers.mcp.declarations import declarations
     from goclaw.servers.mcp.stdio import serve_stdio
 
-    async with open_toolbox(_without_servers(config)) as box:
+    async with open_toolbox(_without_servers(config), parts_of(loaded.packaged)) as box:
         actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
         ports = McpPorts(
             config=config,

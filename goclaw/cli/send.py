@@ -25,10 +25,11 @@ def send(
     insecure: Insecure = False,
 ) -> None:
     """Send one message and print the answer. Exit code 1 when it could not be answered."""
-    config, remote = load(context).config, None
+    loaded, remote = load(context), None
     if url:
         remote, session = reach(url, token_file, session, insecure=insecure)
-    sending = talk.send(config, text, session or f"tui:{login_name()}", as_json=as_json, remote=remote)
+    own, packaged = f"tui:{login_name()}", loaded.packaged
+    sending = talk.send(loaded.config, text, session or own, as_json=as_json, remote=remote, packaged=packaged)
     answer, went_well = asyncio.run(sending)
     if answer:
         print(printable(answer))

@@ -24,7 +24,7 @@ def status(
     session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
 ) -> None:
     """What runs, and how it is. Exit code 1 when no daemon runs."""
-    config = load(context).config
+    config = load(context, packages=False).config
     if not listens(config):
         if as_json:
             print(orjson.dumps({"running": False}).decode())

@@ -9,6 +9,7 @@ import orjson
 
 from goclaw.cli.frame import say
 from goclaw.cli.process import listens
+from goclaw.config.packaged import Packaged
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import (
@@ -38,15 +39,22 @@ LOST = (
     "in session {session}."
 )
 """Where the daemon does not come back."""
+_NOTHING = Packaged()
 
 
 async def send(
-    config: Config, text: str, session: str, *, as_json: bool = False, remote: Remote | None = None
+    config: Config,
+    text: str,
+    session: str,
+    *,
+    as_json: bool = False,
+    remote: Remote | None = None,
+    packaged: Packaged = _NOTHING,
 ) -> tuple[str, bool]:
     """Send one message or command and wait for its end.
 
     With `as_json`, every event of the turn is printed as a line of JSON as it comes. Without, what a turn waits for is
-    said on standard error, with the command that answers it.
+    said on standard error, with the command that answers it. `packaged` is what `config` holds of packages.
 
     The daemon may be restarted meanwhile, and the connection may break: the answer is the same, and printed once.
 
@@ -58,7 +66,7 @@ async def send(
     """
     link = Link(remote or config.socket_path, session, limit=1)
     sending = _Sending(link, text, _Reporter(session, as_json=as_json))
-    async with nullcontext() if remote else _daemon(config):
+    async with nullcontext() if remote else _daemon(config, packaged):
         running = asyncio.create_task(link.run(sending), name="waiting for the answer")
         try:
             running.add_done_callback(sending.gave_up)
@@ -216,12 +224,13 @@ class _Sending:
 
 
 @asynccontextmanager
-async def _daemon(config: Config) -> AsyncIterator[None]:
+async def _daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]:
     """The daemon that runs, or else one in this process, under the same lock."""
     if listens(config):
         yield
     else:
         from goclaw.app import open_app
+        from goclaw.toolkit.parts import parts_of
 
-        async with open_app(config, with_channels=False):
+        async with open_app(config, with_channels=False, parts=parts_of(packaged)):
             yield

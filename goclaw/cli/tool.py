@@ -12,10 +12,11 @@ from goclaw.cli.common import load
 from goclaw.cli.frame import show
 from goclaw.cli.tooling import open_toolbox, run_lines
 from goclaw.config.keys import closest
-from goclaw.config.schema import Config
+from goclaw.config.load import Loaded
 from goclaw.messages import ToolResult
 from goclaw.toolkit.describing import details
 from goclaw.toolkit.dispatcher import error_text
+from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.registry import BuiltIn
 from goclaw.toolkit.showing import Shown, page
 from goclaw.toolkit.sources import BUILT_IN
@@ -33,7 +34,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 @app.command("list")
 def list_(context: typer.Context, user: User = None, as_json: AsJson = False) -> None:
     """Print the tools that a user may use."""
-    shown = asyncio.run(_shown(load(context).config, user))
+    shown = asyncio.run(_shown(load(context), user))
     if as_json:
         _print_json([tool.as_json() for tool in shown])
         return
@@ -44,7 +45,7 @@ def list_(context: typer.Context, user: User = None, as_json: AsJson = False) ->
 @app.command()
 def describe(context: typer.Context, name: str, user: User = None, as_json: AsJson = False) -> None:
     """Print what a tool does, its parameters, examples, rights and risk."""
-    known = {tool.name: tool for tool in asyncio.run(_shown(load(context).config, user))}
+    known = {tool.name: tool for tool in asyncio.run(_shown(load(context), user))}
     shown = known.get(name)
     if shown is None:
         meant = closest(name, list(known))
@@ -81,20 +82,20 @@ def run(
     approve: Annotated[bool, typer.Option("--approve", help="Say yes to calls that would ask.")] = False,
 ) -> None:
     """Run a tool. Prints its content, or {"error": …} with exit code 1."""
-    config = load(context).config
+    loaded = load(context)
     if jsonl:
-        asyncio.run(_run_lines(config, user, approve=approve))
+        asyncio.run(_run_lines(loaded, user, approve=approve))
         return
     if name is None:
         raise typer.BadParameter("name a tool, or use --jsonl")
-    result = asyncio.run(_run_one(config, name, given, user, approve=approve))
+    result = asyncio.run(_run_one(loaded, name, given, user, approve=approve))
     show(result.content)
     if result.is_error:
         raise typer.Exit(1)
 
 
-async def _shown(config: Config, user: str | None) -> list[Shown]:
-    async with open_toolbox(config) as box:
+async def _shown(loaded: Loaded, user: str | None) -> list[Shown]:
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged)) as box:
         return box.tools(user)
 
 
@@ -102,15 +103,15 @@ def _print_json(value: Any) -> None:
     print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
-async def _run_one(config: Config, name: str, given: str, user: str | None, *, approve: bool) -> ToolResult:
+async def _run_one(loaded: Loaded, name: str, given: str, user: str | None, *, approve: bool) -> ToolResult:
     try:
         arguments: Any = orjson.loads(given)
     except orjson.JSONDecodeError as error:
         return ToolResult("", name, error_text(f"input is not JSON: {error}"), is_error=True)
-    async with open_toolbox(config, approve=approve and user is None) as box:
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
         return await box.run(name, arguments, user)
 
 
-async def _run_lines(config: Config, user: str | None, *, approve: bool) -> None:
-    async with open_toolbox(config, approve=approve and user is None) as box:
+async def _run_lines(loaded: Loaded, user: str | None, *, approve: bool) -> None:
+    async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
         await run_lines(box, sys.stdin.buffer, user)

@@ -21,7 +21,7 @@ from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.arguments import json_type
 from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
-from goclaw.toolkit.parts import load_parts
+from goclaw.toolkit.parts import Parts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.showing import Shelf, Shown
@@ -104,10 +104,15 @@ async def _nowhere(delivery: Delivery) -> Receipt:
 
 
 @asynccontextmanager
-async def open_toolbox(config: Config, *, approve: bool = False) -> AsyncIterator[Toolbox]:
-    """The tools, while the block runs. `approve`: the owner says yes beforehand to what would ask in their calls."""
-    clock, parts = RealClock(), await load_parts(config)
-    config = parts.merged(config)
+async def open_toolbox(config: Config, parts: Parts, *, approve: bool = False) -> AsyncIterator[Toolbox]:
+    """The tools, while the block runs.
+
+    Args:
+        config: the configuration, with what packages declare.
+        parts: what they declare.
+        approve: the owner says yes beforehand to what would ask in their calls.
+    """
+    clock = RealClock()
     async with (
         open_users(config.users_path, clock) as users,
         open_environment(config, users, clock) as environment,

@@ -23,7 +23,7 @@ def tui(
     insecure: Insecure = False,
 ) -> None:
     """Talk to the agent in this terminal."""
-    config, remote = load(context).config, None
+    config, remote = load(context, packages=False).config, None
     if url:
         remote, session = reach(url, token_file, session, insecure=insecure)
     talk_here(config, session, plain=plain, mouse=mouse, pick=pick, remote=remote)

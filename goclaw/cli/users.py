@@ -20,10 +20,10 @@ app = typer.Typer(
 @app.command()
 def check(context: typer.Context) -> None:
     """Say whether users.json can be used, and which tools and roles in it do not exist."""
-    config = load(context).config
-    path = config.users_path
+    loaded = load(context)
+    path = loaded.config.users_path
     users = Users.read(path).all()
-    for warning in spelling(config, users):
+    for warning in spelling(loaded, users):
         say(f"warning: {warning}")
     if path.exists():
         print(f"{shown_path(path)}: fine, {len(users)} {'user' if len(users) == 1 else 'users'}")
@@ -49,13 +49,13 @@ def add(
     ] = None,
 ) -> None:
     """Add one person to users.json; a running daemon follows within two seconds."""
-    config = load(context).config
-    path = config.users_path
+    loaded = load(context)
+    path = loaded.config.users_path
     add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool)
     users = Users.read(path)
     added = users.get(key)
     if added:
-        for warning in spelling(config, [added]):
+        for warning in spelling(loaded, [added]):
             say(f"warning: {warning}")
         print(f"{shown_path(path)}: added {described(added)}")
 

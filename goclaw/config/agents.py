@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from goclaw import catalog
 from goclaw.config.exports import Exports, exported_sets
-from goclaw.config.section import Section
+from goclaw.config.section import Section, replaceable
 from goclaw.config.values import Duration, ModelName, Names, OneOrMore, Selection
 
 MAIN = "main"
@@ -111,6 +111,7 @@ class RunPolicySettings(Section):
         description="When a call lacks required arguments: empty: the model reads the error; `finalize`: the turn "
         "ends; `await_clarification`: the person is asked for them; `resume`: the model goes on, no failure counts.",
     )
+    replace: bool = replaceable()
 
     @field_validator("timing")
     @classmethod
@@ -140,6 +141,7 @@ class AgentSettings(Section):
     exports: Exports = Field(
         default_factory=dict, description="Toolsets that it offers to other agents, by name (docs/agents.md)."
     )
+    replace: bool = replaceable()
 
     @model_validator(mode="after")
     def _fallbacks_of_a_model(self) -> "AgentSettings":

@@ -29,6 +29,7 @@ _NAMES = {
     "registries": "corp",
     "from_registry": "data",
     "publish": "docs",
+    "pinned": "file_reading",
 }
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"
@@ -44,7 +45,7 @@ _INTRODUCTION = f"""\
 
 GoClaw runs without any configuration. Settings come from these places, each going before those above it:
 
-1. the defaults below,
+1. the defaults below, and what installed packages declare ([declare.md](declare.md#what-the-operator-says)),
 2. the file: `--config`, else `GOCLAW_CONFIG`, else `config.yaml` in the state folder (`config.yaml.example` has every
    key; relative folders in it count from the file),
 3. secrets, one to a file: `secrets/` in the state folder, then `/run/secrets`. A file is named like its key with `__`

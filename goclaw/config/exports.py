@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from goclaw import catalog
 from goclaw.config.registries import EntryName, EntryVersion
-from goclaw.config.section import Section
+from goclaw.config.section import Section, replaceable
 from goclaw.config.values import Names, Selection
 from goclaw.records import record
 from goclaw.selection import BUILT_IN
@@ -136,6 +136,7 @@ class ExportedToolSettings(Section):
         description="The result is a part of something larger: its fields say how much (`returned`, `total`, "
         "`truncated`, `refinement`).",
     )
+    replace: bool = replaceable()
 
     @model_validator(mode="after")
     def _one_way(self) -> "ExportedToolSettings":
@@ -161,6 +162,7 @@ class PublishSettings(Section):
         description="Its version there: give it another one with every change. Not set: one that is made from the "
         "content.",
     )
+    replace: bool = replaceable()
 
 
 class ExportSettings(PublishSettings):

@@ -1,4 +1,4 @@
-"""Loads the configuration: defaults < file < secrets folders < environment < command line.
+"""Loads the configuration: defaults < packages < file < secrets folders < environment < command line.
 
 Nothing here opens or creates anything of GoClaw: a configuration that cannot be used is refused before that.
 """
@@ -6,6 +6,8 @@ Nothing here opens or creates anything of GoClaw: a configuration that cannot be
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +22,8 @@ from goclaw.config.files import lies_inside, readable_by_others, shown_path
 from goclaw.config.keys import Loc
 from goclaw.config.layers import Layer, holds_secret, merged
 from goclaw.config.mcp_servers import Variable
-from goclaw.config.report import problem_line, problem_lines
+from goclaw.config.packaged import Packaged, read_packaged, remove
+from goclaw.config.report import dotted, problem_line, problem_lines
 from goclaw.config.schema import Config, default_state_dir
 from goclaw.config.sources import file_layer, override_layer, secrets_layer
 from goclaw.config.values import absolute
@@ -87,6 +90,8 @@ class Loaded:
     """What works but is not as it should be, one line each: files that others can read, unknown secrets."""
     layers: tuple[Layer, ...]
     """Where settings come from, weakest first."""
+    packaged: Packaged = Packaged()
+    """What installed packages declare, which is in `config` already."""
 
     def origin(self, loc: Loc) -> str:
         """Where the value at `loc` was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`, `default`."""
@@ -100,12 +105,14 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     container_secrets: Path = CONTAINER_SECRETS,
     may_be_missing: bool = False,
+    packages: bool = True,
 ) -> Loaded:
     """Read and check the whole configuration, and make its secrets known to `redact`.
 
     `path` (else `GOCLAW_CONFIG`, else `config.yaml` in the state folder, which may be missing) is the file,
     `overrides` are dotted keys with their values, `environ` stands in for the process's environment. With
-    `may_be_missing` a named file need not be there either: it is about to be made.
+    `may_be_missing` a named file need not be there either: it is about to be made. Without `packages` what installed
+    packages declare is loaded only where the rest is nothing without it: for commands that foreign code must not hold.
 
     Raises:
         ConfigError: with one line for each problem, in `problems`; no line holds a secret.
@@ -120,7 +127,7 @@ def load_config(
     state_dir = _state_dir([*below, *above])
     secrets = [secrets_layer(state_dir / "secrets", ours=True), secrets_layer(container_secrets, ours=False)]
     layers = (*below, *secrets, *above)
-    config = _validated({"state_dir": str(state_dir)}, layers)
+    config, packaged, layers = _with_packages({"state_dir": str(state_dir)}, layers, packages=packages)
     if file and lies_inside(file, config.workspace_path):
         raise ConfigError(f"{shown_path(file)}: lies inside the workspace: the agent could change it; move one")
     named = (environ, config.tools.exec.env, *(server.variables() for _, server in config.mcp_servers.values()))
@@ -131,7 +138,7 @@ def load_config(
         *(_file_warnings(file, below[0]) if file else ()),
         *(line for layer in layers for line in layer.warnings),
     ]
-    return Loaded(config, file, tuple(warnings), layers)
+    return Loaded(config, file, tuple(warnings), layers, packaged)
 
 
 def secret_values(model: BaseModel) -> Iterator[str]:
@@ -192,6 +199,29 @@ def _validated(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
     if problems:
         raise ConfigError(*problems)
     return config
+
+
+def _with_packages(
+    defaults: dict[str, Any], layers: tuple[Layer, ...], *, packages: bool
+) -> tuple[Config, Packaged, tuple[Layer, ...]]:
+    """The configuration with what packages declare below it; what of that cannot be used is left out."""
+    if not packages:
+        with suppress(ConfigError):
+            return _validated(defaults, layers), Packaged(), layers
+    packaged = read_packaged().checked(lambda values: combined([values]))
+    for path, why in list(packaged.orphans(merged([layer.values for layer in layers]))):
+        packaged = replace(packaged, faults={**packaged.faults, dotted(path): why})
+        for layer in layers:
+            remove(layer.values, path)
+    above = merged([layer.values for layer in layers])
+    while True:
+        every = (packaged.layer(above), *layers)
+        try:
+            return _validated(defaults, every), packaged, every
+        except ConfigError as error:
+            if (blamed := packaged.blamed(error.problems)) is None:
+                raise ConfigError(*packaged.explained(error.problems)) from None
+            packaged = packaged.without(*blamed)
 
 
 def _placer(layers: tuple[Layer, ...]) -> Callable[[Loc], str]:

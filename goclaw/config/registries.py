@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from goclaw.config.mcp_servers import Headers, Variables
-from goclaw.config.section import Section
+from goclaw.config.section import Section, replaceable
 from goclaw.config.values import Duration, Host, Hosts, Names, Secret, Url
 
 LATEST = "latest"
@@ -94,6 +94,7 @@ class RegistrySettings(Section):
         "than that, only what is pinned to a version is used.",
     )
     federation: FederationSettings = Field(default_factory=FederationSettings, description="What is taken over.")
+    replace: bool = replaceable()
 
     @property
     def is_public(self) -> bool:
@@ -136,6 +137,7 @@ class FromRegistrySettings(Section):
     timeout: float = Field(60, gt=0, le=3_600, description="Seconds that a call may take; asking a person not counted.")
     tags: Names = Field((), description="Tags of all its tools.")
     roles: Names = Field((), description="Roles that see it, admins besides; empty: everybody.")
+    replace: bool = replaceable()
 
     def variables(self) -> Mapping[str, str]:
         """What `env` says, in the open: for the program alone."""

@@ -359,9 +359,10 @@ class Config(Section):
 
     @property
     def toolsets(self) -> dict[str, tuple[str, ...]]:
-        """The sets of tools beside those built in: `tools.sets`, those of registries, and what agents export."""
+        """The sets of tools beside those built in: `tools.sets`, pinned sets, registries' and what agents export."""
         of_registries = {name: (f"{TAG}mcp-{name}",) for name in self.tools.from_registry}
-        return {**self.agents.exported_sets, **of_registries, **self.tools.sets}
+        pinned = {name: each.members(name) for name, each in self.tools.pinned.items()}
+        return {**self.agents.exported_sets, **of_registries, **pinned, **self.tools.sets}
 
     @property
     def mcp_servers(self) -> dict[str, tuple[str, McpClientSettings | FromRegistrySettings]]:

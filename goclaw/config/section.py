@@ -8,7 +8,7 @@ holds sections is `Later[…]`, and the defaults of a section are `Section.model
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, ValidationInfo, field_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -38,6 +38,15 @@ class Section(BaseModel):
         if isinstance(value, int | float) and value > MOST:
             raise ValueError(f"should be at most {MOST:,}")
         return value
+
+
+def replaceable() -> Any:
+    """The key by which the operator puts aside what a package declares of the same mapping."""
+    return Field(
+        False,
+        description="Whether this stands alone. Otherwise what an installed package declares of it holds where nothing "
+        "is said here.",
+    )
 
 
 class _WhenGiven:

@@ -10,12 +10,15 @@ from goclaw.config.command_tool import CommandSettings
 from goclaw.config.exports import PublishSettings
 from goclaw.config.file_tools import EditSettings, ReadSettings, SearchSettings, WriteSettings
 from goclaw.config.mcp_servers import ServerName
+from goclaw.config.pinned import PinnedSets
 from goclaw.config.registries import FromRegistrySettings
 from goclaw.config.section import Section
 from goclaw.config.shell_tools import SshSettings, TasksSettings
 from goclaw.config.values import Environment, Names, Ports, Selection
 from goclaw.config.web_tools import WebFetchSettings, WebSearchSettings
 from goclaw.selection import BUILT_IN, cycle
+
+_SET = re.compile(r"(?:[a-z][a-z0-9_-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class ExecSettings(Section):
@@ -78,6 +81,10 @@ class ToolsSettings(Section):
         default_factory=dict,
         description="Toolsets and MCP servers of `registries`, by the names that they get here (docs/registries.md).",
     )
+    pinned: PinnedSets = Field(
+        default_factory=dict,
+        description="Sets of tools of an MCP server, by name, each tool as it has to be; one that is not is no part.",
+    )
     publish: dict[str, PublishSettings] = Field(
         default_factory=dict,
         description="Sets of tools that registries are told of, by their names; those of agents say so themselves "
@@ -120,8 +127,11 @@ class ToolsSettings(Section):
         for name in sets:
             if name in built_in:
                 raise ValueError(f"`{name}` is built in and cannot be defined; choose another name")
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-                raise ValueError(f"`{name}` should be a name of letters, digits, `_` and `-`")
+            if not _SET.fullmatch(name):
+                raise ValueError(
+                    f"`{name}` should be a name of letters, digits, `.`, `_` and `-`, or that of an agent's own set, "
+                    "`agent/set`"
+                )
         if chain := cycle(sets):
             raise ValueError(f"a set cannot be part of itself: {' > '.join(chain)}")
         return sets

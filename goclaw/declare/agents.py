@@ -4,10 +4,12 @@ An agent that uses nothing has no tools. Who may use it, and whom it answers, is
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from goclaw.config.agents import AgentSettings, RunPolicySettings
 from goclaw.config.exports import ExportSettings
+from goclaw.config.pinned import PinnedSetSettings, pin_tag
 from goclaw.declare.options import ExportOption, Option, collected, refuse_leftovers
 from goclaw.declare.registries import told_of
 from goclaw.declare.tools import ToolDeclaration
@@ -36,6 +38,8 @@ class Use:
     forms: ClassVar[tuple[str, ...]] = ("agent",)
     selection: tuple[str, ...]
     toolset: ToolsetPart | None = None
+    inline: bool = False
+    """Whether the toolset is declared here, and so the agent's own."""
 
 
 @record
@@ -49,6 +53,8 @@ class Export:
     toolset: ToolsetPart | None = None
     registries: tuple[RegistryPart, ...] = ()
     """Those that are told of it."""
+    inline: bool = False
+    """Whether the toolset holds what methods do of it, and so is the agent's own."""
 
 
 class AgentOption(Option):
@@ -75,24 +81,41 @@ def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
     exports = [word for word in words if isinstance(word, Export)]
     if twice := [word.name for at, word in enumerate(exports) if word.name in [each.name for each in exports[:at]]]:
         raise ValueError(f"{name}: {twice[0]} is exported twice")
+    own = [word for word in words if isinstance(word, Use | Export) and word.inline and word.toolset]
+    names = [word.toolset.name for word in own if word.toolset]
+    if twice := [
+        each for at, each in enumerate(names) if each in names[:at] or each in [word.name for word in exports]
+    ]:
+        raise ValueError(f"{name}: {twice[0]} is the name of two toolsets of its own; choose another one")
     keys: dict[str, Any] = {
         "description": description,
-        "tools": tuple(part for word in words if isinstance(word, Use) for part in word.selection),
+        "tools": tuple(part for word in words if isinstance(word, Use) for part in _selected(word, name)),
         "exports": {word.name: word.settings for word in exports},
         **said.pop("model", {}),
         **said,
     }
     if policies:
         keys["policy"] = policies[0]
-    with_tools = (word.toolset for word in words if isinstance(word, Use | Export))
+    with_tools = (_toolset(word, name) for word in words if isinstance(word, Use | Export))
     told = tuple(registry for word in exports for registry in word.registries)
     return AgentPart(name, AgentSettings(**keys), tuple(part for part in with_tools if part), quickstart, told)
+
+
+def _selected(word: Use, agent: str) -> tuple[str, ...]:
+    """What a `use` picks; a toolset of the agent's own goes by both names, as one that it exports."""
+    return (f"set:{agent}/{word.toolset.name}",) if word.inline and word.toolset else word.selection
+
+
+def _toolset(word: Use | Export, agent: str) -> ToolsetPart | None:
+    if word.inline and word.toolset:
+        return replace(word.toolset, name=f"{agent}/{word.toolset.name}")
+    return word.toolset
 
 
 def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration | Tool") -> Use:
     """Tools that the agent uses: a toolset or, with names, some of its tools; an agent's; or ones of its own.
 
-    `use("helpers", tool(...))` makes a toolset of its own; `use(DOCS, "search")` takes one tool of DOCS.
+    `use("helpers", tool(...))` makes `<agent>/helpers`, a toolset of its own; `use(DOCS, "search")` takes one tool.
 
     Raises:
         ValueError: the toolset has no tool of that name, or something is no tool.
@@ -111,6 +134,8 @@ def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration
                 raise ValueError(f"{what.name}: tools are added where a toolset is declared, not where it is used")
             if what.origin:
                 names = tuple(full_name(what.name, name) for name in names)
+            if what.pinned:
+                return Use(_pinned(what.name, what.pinned, names), what)
             known = {tool.spec.name for tool in what.tools} | {part for part in what.also if ":" not in part}
             if what.tools and (unknown := sorted(set(names) - known)):
                 raise ValueError(f"{what.name} has no tool {unknown[0]}; there are {', '.join(sorted(known))}")
@@ -118,7 +143,13 @@ def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration
         case str():
             if names or not own:
                 raise ValueError(f"{what}: a toolset that is declared here has tools of its own: tool(...)")
-            return Use((f"set:{what}",), made_toolset(what, *own))
+            return Use((), made_toolset(what, *own), inline=True)
+
+
+def _pinned(toolset: str, pinned: PinnedSetSettings, names: tuple[str, ...]) -> tuple[str, ...]:
+    if unknown := sorted(set(names) - set(pinned.tools)):
+        raise ValueError(f"{toolset} has no tool {unknown[0]}; there are {', '.join(sorted(pinned.tools))}")
+    return tuple(f"tag:{pin_tag(toolset, name)}" for name in names) or (f"set:{toolset}",)
 
 
 def use_selected(*selection: str) -> Use:
@@ -156,7 +187,8 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
     )
     if isinstance(what, ToolsetPart):
         return Export(name, settings, what, told)
-    return Export(name, settings, ToolsetPart(f"{name}.methods", tools=tuple(done)) if done else None, told)
+    methods = ToolsetPart(f"{name}.methods", tools=tuple(done)) if done else None
+    return Export(name, settings, methods, told, inline=True)
 
 
 def own_tools() -> ExportOption:

@@ -13,10 +13,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goclaw.config.exports import ConfirmSettings, ExportedToolSettings, PassthroughSettings, PublishSettings
 from goclaw.config.mcp_servers import PinnedTool, ServerName
+from goclaw.config.pinned import PinnedSetSettings
 from goclaw.declare.options import ToolOption, ToolsetOption, collected, refuse_leftovers
 from goclaw.declare.registries import FromRegistry, told_of
 from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
-from goclaw.mcp.vetting import full_name
 from goclaw.records import record
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext
@@ -206,16 +206,20 @@ def toolset(
     server: str = said.get("from_mcp", "")
     if server and labels:
         raise ValueError(f"{name}: tags does not go with from_mcp; the operator says it (mcp.servers.{server}.tags)")
-    selected: tuple[str, ...] = (f"tag:mcp-{server}",) if server else ()
+    pinned = None
     if server and declared:
-        selected = tuple(full_name(server, each.name) for each in declared)
+        if given:
+            raise ValueError(f"{name}: a set of pinned tools holds nothing else; put {given[0].spec.name} into another")
+        pins = {each.name: each.pinned() for each in declared}
+        pinned = PinnedSetSettings(server=server, tools=pins)
+    selected: tuple[str, ...] = (f"tag:mcp-{server}",) if server else ()
     return ToolsetPart(
         name,
         said.get("description", ""),
         tools=(*(_labelled(each, labels) for each in given), *(each.built(labels) for each in declared if not server)),
-        also=selected,
+        also=pinned.members(name) if pinned else selected,
         tags=labels,
-        pins={server: {each.name: each.pinned() for each in declared}} if server and declared else {},
+        pinned=pinned,
         publish=PublishSettings(**{word: said[word] for word in PUBLISHED & said.keys()}) if told else None,
         registries=told,
     )

@@ -3,12 +3,11 @@
 from goclaw.config.load import Loaded
 from goclaw.config.publishing import hindrances, public_address
 from goclaw.doctor.base import Finding
-from goclaw.toolkit.parts import load_parts
 
 
 async def check_publishing(loaded: Loaded) -> list[Finding]:
     """A line for each thing that is in the way, else one that says what others are told; nothing where nothing is."""
-    config = (await load_parts(loaded.config)).merged(loaded.config)
+    config = loaded.config
     if not config.publications:
         return []
     if found := list(hindrances(config)):

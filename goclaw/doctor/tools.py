@@ -3,14 +3,13 @@
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding
-from goclaw.toolkit.parts import load_parts
+from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
 
 
 async def check_tools(loaded: Loaded) -> list[Finding]:
     """How many tools there are, and what of them does not work."""
-    parts = await load_parts(loaded.config)
-    async with open_sources(parts.merged(loaded.config), RealClock(), parts) as sources:
+    async with open_sources(loaded.config, RealClock(), parts_of(loaded.packaged)) as sources:
         await sources.settled(SETTLED_SECONDS)
         count, faults = len(sources.tools()), sources.faults
     return [

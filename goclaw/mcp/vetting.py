@@ -99,10 +99,15 @@ def _offered(server: str, settings: McpClientSettings, definition: Definition, p
     return Offered(name, server, definition, words, shaped(definition.input_schema))
 
 
+def differences(definition: Definition, pinned: PinnedTool) -> tuple[str, ...]:
+    """What of a tool is not as a pin says: its keys, of schemas with the first place."""
+    return tuple(_odd(definition, pinned))
+
+
 def _check_pin(definition: Definition, pinned: PinnedTool | None, pinned_by: str) -> None:
     if pinned is None:
         raise Refused(f"it is none of those that {pinned_by} names (`tools`)")
-    if odd := list(_odd(definition, pinned)):
+    if odd := differences(definition, pinned):
         raise Refused(f"it is not as {pinned_by} wants it (`tools`): {', '.join(odd)} differ")
 
 

@@ -5,17 +5,18 @@ away stay: a call is told why it fails, and what providers have cached of a requ
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 from goclaw import catalog
+from goclaw.config.pinned import pin_tag, pins_of
 from goclaw.mcp.base import Definition, Finder, LinkPorts, Listing, PromptDefinition
 from goclaw.mcp.known import KnownTools
 from goclaw.mcp.servers import McpServers, Server, finders
-from goclaw.mcp.vetting import Offered, Vetted, vetted
+from goclaw.mcp.vetting import Offered, Vetted, differences, vetted
 from goclaw.plugins import load_large
 from goclaw.supervise import background
 from goclaw.toolkit.base import Tool, ToolSource
@@ -69,6 +70,7 @@ class McpSource:
         link_ports = LinkPorts(ports.clock, config.state_dir, config.workspace_path)
         self.servers = McpServers(config.mcp.servers, link_ports, ports.report, finders)
         self._report = ports.report
+        self._pinned = config.tools.pinned
         self._shelves = {name: _Shelf() for name in self.servers.servers}
         self._own: tuple[Tool, ...] = ()
         self._tools: tuple[Tool, ...] = ()
@@ -112,10 +114,31 @@ class McpSource:
                 found[offered.name] = old
                 continue
             try:
-                found[offered.name] = (offered, changed, workshop.make(offered, server, self.servers.known))
+                made = workshop.make(offered, server, self.servers.known)
             except ValueError as error:
                 faults[offered.definition.name] = str(error)
+            else:
+                found[offered.name] = (offered, changed, self._tagged(made, offered))
         return found, faults
+
+    def _tagged(self, made: Tool, offered: Offered) -> Tool:
+        """The tool with the tag of each set in which it is as that wants it."""
+        wanted = pins_of(self._pinned, offered.server, offered.definition.name)
+        fits = {
+            pin_tag(name, offered.definition.name) for name, pin in wanted if not differences(offered.definition, pin)
+        }
+        return replace(made, spec=replace(made.spec, tags=made.spec.tags | fits)) if fits else made
+
+    def _missed(self, server: Server, shelf: _Shelf) -> Iterator[tuple[str, str]]:
+        """What sets want of a server, and it has not, or not so."""
+        has = {offered.definition.name: offered.definition for offered, _, _ in shelf.made.values()}
+        for name, settings in self._pinned.items():
+            for tool, pin in settings.tools.items() if settings.server == server.name else ():
+                if tool not in has:
+                    yield f"tools.pinned.{name}: {tool}", f"is no part of the set: {server.name} does not offer it"
+                elif odd := differences(has[tool], pin):
+                    why = f"{', '.join(odd)} differ at {server.name}"
+                    yield f"tools.pinned.{name}: {tool}", f"is no part of the set: {why}"
 
     def _tell(self, server: Server, shelf: _Shelf, faults: dict[str, str]) -> None:
         place = server.place
@@ -128,6 +151,7 @@ class McpSource:
                     "its definition has changed: every call is asked for until an admin agrees to one, or with "
                     f"`goclaw mcp approve {server.name}`"
                 )
+        named |= dict(self._missed(server, shelf))
         for what in shelf.faults - named.keys():
             self._report(what, "")
         for what, why in named.items():

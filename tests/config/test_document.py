@@ -39,7 +39,7 @@ def test_the_example_has_every_key_and_loads_as_it_is_and_with_every_value_set(t
     by_name |= {"mcp": as_it_is.mcp, "registries": {}}
     assert set(loaded.config.mcp.servers) == {"files"}
     assert loaded.config.model_copy(update=by_name) == as_it_is
-    named = {"cli": {}, "from_registry": {}, "publish": {}, "ssh": as_it_is.tools.ssh}
+    named = {"cli": {}, "from_registry": {}, "pinned": {}, "publish": {}, "ssh": as_it_is.tools.ssh}
     assert loaded.config.tools.model_copy(update=named) == as_it_is.tools
     assert set(loaded.config.tools.cli) == {"lint"} and set(loaded.config.tools.ssh.hosts) == {"web1"}
     assert set(loaded.config.registries) == {"corp"} and set(loaded.config.tools.from_registry) == {"data"}

@@ -22,6 +22,7 @@ from goclaw.declare import (
     export,
     max_consecutive_failed_tool_calls,
     max_tool_calls,
+    mcp_toolset,
     model,
     own_tools,
     passthrough,
@@ -42,14 +43,16 @@ from goclaw.declare import (
     use_selected,
 )
 from goclaw.messages import ToolCall
-from goclaw.toolkit.parts import Parts
+from goclaw.toolkit.parts import AgentPart, Parts
 from goclaw.tools.exported import exported_tool, offers
 from tests.harness import Tools, World
 from tests.parts import Trail, acting
+from tests.plugin import merged
 from tests.sessions.agents import asks_for, says
 
 GOAL = args(attribute("goal", str, "Goal to plan for"), required("goal"))
 COMMON = toolset("common", *(acting(name, Trail(name).leave) for name in ("notify", "search")))
+READS = SideEffect.READ_ONLY
 CORP = registry("corp", url("https://registry.corp.example"))
 
 
@@ -90,7 +93,7 @@ CHAT = agent(
 )
 WRITTEN = """
 description: Conversational runner
-tools: [notify, "set:helpers", "set:planner/planning.tools", "tag:memory", "-exec"]
+tools: [notify, "set:chat/helpers", "set:planner/planning.tools", "tag:memory", "-exec"]
 model: ollama:big
 fallbacks: [ollama:small]
 prompt: Be brief.
@@ -124,19 +127,19 @@ def test_an_agent_in_code_is_the_one_that_the_configuration_would_declare() -> N
 def test_its_own_toolsets_and_what_methods_do_come_with_it() -> None:
     assert [(part.name, part.members) for part in CHAT.toolsets] == [
         ("common", ("notify", "search")),
-        ("helpers", ("answer",)),
-        ("chat.tools.methods", ("log_it",)),
+        ("chat/helpers", ("answer",)),
+        ("chat/chat.tools.methods", ("log_it",)),
     ]
 
 
-def merged(*parts: Any) -> Config:
-    return Parts(agents={part.name: part for part in parts}).merged(Config())
+def of_agents(*parts: Any) -> Config:
+    return merged(Parts(agents={part.name: part for part in parts}))
 
 
 def test_what_is_declared_is_in_the_configuration_as_if_it_were_written_there() -> None:
-    config = merged(CHAT)
+    config = of_agents(CHAT)
     assert config.agents.kinds["chat"] == CHAT.settings and config.agents.quickstart is False
-    assert config.toolsets["helpers"] == ("answer",)
+    assert config.toolsets["chat/helpers"] == ("answer",)
     assert config.toolsets["chat/chat.tools"] == ("summarize_status", "read_it", "log_it")
 
 
@@ -144,6 +147,18 @@ def test_use_takes_a_whole_toolset_or_some_of_it() -> None:
     assert agent("a", "", use(COMMON)).settings.tools == ("set:common",)
     assert agent("a", "", use(COMMON, "search")).settings.tools == ("search",)
     assert agent("a", "").settings.tools == (), "what uses nothing has nothing"
+    wiki = mcp_toolset("wiki", "words", tool("find", "Find."), tool("look", "Look."))
+    assert agent("a", "", use(wiki)).settings.tools == ("set:words",)
+    assert agent("a", "", use(wiki, "find")).settings.tools == ("tag:words:find",), "and only as it is pinned"
+
+
+def test_a_toolset_of_an_agents_own_has_the_agents_name_before_it() -> None:
+    def made(name: str) -> AgentPart:
+        return agent(name, "", use("helpers", tool(f"do_{name}", "Do.", bind_to(lambda: "", side_effect=READS))))
+
+    config = of_agents(made("one"), made("two"))
+    assert config.toolsets["one/helpers"] == ("do_one",) and config.toolsets["two/helpers"] == ("do_two",)
+    assert config.agents.kinds["two"].tools == ("set:two/helpers",)
 
 
 def test_the_alias_is_use_and_agent_toolset() -> None:
@@ -163,6 +178,7 @@ def test_an_existing_toolset_is_exported_as_it_is() -> None:
         (lambda: agent("a", "", run_policy(), run_policy()), "run_policy is said twice"),
         (lambda: agent("a", "", model("ollama:a"), model("ollama:b")), "model is said twice"),
         (lambda: agent("a", "", export("x"), export("x")), "x is exported twice"),
+        (lambda: agent("a", "", use("x", METHOD), export("x")), "x is the name of two toolsets of its own"),
         (lambda: use(COMMON, "nobody"), "has no tool nobody; there are notify, search"),
         (lambda: use("empty"), "has tools of its own"),
         (lambda: use("helpers", tool("a", "A.")), "nothing does it"),
@@ -186,7 +202,7 @@ async def test_declared_agents_work_together_in_a_conversation(tmp_path: Path) -
     ]
     world = World(tmp_path, script, limits={"agent_depth": 2})
     parts = Parts(agents={"p": planner, "c": chat})
-    config = parts.merged(world.config)
+    config = merged(parts, world.config)
     routed = config.agents.model_validate({**config.agents.model_dump(), "routes": [{"agent": "chat"}]})
     world.config = config.model_copy(update={"agents": routed})
     declared = [each for _, tools in parts.tools for each in tools]

@@ -45,9 +45,9 @@ from goclaw.registries.resolving import resolve
 from goclaw.registries.sync_ports import SyncPorts
 from goclaw.registries.syncing import SYNCING, sync
 from goclaw.supervise import background, keep_running
-from goclaw.toolkit.parts import Parts, RegistryPart, ToolsetPart, load_parts
+from goclaw.toolkit.parts import Parts, RegistryPart, ToolsetPart
 from tests.acceptance.waiting import eventually
-from tests.plugin import install, packages
+from tests.plugin import install, merged, packages, with_packages
 from tests.registries.fake_registry import Asking, asking, fake_registry
 from tests.registries.fake_registry import toolset as listed
 
@@ -135,11 +135,11 @@ NOTES = toolset(
 LINES = {"toolsets.data": "corp_tools:DATA", "toolsets.notes": "corp_tools:NOTES"}
 
 
-async def test_what_a_package_names_is_in_the_configuration(packages: Path) -> None:
+def test_what_a_package_names_is_in_the_configuration(packages: Path, tmp_path: Path) -> None:
     install(packages, "corp-tools", {"corp_tools": SOURCE}, LINES)
-    parts = await load_parts(Config())
-    config = parts.merged(Config())
-    assert parts.faults == {}
+    loaded = with_packages(tmp_path)
+    config = loaded.config
+    assert loaded.packaged.faults == {}
     assert config.registries["corp"].url == "https://r.example"
     assert config.tools.from_registry["data"].version == "1.2.3"
     assert config.toolsets["data"] == ("tag:mcp-data",)
@@ -148,54 +148,53 @@ async def test_what_a_package_names_is_in_the_configuration(packages: Path) -> N
     assert "in-code-of-a-package-1" not in mask("it was in-code-of-a-package-1")
 
 
-async def test_what_the_operator_has_under_the_same_name_stays(packages: Path) -> None:
+def test_what_the_operator_says_of_it_goes_before_key_by_key(packages: Path, tmp_path: Path) -> None:
     install(packages, "corp-tools", {"corp_tools": SOURCE}, LINES)
-    written = Config.model_validate(
-        {
-            "registries": {"corp": {"url": "https://mine.example"}},
-            "tools": {
-                "from_registry": {"data": {"registry": "corp", "toolset": "others", "private": True}},
-                "publish": {"notes": {"publish_to": []}},
-            },
-        }
+    tools = {
+        "from_registry": {"data": {"toolset": "others", "private": True}},
+        "publish": {"notes": {"publish_to": []}},
+    }
+    loaded = with_packages(tmp_path, registries={"corp": {"timeout": "5s", "auth": "a-token-of-ours"}}, tools=tools)
+    config = loaded.config
+    assert loaded.packaged.faults == {}
+    corp, data = config.registries["corp"], config.tools.from_registry["data"]
+    assert (corp.url, corp.timeout, corp.auth and corp.auth.get_secret_value()) == (
+        "https://r.example",
+        5,
+        "a-token-of-ours",
     )
-    parts = await load_parts(written)
-    config = parts.merged(written)
-    assert parts.faults == {}
-    assert config.registries == written.registries and config.tools.from_registry == written.tools.from_registry
+    assert (data.registry, data.toolset, data.private, data.version) == ("corp", "others", True, "1.2.3")
     assert config.publications == ()
 
 
-async def test_a_server_of_the_operator_is_no_toolset_of_a_package(packages: Path) -> None:
+def test_a_server_of_the_operator_is_no_toolset_of_a_package(packages: Path, tmp_path: Path) -> None:
     install(packages, "corp-tools", {"corp_tools": SOURCE}, LINES)
-    written = Config.model_validate({"mcp": {"servers": {"data": {"url": "https://data.example/mcp"}}}})
-    parts = await load_parts(written)
-    config = parts.merged(written)
-    assert config.tools.from_registry == {} and "data" not in config.toolsets
-    assert parts.faults == {
-        "toolset data of plugin toolsets.data (corp-tools 1.0)": "it would be an MCP server, and the configuration has "
-        "one of that name (mcp.servers), which stays"
+    loaded = with_packages(tmp_path, mcp={"servers": {"data": {"url": "https://data.example/mcp"}}})
+    assert loaded.config.tools.from_registry == {} and "data" not in loaded.config.toolsets
+    assert loaded.packaged.faults == {
+        "toolset data of plugin toolsets.data (corp-tools 1.0)": "tools.from_registry.data: `data` is a server of "
+        "`mcp.servers` already; choose another name"
     }
 
 
-async def test_two_packages_that_disagree_about_a_registry_are_named(packages: Path) -> None:
+def test_two_packages_that_disagree_about_a_registry_are_named(packages: Path, tmp_path: Path) -> None:
     install(packages, "corp-tools", {"corp_tools": SOURCE}, LINES)
     other = (
         'from goclaw.declare import *\nX = toolset("x", from_registry(registry("corp", url("https://o.example")), "x"))'
     )
     install(packages, "other-tools", {"other_tools": other}, {"toolsets.x": "other_tools:X"})
-    parts = await load_parts(Config())
-    assert parts.faults == {
-        "registry corp of plugin toolsets.x (other-tools 1.0)": "plugin toolsets.data (corp-tools 1.0) says something "
-        "else of it, which holds"
+    loaded = with_packages(tmp_path)
+    assert loaded.packaged.faults == {
+        "registry corp of plugin toolsets.x (other-tools 1.0)": "registry corp of plugin toolsets.data (corp-tools "
+        "1.0) says something else, which holds"
     }
-    assert parts.merged(Config()).registries["corp"].url == "https://r.example"
+    assert loaded.config.registries["corp"].url == "https://r.example"
 
 
-async def test_a_name_that_no_server_can_have_is_a_fault_in_words(packages: Path) -> None:
+def test_a_name_that_no_server_can_have_is_a_fault_in_words(packages: Path, tmp_path: Path) -> None:
     source = SOURCE.replace('toolset("data", from', 'toolset("Data Tools", from')
     install(packages, "corp-tools", {"corp_tools": source}, {"toolsets.Data Tools": "corp_tools:DATA"})
-    ((_, why),) = (await load_parts(Config())).faults.items()
+    ((_, why),) = with_packages(tmp_path).packaged.faults.items()
     assert why.startswith("'Data Tools': what is from a registry is here an MCP server, whose name should be")
 
 
@@ -221,7 +220,7 @@ def declared(asked: Asking, *options: Any) -> RegistryPart:
 
 
 def configured(*parts: ToolsetPart) -> Config:
-    return Parts(toolsets={part.name: part for part in parts}).merged(Config())
+    return merged(Parts(toolsets={part.name: part for part in parts}))
 
 
 def of_it(asked: Asking, *options: Any) -> Config:
@@ -317,7 +316,7 @@ async def test_what_is_declared_to_be_published_is_told_to_the_registry(asked: A
     common = toolset("common", tool("look", "Look.", bind_to(lambda: "seen", side_effect=SideEffect.READ_ONLY)))
     of_an_agent = agent("clerk", "Looks.", use(common), export(common, publish_to(corp), tags("data", "etl")))
     parts = Parts({"a": of_an_agent}, {"t": of_a_service})
-    told = await published(asked, parts.merged(Config()), *of_a_service.tools, *common.tools)
+    told = await published(asked, merged(parts), *of_a_service.tools, *common.tools)
     shown = [
         (each["kind"], each["name"], each.get("tags"), [t["name"] for t in each.get("tools", ())]) for each in told
     ]

@@ -210,8 +210,9 @@ async def test_a_confirmation_is_asked_and_words_its_denial(tmp_path: Path) -> N
 def test_a_toolset_of_an_mcp_server_is_all_that_it_offers_or_what_is_declared_and_pinned() -> None:
     assert toolset("suite", from_mcp("assistant")).members == ("tag:mcp-assistant",)
     remote = mcp_toolset("remote", "search", tool("web_search", "Search the web.", args(attribute("query", str))))
-    assert remote.members == ("mcp__remote__web_search",) and remote.tools == ()
-    assert remote.pins["remote"]["web_search"].input_schema == {
+    assert remote.members == ("tag:search:web_search",) and remote.tools == ()
+    assert remote.pinned and remote.pinned.server == "remote"
+    assert remote.pinned.tools["web_search"].input_schema == {
         "type": "object",
         "properties": {"query": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}},
     }
@@ -220,7 +221,8 @@ def test_a_toolset_of_an_mcp_server_is_all_that_it_offers_or_what_is_declared_an
 def test_a_pin_is_the_servers_own_schema_to_the_letter_or_none() -> None:
     theirs = {"type": "object", "title": "Find", "properties": {"q": {"title": "Q", "type": "string"}}}
     remote = mcp_toolset("remote", "search", tool("find", "Find.", args(theirs)), tool("look", "Look."))
-    pins = remote.pins["remote"]
+    assert remote.pinned
+    pins = remote.pinned.tools
     assert pins["find"].input_schema == theirs and pins["find"].output_schema is None
     assert pins["look"].input_schema is None, "only that it is there is wanted"
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import goclaw.declare
 from goclaw.clock import SteppedClock
-from goclaw.config.schema import Config
-from goclaw.toolkit.parts import load_parts
+from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.sources import open_sources
 from tests import house
 from tests.docs.pages import Page
-from tests.plugin import install, packages
+from tests.plugin import install, packages, with_packages
 
 __all__ = ["packages"]
 
@@ -128,9 +127,8 @@ def test_every_form_is_a_function_that_can_be_imported_and_that_its_test_uses() 
 async def test_the_package_of_the_page_works_as_it_says(packages: Path, tmp_path: Path) -> None:
     project = tomllib.loads(BLOCKS["file: pyproject.toml"])["project"]
     install(packages, project["name"], {"garden": BLOCKS["file: garden.py"]}, project["entry-points"]["goclaw.plugins"])
-    config = Config(state_dir=tmp_path)
-    parts = await load_parts(config)
-    merged = parts.merged(config)
+    loaded = with_packages(tmp_path)
+    merged, parts = loaded.config, parts_of(loaded.packaged)
     async with open_sources(merged, SteppedClock(), parts) as sources:
         assert sources.faults == {}
         assert "garden-agents" in sources.origin("place_of_plant") and sources.origin("plan_garden") == "config agents"

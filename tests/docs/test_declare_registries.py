@@ -24,13 +24,13 @@ from goclaw.registries.publishing import Publisher
 from goclaw.registries.shelf import FILE, Shelf
 from goclaw.registries.syncing import sync
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.parts import load_parts
+from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
 from tests import house
 from tests.docs.pages import Page
 from tests.harness import Tools, World
 from tests.mcp.test_http import listening
-from tests.plugin import install, packages
+from tests.plugin import install, packages, with_packages
 from tests.registries.fake_registry import FakeRegistry, fake_registry, toolset
 from tests.sessions.agents import asks_for, results, says
 
@@ -121,9 +121,8 @@ async def test_the_analyst_works_with_tools_of_both_registries_and_publishes_its
         source = SOURCE.replace("https://registry.corp.example", corp.url)
         source = source.replace("https://registry.public.example", public.url)
         install(packages, "analyst-agents", {"analyst": source}, {LINE[1]: LINE[2]})
-        written = Config.model_validate({"state_dir": tmp_path / "state"})
-        parts = await load_parts(written)
-        config = parts.merged(written)
+        loaded = with_packages(tmp_path / "state")
+        config, parts = loaded.config, parts_of(loaded.packaged)
         shelf = Shelf(config.state_dir / FILE)
         for name, settings in config.registries.items():
             await sync(name, settings, shelf, http, RealClock())

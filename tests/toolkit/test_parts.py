@@ -7,10 +7,9 @@ import pytest
 
 from goclaw.agent.kinds import Kinds
 from goclaw.clock import SteppedClock
-from goclaw.config.schema import Config
-from goclaw.toolkit.parts import load_parts
+from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.sources import open_sources
-from tests.plugin import install, packages
+from tests.plugin import install, packages, with_packages
 
 __all__ = ["packages"]
 
@@ -47,32 +46,27 @@ LINES = {
 
 async def test_a_package_adds_an_agent_its_toolset_and_what_it_exports(packages: Path, tmp_path: Path) -> None:
     install(packages, "library-tools", {"library_tools": MODULE}, LINES)
-    settings = {
-        "state_dir": tmp_path,
-        "mcp": {"servers": {"wiki": {"url": "http://127.0.0.1:1/mcp", "enabled": False}}},
-    }
-    parts = await load_parts(Config.model_validate(settings))
-    config = parts.merged(Config.model_validate(settings))
+    loaded = with_packages(tmp_path, mcp={"servers": {"wiki": {"url": "http://127.0.0.1:1/mcp", "enabled": False}}})
+    config, parts = loaded.config, parts_of(loaded.packaged)
     assert parts.faults == {}
     librarian = Kinds(config).of("librarian")
     assert librarian and librarian.rules.tool_calls.most == 3 and librarian.settings.tools == ("set:docs",)
-    assert config.toolsets["docs"] == ("look_up",) and config.toolsets["wiki"] == ("mcp__wiki__find",)
-    assert config.mcp.servers["wiki"].tools["find"].input_schema
+    assert config.toolsets["docs"] == ("look_up",) and config.toolsets["wiki"] == ("tag:wiki:find",)
+    assert config.tools.pinned["wiki"].tools["find"].input_schema
+    assert config.mcp.servers["wiki"].tools == {}, "the server's other tools are there for everybody else"
     async with open_sources(config, SteppedClock(), parts) as sources:
         assert sources.origin("look_up").startswith("plugin ") and sources.origin("ask_librarian") == "config agents"
         assert not [what for what in sources.faults if "librar" in what]
 
 
-async def test_what_the_operator_wrote_stays(packages: Path, tmp_path: Path) -> None:
+def test_a_server_that_there_is_not_leaves_out_the_toolset_of_its_tools(packages: Path, tmp_path: Path) -> None:
     install(packages, "library-tools", {"library_tools": MODULE}, LINES)
-    config = Config.model_validate(
-        {"state_dir": tmp_path, "agents": {"kinds": {"librarian": {"description": "Mine."}}}}
-    )
-    parts = await load_parts(config)
-    assert parts.merged(config).agents.kinds["librarian"].description == "Mine."
-    title = "plugin agents.librarian (library-tools 1.0)"
-    assert parts.faults[f"agent librarian of {title}"] == "the configuration has one of its own, which stays"
-    assert "its MCP servers are not configured (mcp.servers): wiki" in parts.faults.values()
+    loaded = with_packages(tmp_path)
+    assert loaded.packaged.faults == {
+        "toolset wiki of plugin toolsets.wiki (library-tools 1.0)": "tools.pinned.wiki.server: unknown MCP server "
+        "`wiki` (mcp.servers); known are: none"
+    }
+    assert "wiki" not in loaded.config.toolsets and "librarian" in loaded.config.agents.kinds
 
 
 @pytest.mark.promise("P-plugins-stop-nothing")
@@ -82,7 +76,11 @@ async def test_what_the_operator_wrote_stays(packages: Path, tmp_path: Path) -> 
         ("1 / 0", "agents.bad", "ZeroDivisionError"),
         ("BAD = 5", "agents.bad", "is a int, not a AgentPart"),
         ("from goclaw.declare import agent\nBAD = agent('good', '')", "agents.bad", "it calls itself good, not bad"),
-        ("from goclaw.declare import agent\nBAD = agent('Bad One', '')", "agents.Bad One", "no agent can be called"),
+        (
+            "from goclaw.declare import agent\nBAD = agent('Bad One', '')",
+            "agents.Bad One",
+            "should have names of small",
+        ),
         (
             "from goclaw.declare import toolset, tool\nBAD = toolset('bad', tool('a', 'A.'))",
             "toolsets.bad",
@@ -99,10 +97,9 @@ async def test_a_broken_declaration_is_named_and_stops_nothing(
     source: str, line: str, fault: str, packages: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(packages, "bad-tools", {"bad": source}, {line: "bad:BAD"})
-    config = Config(state_dir=tmp_path)
-    parts = await load_parts(config)
+    loaded = with_packages(tmp_path)
     with caplog.at_level(logging.WARNING):
-        async with open_sources(parts.merged(config), SteppedClock(), parts) as sources:
+        async with open_sources(loaded.config, SteppedClock(), parts_of(loaded.packaged)) as sources:
             ((what, why),) = sources.faults.items()
     assert f"plugin {line} (bad-tools 1.0)" in what and fault in why
-    assert parts.merged(config).agents.kinds == {}
+    assert loaded.config.agents.kinds == {}

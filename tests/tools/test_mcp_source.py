@@ -230,6 +230,19 @@ async def test_pinned_tools_are_as_the_operator_wants_them_or_not_there(tmp_path
         assert "does not list it" in bench.faults["mcp.servers.odd: no"]
 
 
+async def test_a_pin_of_a_set_is_the_sets_alone(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    words = {"server": "odd", "tools": {"echo": {"input_schema": schema}, "slow": {"read_only": False}, "no": {}}}
+    async with bench_with(tmp_path, {"odd": misbehaving()}, tools={"pinned": {"words": words}}) as bench:
+        has = tools_of(bench)
+        assert "words:echo" in has["mcp__odd__echo"].spec.tags
+        assert "words:slow" not in has["mcp__odd__slow"].spec.tags, "it is there, and no part of the set"
+        assert "mcp__odd__destroy" in has, "what the set does not name is there for others"
+        assert "read_only differ at odd" in bench.faults["tools.pinned.words: slow"]
+        assert "odd does not offer it" in bench.faults["tools.pinned.words: no"]
+        assert not [what for what in bench.faults if what.startswith("mcp.servers.odd: ")]
+
+
 @pytest.mark.promise("P-secrets-masked")
 async def test_a_program_gets_no_variable_of_ours_but_a_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not-for-servers")

@@ -1,0 +1,176 @@
+"""What installed packages declare, as the layer of the configuration below everything that the operator says.
+
+Merged key by key: lists count whole, a key without a value (`null`) is as the package has it, and `replace: true` in a
+mapping puts aside what the package says there. What cannot be used is left out and named, and stops nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from goclaw import catalog
+from goclaw.config.keys import child_kind, entry_kind
+from goclaw.config.layers import Layer, key_kind
+from goclaw.config.report import dotted
+from goclaw.plugins import load, plugins
+from goclaw.records import record
+
+SECTIONS = ("agents", "toolsets")
+"""The sections of the entry-point group whose lines say something of the configuration."""
+REPLACE = "replace"
+Path = tuple[str, ...]
+_SWITCH: TypeAdapter[bool] = TypeAdapter(bool)
+_KEYS: Mapping[str, tuple[Path, ...]] = {
+    "agents": (("agents", "kinds"),),
+    "toolsets": (("tools", "from_registry"), ("tools", "pinned"), ("tools", "publish")),
+}
+"""Where the operator may have said a part of what a line of each section says."""
+
+
+@record
+class Entry:
+    """A key that a package says, such as `agents.kinds.chat`."""
+
+    path: Path
+    values: Any
+    place: str
+    """Where it is from, for people: `agent chat of plugin agents.chat (garden 1.0)`."""
+
+
+@record
+class Packaged:
+    """All that packages say of the configuration."""
+
+    entries: tuple[Entry, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """What is left out, and why."""
+    absent: tuple[Path, ...] = ()
+    """What lines that cannot be loaded may have said: half of it in the file means something else without them."""
+    declared: Any = None
+    """The parts themselves, for `toolkit.parts`."""
+
+    def layer(self, above: Mapping[str, Any]) -> Layer:
+        """The lowest layer. `above`: what the operator says, which puts aside what it replaces."""
+        layer = Layer()
+        for entry in self.entries:
+            layer.set(entry.path, _kept(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
+        return layer
+
+    def without(self, entry: Entry, why: str) -> "Packaged":
+        """The same without an entry, which is named as a fault."""
+        kept = tuple(each for each in self.entries if each is not entry)
+        return replace(self, entries=kept, faults={**self.faults, entry.place: why})
+
+    def checked(self, check: Callable[[Mapping[str, Any]], object]) -> "Packaged":
+        """The same without entries that cannot be used even alone. `check` raises ValidationError for those."""
+        found = self
+        for entry in self.entries:
+            try:
+                check(_nested(entry.path, entry.values))
+            except ValidationError as error:
+                found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
+        return found
+
+    def blamed(self, problems: Sequence[str]) -> tuple[Entry, str] | None:
+        """The first entry that one of these lines is about, and what is wrong with it; None: the operator is."""
+        for line in problems:
+            for entry in self.entries:
+                if line.startswith(f"{entry.place}: "):
+                    return entry, line.removeprefix(f"{entry.place}: ")
+        return None
+
+    def explained(self, problems: Sequence[str]) -> list[str]:
+        """The lines about what the operator says, with a word on what a package says of the same."""
+        return [line + self._remedy(line) for line in problems]
+
+    def orphans(self, above: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+        """What the operator says of something whose package cannot be loaded, and why it cannot count."""
+        for path in self.absent:
+            said = _at(above, path)
+            if isinstance(said, dict) and not _replaces(said):
+                yield (
+                    path,
+                    f"is left out, for the package that declares it cannot be loaded; `{dotted(path)}.replace: true` "
+                    "makes it stand alone",
+                )
+        registries = above.get("registries")
+        for name, said in registries.items() if self.absent and isinstance(registries, dict) else ():
+            if isinstance(said, dict) and not said.get("url"):
+                yield ("registries", name), "is left out: it has no `url`, and what may declare it cannot be loaded"
+
+    def _remedy(self, line: str) -> str:
+        for entry in self.entries:
+            if f": {(key := dotted(entry.path))}." in line:
+                return f" ({entry.place} says more of it; `{key}.replace: true` puts that aside)"
+        return ""
+
+
+@record
+class PackagedPart:
+    """The line of the catalogue: reads what packages declare. Blocks; what cannot be loaded is a fault."""
+
+    read: Callable[[], Packaged]
+
+
+def read_packaged() -> Packaged:
+    """What installed packages declare; their modules are imported only where there are any. Blocks."""
+    if not any(plugins(section) for section in SECTIONS):
+        return Packaged()
+    return load(catalog.PACKAGED, PackagedPart).read()
+
+
+def may_have_said(section: str, name: str) -> tuple[Path, ...]:
+    """The keys that a line `section.name` may have said a part of."""
+    return tuple((*above, name) for above in _KEYS[section])
+
+
+def given(value: Any) -> Any:
+    """What was said in a section, as the file would have it: without what was left open."""
+    match value:
+        case BaseModel():
+            said = {name: getattr(value, name) for name in type(value).model_fields if name in value.model_fields_set}
+            return {name: given(each) for name, each in said.items() if each is not None}
+        case dict():
+            return {name: given(each) for name, each in value.items()}
+    return value
+
+
+def remove(values: dict[str, Any], path: Path) -> None:
+    """Take a key out of nested mappings, if it is there."""
+    *above, name = path
+    inner: Any = values
+    for part in above:
+        inner = inner.get(part) if isinstance(inner, dict) else None
+    if isinstance(inner, dict):
+        inner.pop(name, None)
+
+
+def _kept(values: Any, said: Any, kind: Any) -> Any:
+    """What of a package's values lies below what the operator says there."""
+    if not isinstance(values, dict) or not isinstance(said, dict):
+        return values
+    # A JSON Schema, or the input of another tool, is one value: half of two is neither.
+    if _replaces(said) or entry_kind(kind) is Any:
+        return {}
+    return {name: _kept(each, said.get(name), child_kind(kind, name)) for name, each in values.items()}
+
+
+def _replaces(said: Mapping[str, Any]) -> bool:
+    try:
+        return _SWITCH.validate_python(said.get(REPLACE, False))
+    except ValidationError:
+        return False
+
+
+def _at(values: Any, path: Path) -> Any:
+    for name in path:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values
+
+
+def _nested(path: Path, values: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        values = {name: values}
+    return dict(values)
