@@ -4,7 +4,7 @@ import re
 import shlex
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from goclaw import catalog
 from goclaw.config.section import Section
@@ -56,6 +56,33 @@ class CliToolSettings(Section):
     )
     timeout: float | None = Field(None, gt=0, le=3_600, description="Seconds; not set: `tools.exec.timeout`.")
     tags: Names = Field((), description="Tags by which policies and toolsets choose it, besides `shell` and `cli`.")
+    title: str = Field("", max_length=100, description="Its name for people; not set: made of its name.")
+    read_only: bool = Field(
+        False,
+        description="Whether it changes nothing: contained and without network it runs like a read, in plan mode, too, "
+        "and the sandbox lets it write nothing in the workspace.",
+    )
+    destructive: bool | None = Field(
+        None,
+        description="Whether it may destroy something: `true`: every call asks first, as all that is critical. Not "
+        "set: MCP clients are told that it may, unless it only reads; what is asked follows from the sandbox.",
+    )
+    idempotent: bool | None = Field(
+        None,
+        description="Whether running it twice does what once does: then a crash lets it run again. Not set: only if it "
+        "only reads.",
+    )
+    open_world: bool | None = Field(
+        None,
+        description="Whether MCP clients are told that it reaches beyond this machine; not set: they are told so. What "
+        "it reaches says `tools.exec.network`.",
+    )
+
+    @model_validator(mode="after")
+    def _not_both(self) -> "CliToolSettings":
+        if self.read_only and self.destructive:
+            raise ValueError("`read_only` and `destructive` exclude each other")
+        return self
 
     def line(self, given: str = "") -> str:
         """The command as a shell would be given it: what rules judge and people read.

@@ -49,7 +49,7 @@ class Policy:
     """What the command may touch."""
 
     workspace: Path
-    """Writable; all else of the machine is read-only or invisible."""
+    """Writable, if `writes`; all else of the machine is read-only or invisible."""
     hidden: tuple[Path, ...] = ()
     """Folders that must not be visible inside, whatever else is mounted (the state folder)."""
     masked: tuple[Path, ...] = ()
@@ -63,6 +63,8 @@ class Policy:
     proxy: Serve | None = None
     """With the network `proxy`: who answers what the command connects to."""
     limits: Limits = field(default_factory=Limits)
+    writes: bool = True
+    """Whether the command may change anything in the workspace."""
 
 
 class Process(Protocol):

@@ -231,7 +231,8 @@ def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int
     ]
     grants += [(path, landlock.DEVICE) for path in DEVICES]
     grants += [(str(path.resolve()), landlock.READ) for path in policy.readable]
-    return [*grants, (str(workspace), landlock.WRITE), (str(scratch), landlock.WRITE)]
+    own = landlock.WRITE if policy.writes else landlock.READ
+    return [*grants, (str(workspace), own), (str(scratch), landlock.WRITE)]
 
 
 @asynccontextmanager

@@ -276,12 +276,12 @@ def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
     covered = [path.resolve() for path in policy.hidden if path.is_dir()]
     for path in sorted({workspace, *covered}, key=lambda path: len(path.parts)):
         if path == workspace and path not in covered:
-            yield from ("--bind", str(path), str(path))
+            yield from (_bind(policy), str(path), str(path))
         elif path.is_relative_to(workspace) or any(path.is_relative_to(system) for system in SYSTEM):
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
     given = policy.workspace.absolute()
     if given != workspace and workspace not in covered:
-        yield from ("--bind", str(workspace), str(given))
+        yield from (_bind(policy), str(workspace), str(given))
     for name in dict.fromkeys((workspace, given)):
         yield from _masks(name, policy)
 
@@ -292,12 +292,17 @@ def _masks(workspace: Path, policy: Policy) -> Iterator[str]:
         inside = masked.relative_to(policy.workspace)
         # A mount on every folder above, too: what is a mount cannot be renamed, so the mask stays where it belongs.
         for above in reversed(inside.parents[:-1]):
-            yield from ("--bind", str(policy.workspace / above), str(workspace / above))
+            yield from (_bind(policy), str(policy.workspace / above), str(workspace / above))
         yield from ("--tmpfs", str(workspace / inside))
         for shown in policy.shown:
             if shown.is_relative_to(masked):
-                yield from ("--bind", str(shown), str(workspace / shown.relative_to(policy.workspace)))
+                yield from (_bind(policy), str(shown), str(workspace / shown.relative_to(policy.workspace)))
         yield from ("--remount-ro", str(workspace / inside))
+
+
+def _bind(policy: Policy) -> str:
+    """How anything of the workspace is mounted."""
+    return "--bind" if policy.writes else "--ro-bind"
 
 
 @cache

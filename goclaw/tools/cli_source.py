@@ -7,16 +7,17 @@ is as for `exec`: containment, time, output, the rules of `tools.exec`, and what
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from goclaw.config.cli_tools import CliToolSettings
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.redact import mask
 from goclaw.sandbox.programs import find_program
 from goclaw.sandbox.rules import Rules
-from goclaw.specs import SideEffect
+from goclaw.specs import Annotations, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.scheduling import Access
@@ -51,7 +52,8 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         )
         seconds = settings.timeout or ctx.config.tools.exec.timeout
         shorten = shorten_words(words) if ctx.compress else None
-        return await run_command(ctx, (program, *words[1:]), ctx.workspace.root, seconds, shorten=shorten)
+        argv, writes = (program, *words[1:]), not settings.read_only
+        return await run_command(ctx, argv, ctx.workspace.root, seconds, shorten=shorten, writes=writes)
 
     async def grounds(arguments: Any, ctx: ToolContext) -> Grounds:
         _words(settings, arguments.args)
@@ -63,8 +65,9 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
     )
     return tool(
         side_effect=SideEffect.SPAWNS,
-        risk=command_risk,
-        idempotent=False,
+        risk=partial(_risk, settings),
+        idempotent=_is_idempotent(settings),
+        annotations=_annotations(settings),
         name=name,
         tags=("cli", "shell", *settings.tags),
         own_timeout=True,
@@ -73,6 +76,30 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         call_hint=f"{name} {{{{ args }}}}",
         result_hint=f"{name}: exit code {{{{ code }}}}",
     )(run)
+
+
+def _risk(settings: CliToolSettings, arguments: BaseModel, ctx: ToolContext) -> Risk:
+    """That of a command, critical if it destroys; of one that only reads it is low where the sandbox sees to it."""
+    usual = command_risk(arguments, ctx)
+    if settings.destructive:
+        return Risk.CRITICAL
+    return Risk.LOW if settings.read_only and usual is Risk.CONTAINED else usual
+
+
+def _is_idempotent(settings: CliToolSettings) -> bool:
+    return settings.read_only if settings.idempotent is None else settings.idempotent
+
+
+def _annotations(settings: CliToolSettings) -> Annotations:
+    """What is not said is as of every command: it may do anything."""
+    destructive = True if settings.destructive is None else settings.destructive
+    return Annotations(
+        settings.title,
+        read_only=settings.read_only,
+        destructive=None if settings.read_only else destructive,
+        idempotent=_is_idempotent(settings),
+        open_world=True if settings.open_world is None else settings.open_world,
+    )
 
 
 def _words(settings: CliToolSettings, given: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -55,15 +56,20 @@ async def run_command(
     seconds: float,
     env: Mapping[str, str] | None = None,
     shorten: Shorten | None = None,
+    *,
+    writes: bool = True,
 ) -> Ran:
     """Run `argv` in `folder` of the workspace, contained; `env` adds to its variables, `shorten` compresses its output.
+
+    Without `writes` the workspace is read-only to it, where anything contains it.
 
     Raises:
         ToolError: it took longer than `seconds`; the message has what it said until then.
         SandboxUnavailable: nothing contains it here.
     """
     what = Command(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})})
-    return await take_output(ctx, ctx.sandbox.run(what, await policy_of(ctx)), seconds, shorten)
+    policy = replace(await policy_of(ctx), writes=writes)
+    return await take_output(ctx, ctx.sandbox.run(what, policy), seconds, shorten)
 
 
 async def take_output(

@@ -30,6 +30,10 @@ def refused(tmp_path: Path, tool: str) -> str:
         ("lint: {command: '', description: D}", "3:12: tools.cli.lint.command: should be the name or the path"),
         ("lint: {command: ruff, arg: [x], description: D}", "3:27: tools.cli.lint.arg: unknown key; did you mean"),
         ("lint: {command: ruff, timeout: 0, description: D}", "3:27: tools.cli.lint.timeout: should be more than 0"),
+        (
+            "lint: {command: ruff, description: D, read_only: true, destructive: true}",
+            "3:5: tools.cli.lint: `read_only` and `destructive` exclude each other",
+        ),
         ('lint: {command: ruff, args: ["a\\0"], description: D}', "3:27: tools.cli.lint.args: should hold no NUL"),
     ],
 )

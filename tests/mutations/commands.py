@@ -213,4 +213,20 @@ BUGS: list[Bug] = [
         "    if loaders := []:",
         "tests/adversarial/test_broken.py",
     ),
+    bug(
+        "a command that only reads may write in the workspace",
+        "class sandbox: a promise of plan mode that nothing holds",
+        "goclaw/tools/exec_run.py",
+        "policy = replace(await policy_of(ctx), writes=writes)",
+        "policy = await policy_of(ctx)",
+        "tests/tools/test_cli_source.py::test_what_only_reads_can_change_nothing_in_the_workspace",
+    ),
+    bug(
+        "what only reads runs in plan mode without a sandbox",
+        "class permission: a word in the configuration lowers the risk",
+        "goclaw/tools/cli_source.py",
+        "    return Risk.LOW if settings.read_only and usual is Risk.CONTAINED else usual",
+        "    return Risk.LOW if settings.read_only else usual",
+        "tests/tools/test_cli_source.py",
+    ),
 ]

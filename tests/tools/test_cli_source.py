@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from goclaw.access import Access
+from goclaw.access import Access, Chosen
 from goclaw.clock import SteppedClock
 from goclaw.config.cli_tools import CliToolSettings
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor
 from goclaw.sandbox.base import Sandbox
-from goclaw.specs import Risk
+from goclaw.specs import Annotations, Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import Registry
@@ -143,6 +143,54 @@ def test_its_risk_is_that_of_exec(tier: str, network: str, risk: Risk, around: S
     settings(around, network=network)
     assert around.risk(made(), {}) == around.risk(exec_, {"command": "true"}) == risk
     assert not made().spec.idempotent and made().own_timeout
+
+
+READS, DESTROYS = {"read_only": True}, {"destructive": True}
+
+
+@pytest.mark.parametrize(
+    ("said", "tier", "network", "risk", "in_plan"),
+    [
+        (READS, "bubblewrap", "none", Risk.LOW, "run"),
+        (READS, "bubblewrap", "proxy", Risk.HIGH, "refuse"),
+        (READS, "off", "none", Risk.CRITICAL, "refuse"),
+        (DESTROYS, "bubblewrap", "none", Risk.CRITICAL, "refuse"),
+        ({"destructive": False}, "bubblewrap", "none", Risk.CONTAINED, "refuse"),
+        ({"destructive": False}, "off", "none", Risk.CRITICAL, "refuse"),
+    ],
+)
+def test_what_is_said_of_it_decides_what_runs_and_nothing_lowers_what_is_uncontained(
+    said: dict[str, Any], tier: str, network: str, risk: Risk, in_plan: str, around: Surroundings
+) -> None:
+    around.sandbox = NoSandbox()
+    around.sandbox.tier = tier
+    settings(around, network=network)
+    shown = made(**said)
+    assert around.risk(shown, {}) == risk
+    access, plan = Access(Users(), around.config), Chosen("plan", "default")
+    assert access.consent(OWNER, shown.spec, around.risk(shown, {}), chosen=plan) == in_plan
+
+
+def test_clients_are_told_what_is_said_and_of_the_rest_the_worst() -> None:
+    assert made().spec.annotations == Annotations("", False, True, False, True)
+    assert made(read_only=True, title="Count").spec.annotations == Annotations("Count", True, None, True, True)
+    told = made(destructive=False, idempotent=True, open_world=False).spec
+    assert told.annotations == Annotations("", False, False, True, False) and told.idempotent
+    assert made(read_only=True).spec.idempotent and not made(read_only=True, idempotent=False).spec.idempotent
+
+
+@pytest.mark.sandbox
+@pytest.mark.promise("P-modes")
+async def test_what_only_reads_can_change_nothing_in_the_workspace(ready: Surroundings) -> None:
+    ready.write("notes.txt", "old\n")
+    assert await ready.call(made("cat", read_only=True), {"args": "notes.txt"}) == "old\nexit code: 0"
+    for line in ("touch new.txt", "rm notes.txt", "mkdir folder", "truncate -s0 notes.txt"):
+        command, _, args = line.partition(" ")
+        said = await ready.call(made(command, read_only=True), {"args": args})
+        assert said.endswith("exit code: 1"), said
+    assert sorted(path.name for path in ready.the_workspace.root.iterdir() if path.is_file()) == ["notes.txt"]
+    assert (ready.the_workspace.root / "notes.txt").read_text() == "old\n"
+    assert await ready.call(made("touch"), {"args": "new.txt"}) == "exit code: 0"
 
 
 async def test_who_approves_sees_what_is_run_and_the_script_that_it_names(around: Surroundings) -> None:

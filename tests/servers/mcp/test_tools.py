@@ -9,12 +9,14 @@ import pytest
 from mcp_types import TextContent
 from pydantic import Field
 
+from goclaw.config.cli_tools import CliToolSettings
 from goclaw.errors import ToolError
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.redact import remember
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
+from goclaw.tools.cli_source import cli_tool
 from goclaw.users import User
 from tests.parts import Trail, acting
 from tests.servers.mcp.house import ANN, BOB, house
@@ -45,8 +47,13 @@ def said(result: Any) -> str:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_tool_goes_out_with_its_schemas_and_hints(tmp_path: Path, era: str) -> None:
-    async with house(tmp_path, tools=[add]) as home, home.client(mode=era) as client:
+    command = CliToolSettings(command="wc", description="Count.", title="Count words", read_only=True, open_world=False)
+    tools = [add, cli_tool("count_words", command)]
+    async with house(tmp_path, tools=tools) as home, home.client(mode=era) as client:
         listed = {each.name: each for each in (await client.list_tools()).tools}
+        hints = listed["count_words"].annotations
+        assert hints is not None and listed["count_words"].title == "Count words"
+        assert (hints.read_only_hint, hints.idempotent_hint, hints.open_world_hint) == (True, True, False)
         found = listed["add"]
         assert (found.title, found.description) == ("Add up", "Add numbers.")
         assert found.input_schema == add.spec.schema and found.output_schema == add.spec.result_schema
