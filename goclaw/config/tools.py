@@ -35,9 +35,12 @@ class ExecSettings(Section):
     allowed: Names | None = Field(
         None,
         description="Only these commands may run: `git`, or `git status` for these first words. Not set: every one. "
-        "Also judged: what `env`, `xargs`, `sh -c` and substitutions run; what cannot be judged is refused.",
+        "Also judged: what `env`, `xargs`, `sh -c` and substitutions run; what cannot be judged is refused. Options "
+        "before the words are looked past if they are known and change nothing.",
     )
-    blocked: Names = Field((), description="Commands that may not run, in the same form.")
+    blocked: Names = Field(
+        (), description="Commands that may not run, in the same form, whatever options stand before the words."
+    )
     timeout: float = Field(30, gt=0, le=300, description="Seconds a command gets when it asks for none.")
     output_limit: int = Field(30_000, ge=1_000, description="Characters of output the model sees; the tail is kept.")
     compress_output: bool | None = Field(

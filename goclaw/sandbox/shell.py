@@ -8,11 +8,14 @@ in substitutions, loops, functions and here-documents, and behind wrappers that 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import dropwhile, pairwise
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from goclaw.sandbox.base import Found, Unclear, Words
+from goclaw.sandbox.known_options import OPTIONS
+from goclaw.sandbox.options import Syntax, is_option
 
 DEEPEST = 8
 """Wrappers within wrappers that are followed; more is nobody's honest command."""
@@ -20,6 +23,11 @@ STEERING = re.compile(
     r"LD_\w+|PATH|CDPATH|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|IFS|PS4|PROMPT_COMMAND|BASH_FUNC_.*|\w*PAGER|\w*EDITOR|GIT_\w+"
 )
 """Variables that make a harmless command run another one."""
+_CONFIGURING = re.compile(
+    r"HOME|VISUAL|BROWSER|XDG_CONFIG_\w+|KUBECONFIG|KUBERC|DOCKER_\w+|(?i:npm_config_\w+)|PIP_CONFIG_FILE|APT_CONFIG"
+    r"|SYSTEMD_\w+|SSH_\w+|SUDO_\w+|NODE_OPTIONS|LESS(OPEN|CLOSE)"
+)
+"""Variables that have programs read other settings, in which aliases and commands to run may stand."""
 _FOLLOWED = re.compile(
     "program|list|pipeline|negated_command|redirected_statement|compound_statement|subshell|function_definition|comment"
     "|if_statement|elif_clause|else_clause|for_statement|while_statement|do_group|case_statement|case_item"
@@ -132,9 +140,12 @@ def _is_quoted_document(node: Node) -> bool:
 
 def _check_assignment(node: Node) -> None:
     name = node.child_by_field_name("name")
-    text = _text(name).partition("[")[0] if name else ""
-    if not text or STEERING.fullmatch(text):
-        raise Unclear(f"it sets {text or 'a variable'}, which steers other commands")
+    _check_variable(_text(name).partition("[")[0] if name else "")
+
+
+def _check_variable(name: str) -> None:
+    if not name or STEERING.fullmatch(name) or _CONFIGURING.fullmatch(name):
+        raise Unclear(f"it sets {name or 'a variable'}, which steers other commands")
 
 
 def words_of(command: Node) -> Words:
@@ -187,9 +198,14 @@ def _unwrapped(words: Words, depth: int) -> list[Found]:
     found = [Found(words)]
     if "{}" in words[0]:
         raise Unclear("it runs what another command puts there")
-    base = words[0].rpartition("/")[2]
-    follow = _never if re.match(r"ld(-linux.*|-musl.*)?\.so", base) else WRAPPERS.get(base)
+    base = _base(words)
+    follow = _never if re.match(r"ld(-linux.*|-musl.*)?\.so", base) else WRAPPERS.get(base) or _CARRIERS.get(base)
     return found + (follow(words, depth + 1) if follow else [])
+
+
+def _base(words: Words) -> str:
+    """The name of a command without its folder."""
+    return (words[0] or "").rpartition("/")[2]
 
 
 def _known(words: Sequence[str | None]) -> list[str]:
@@ -218,22 +234,21 @@ def _eval(words: Words, depth: int) -> list[Found]:
     return commands_of(" ".join(given[1:] if given[:1] == ["--"] else given), depth)
 
 
-def _rest(words: Words, with_value: str, flags: str, skip: int) -> Words:
-    """What is left of the words behind a wrapper's name, its options, `NAME=value` and `skip` more words."""
-    rest, left = list(words[1:]), skip
+def _rest(words: Words, syntax: Syntax) -> Words:
+    """What is left of the words behind a wrapper's name, its options, `NAME=value` and the words that it skips."""
+    rest, left = list(words[1:]), syntax.skip
     while rest:
         word = rest[0]
         if word is None:
             raise Unclear("what a command runs is only known when it runs")
         if word == "--":
             return tuple(rest[1 + left :])
-        if word.startswith("-") and word != "-":
+        if word.startswith("-"):
             rest.pop(0)
-            if _takes_next(word, with_value.split(), flags.split()) and rest:
+            if word != "-" and syntax.takes_next(word) and rest:
                 rest.pop(0)
         elif "=" in word and not left and re.match(r"\w+=", word):
-            if STEERING.fullmatch(word.partition("=")[0]):
-                raise Unclear(f"it sets {word.partition('=')[0]}, which steers other commands")
+            _check_variable(word.partition("=")[0])
             rest.pop(0)
         elif left:
             left -= 1
@@ -243,34 +258,81 @@ def _rest(words: Words, with_value: str, flags: str, skip: int) -> Words:
     return tuple(rest)
 
 
-def _takes_next(option: str, with_value: Sequence[str], flags: Sequence[str]) -> bool:
-    """Whether the word behind an option is its value. A shortened long one, or one that nobody knows, is unclear."""
-    if option.startswith("--"):
-        name, given, _ = option.partition("=")
-        if name not in (*with_value, *flags):
-            raise Unclear(f"the option {name} is not followed")
-        return name in with_value and not given
-    letters = option[1:]
-    for at, letter in enumerate(letters):
-        if f"-{letter}" in with_value:
-            return at == len(letters) - 1
-    return False
-
-
-def _after_options(with_value: str = "", flags: str = "", *, skip: int = 0) -> "Follow":
-    """What follows a wrapper's options: `with_value` may have a value in the next word, `flags` are other long ones."""
-
-    def follow(words: Words, depth: int) -> list[Found]:
-        return _unwrapped(_rest(words, with_value, flags, skip), depth)
-
-    return follow
+def _behind(words: Words, depth: int) -> list[Found]:
+    """What follows a wrapper's options."""
+    return _unwrapped(_rest(words, OPTIONS[_base(words)]), depth)
 
 
 def _env(words: Words, depth: int) -> list[Found]:
     if any(word is not None and re.match("-[A-Za-z]*S|--s", word) for word in words[1:]):
         raise Unclear("options in a text are not followed")
-    flags = "--ignore-environment --null --debug --block-signal --default-signal --ignore-signal --list-signal-handling"
-    return _after_options("-u --unset -C --chdir -a --argv0", flags)(words, depth)
+    return _behind(words, depth)
+
+
+def _as_other(words: Words, depth: int) -> list[Found]:
+    """`sudo`, of which some options start a shell or an editor."""
+    rest = _rest(words, syntax := OPTIONS[_base(words)])
+    before = words[1 : len(words) - len(rest)]
+    if any(syntax.steers(word) for word in before if word is not None and is_option(word)):
+        raise Unclear(f"it has {words[0]} start a shell or an editor")
+    return _unwrapped(rest, depth)
+
+
+def _ssh(words: Words, depth: int) -> list[Found]:
+    """What runs on another machine, where a shell reads the words once more."""
+    rest = _rest(words, syntax := OPTIONS["ssh"])
+    before = words[1 : len(words) - len(rest)]
+    if any(syntax.steers(word) for word in before if word is not None and is_option(word)):
+        raise Unclear("an option of ssh may start anything")
+    if not rest:
+        raise Unclear("it starts a shell that reads commands")
+    return commands_of(" ".join(_known(rest)), depth)
+
+
+def _git(words: Words, depth: int) -> list[Found]:
+    """Commands that git is handed to run them."""
+    rest = [word or "" for word in words]
+    for before, word in pairwise(words):
+        setting = word if before in _BEFORE_SETTING else "".join(_ATTACHED.findall(word or ""))
+        if setting is None or _STEERING_KEY.match(setting):
+            raise Unclear("what a setting has git run is not followed")
+    if "foreach" in rest and "submodule" in rest:
+        behind = dropwhile(is_option, words[rest.index("foreach") + 1 :])
+        return commands_of(" ".join(_known(list(behind))), depth)
+    if "bisect" in rest and "run" in rest:
+        return _unwrapped(words[rest.index("run") + 1 :], depth)
+    if "rebase" in rest or "difftool" in rest:
+        return [found for command in _steps(words) for found in commands_of(command, depth)]
+    if any(map(_HANDED.match, rest)):
+        raise Unclear("what git is told to run is not followed")
+    return []
+
+
+_STEERING_KEY = re.compile(
+    r"(?i)(alias\.|core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|alter)"
+    r"|pager\.|sequence\.editor|diff\..*(external|command|textconv)|(diff|merge)tool\.|merge\..*driver|filter\."
+    r"|credential\b.*helper|gpg\.|include\.|includeif\.|protocol\.|remote\..*(uploadpack|receivepack|vcs)|ssh\."
+    r"|uploadpack\.|sendemail\.|browser\.|man\.|instaweb\.|trailer\.|submodule\..*update|interactive\.difffilter"
+    r"|help\.autocorrect)[^ ]*="
+)
+"""Settings of git by which it runs another program."""
+_ATTACHED = re.compile("(?:-c|--config(?:-env)?=)(.+)", re.DOTALL)
+_BEFORE_SETTING = frozenset({"-c", "--config", "--config-env"})
+_HANDED = re.compile(
+    r"--(u(p(l[a-z-]*)?)?|rece[a-z-]*|exe[a-z]*|extc[a-z]*|exec-path)(=|$)|--(tree|index|msg|env|parent|commit|tag).*-filt"
+    r"|--op[a-z-]*(=|$)|ext::"
+)
+"""Options (by any of their beginnings) and addresses of git that hold a command."""
+
+
+def _steps(words: Words) -> Iterator[str]:
+    """The commands behind `-x`, `--exec` of `git rebase` and `--extcmd` of `git difftool`, or a beginning of these."""
+    for at, word in enumerate(words):
+        name, given, value = (word or "").partition("=")
+        if name.startswith(("--exe", "--extc")):
+            yield value if given else _known(words[at + 1 : at + 2] or (None,))[0]
+        elif found := re.match(r"-[A-Za-wyz]*x(.*)", word or "", re.DOTALL):
+            yield found[1] or _known(words[at + 1 : at + 2] or (None,))[0]
 
 
 def _find(words: Words, depth: int) -> list[Found]:
@@ -288,11 +350,7 @@ _REPLACES = re.compile("-[A-Za-z0]*[Ii]|--replace=?")
 
 
 def _xargs(words: Words, depth: int) -> list[Found]:
-    options = "-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs --max-chars --process-slot-var"
-    flags = (
-        "--null --eof --replace --max-lines --interactive --no-run-if-empty --open-tty --show-limits --verbose --exit"
-    )
-    rest = _rest(words, options, flags, 0)
+    rest = _rest(words, OPTIONS["xargs"])
     given = [word or "" for word in words[1 : len(words) - len(rest)]]
     if any(map(_REPLACES.match, given)):
         if any(sign in (rest[0] or "") for option in given if rest and (sign := _REPLACES.sub("", option))):
@@ -312,23 +370,14 @@ WRAPPERS: Mapping[str, Follow] = {
     "eval": _eval,
     "find": _find,
     "env": _env,
-    "!": _after_options(),
     "xargs": _xargs,
-    **dict.fromkeys(("nohup", "command", "builtin", "exec", "coproc"), _after_options("-a")),
-    "time": _after_options("-f -o --format --output", "--append --portability --verbose"),
-    "setsid": _after_options("", "--ctty --fork --wait"),
-    "nice": _after_options("-n --adjustment"),
-    "ionice": _after_options("-c -n --class --classdata", "--ignore"),
-    "stdbuf": _after_options("-i -o -e --input --output --error"),
-    "timeout": _after_options("-k -s --kill-after --signal", "--foreground --preserve-status --verbose", skip=1),
-    "chrt": _after_options("-T -P -D", "--other --batch --idle --fifo --rr", skip=1),
-    "taskset": _after_options("", "--cpu-list", skip=1),
-    "sudo": _after_options("-u -g -h -p -C -r -t -U -D -R -T"),
-    "doas": _after_options("-u -C"),
-    "busybox": _after_options(),
-    "toybox": _after_options(),
+    "ssh": _ssh,
+    **dict.fromkeys(("sudo", "doas"), _as_other),
+    **dict.fromkeys(("nohup", "command", "builtin", "exec", "coproc", "!"), _behind),
+    **dict.fromkeys(("time", "setsid", "nice", "ionice", "stdbuf", "timeout", "chrt", "taskset"), _behind),
+    **dict.fromkeys(("busybox", "toybox"), _behind),
     **dict.fromkeys((".", "source", "alias", "enable", "trap", "hash", "bind", "complete", "let"), _never),
-    **dict.fromkeys(("compgen", "fc", "jobs", "runuser", "sg", "newgrp", "pkexec", "systemd-run", "run-parts"), _never),
+    **dict.fromkeys(("compgen", "fc", "jobs", "runuser", "sg", "newgrp", "systemd-run", "run-parts"), _never),
     **dict.fromkeys(
         ("setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "prlimit", "choom", "setpriv"), _never
     ),
@@ -337,6 +386,11 @@ WRAPPERS: Mapping[str, Follow] = {
     ),
     **dict.fromkeys(("capsh", "chpst", "cgexec", "cpulimit", "rlwrap", "unbuffer", "tmux", "screen", "entr"), _never),
     **dict.fromkeys(("mapfile", "readarray", "parallel", "watch", "script", "su", "chroot", "unshare"), _never),
-    **dict.fromkeys(("nsenter", "flock", "expect", "strace", "ltrace", "gdb", "ssh", "at", "batch", "crontab"), _never),
+    **dict.fromkeys(("caffeinate", "proxychains", "proxychains4", "torsocks", "faketime", "chronic", "ifne"), _never),
+    **dict.fromkeys(("xvfb-run", "systemd-inhibit", "systemd-cat", "sem", "gosu", "su-exec", "tini"), _never),
+    **dict.fromkeys(("dumb-init", "dtach", "nocache", "setuidgid", "ssh-agent", "perf", "runcon", "pkexec"), _never),
+    **dict.fromkeys(("nsenter", "flock", "expect", "strace", "ltrace", "gdb", "at", "batch", "crontab"), _never),
 }
 """Commands that run others, by name, and how to find out which. `_never`: nobody can tell."""
+_CARRIERS: Mapping[str, Follow] = {"git": _git}
+"""Commands that may be handed another one to run, but by themselves are what their words say."""

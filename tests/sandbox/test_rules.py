@@ -32,7 +32,7 @@ def test_what_is_allowed_runs(line: str) -> None:
     [
         ("git push", "git push"),
         ("git", "git"),
-        ("git -c core.pager=evil status", "git -c core.pager=evil"),
+        ("git -c a=b status", "git -c a=b"),
         ("git $what", "git …"),
         ("git sta*", "git …"),
         ("./ls", "./ls"),

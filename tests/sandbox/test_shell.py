@@ -95,6 +95,8 @@ HOSTILE = [
     "env A=1 evil",
     "env -i A=1 evil",
     "env -u X evil",
+    "env - ./script",
+    "env - A=1 ./script",
     "env -S 'evil x'",
     "env sh -c evil",
     "xargs evil < /dev/null",

@@ -218,3 +218,15 @@ async def test_cancelling_the_call_ends_the_command(ready: Surroundings) -> None
             await calling
 
     assert not [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or [])]
+
+
+@pytest.mark.promise("P-exec-rules")
+async def test_options_before_its_words_get_no_blocked_command_past_the_rules(ready: Surroundings) -> None:
+    settings(ready, blocked=["git push"])
+    for line in ("git -C . push", "git --no-pager push", "git -c a=b push", "env - git push"):
+        with pytest.raises(ToolError, match=r"is blocked by tools\.exec\.blocked \(`git push`\)"):
+            await ready.call(exec_, {"command": line})
+    settings(ready, allowed=["git log"])
+    with pytest.raises(ToolError, match="`--ext-diff` may have `git log` run another program"):
+        await ready.call(exec_, {"command": "git log -p --ext-diff"})
+    assert "exit code: " in await ready.call(exec_, {"command": "git --no-pager -C . log"})
