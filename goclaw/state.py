@@ -16,6 +16,8 @@ from goclaw.errors import StateError
 MAX_SOCKET_PATH = 107
 """Bytes in the path of a Unix socket: `sun_path` has 108 with its end (unix(7))."""
 LOCK = "goclaw.lock"
+LOCKS = "locks"
+"""The folder of the locks that writers of one workspace share; see `workspace.locking`."""
 EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
 """What may be in a state folder before the first start."""
 PRIVATE = ("blobs", "logs", "secrets")

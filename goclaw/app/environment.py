@@ -19,7 +19,7 @@ from goclaw.memory.listening import Feed
 from goclaw.memory.service import open_memory
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
-from goclaw.state import check_apart, private_paths
+from goclaw.state import LOCKS, check_apart, private_paths
 from goclaw.tasks.base import TaskRecord
 from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.users import Users
@@ -74,7 +74,8 @@ class Environment:
             if lies_inside(self.config.users_path, root):
                 raise StateError(f"the users file lies inside the workspace {root}: move one of them")
             await asyncio.to_thread(_prepare_workspace, root)
-            workspace = await self.stack.enter_async_context(Workspace(root, private_paths(self.config)))
+            denied, locks = private_paths(self.config), self.config.state_dir / LOCKS
+            workspace = await self.stack.enter_async_context(Workspace(root, denied, locks))
             await self.furnish(workspace)
             self._opened[root] = workspace
 

@@ -1,6 +1,7 @@
 """The `edit` tool: a text in a file is replaced where it stands; see `matching` for how closely it has to be given."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,10 +13,11 @@ from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.arguments import FilePath
 from goclaw.tools.difference import KIND, Difference, difference
-from goclaw.tools.editing import text_in
+from goclaw.tools.editing import again_when_changed, text_in
 from goclaw.tools.matching import Tier
-from goclaw.tools.replacing import Replacement, check, replaced
+from goclaw.tools.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.review import Proposed, grounds_of, review_risk
+from goclaw.tools.text import Text
 
 
 class EditResult(Result):
@@ -78,9 +80,15 @@ async def edit(
     """Edit a file by replacing a text that occurs exactly once. Returns a preview of the change."""
     wanted = Replacement(old_string, new_string, replace_all)
     check(wanted)
+    text, made = await again_when_changed(ctx, "edit", partial(_change, ctx, path, wanted))
+    ctx.attach(KIND, await difference(path, text.body, made.body))
+    return EditResult(path=path, tier=made.match.tier, places=len(made.match.spans), how=made.how, preview=made.preview)
+
+
+async def _change(ctx: ToolContext, path: str, wanted: Replacement) -> tuple[Text, Replaced]:
+    """Make the replacement in the file; what it was before, and what came of it."""
     text = await text_in(ctx, path)
     fuzzy = ctx.config.tools.edit.allow_fuzz_on_edits
     made = await asyncio.to_thread(replaced, path, text, text.body, wanted, fuzzy=fuzzy)
     await ctx.workspace.write_bytes(path, text.content(made.body), unless_changed=text.version)
-    ctx.attach(KIND, await difference(path, text.body, made.body))
-    return EditResult(path=path, tier=made.match.tier, places=len(made.match.spans), how=made.how, preview=made.preview)
+    return text, made

@@ -1,9 +1,17 @@
-"""The text of a file that a tool is about to change."""
+"""The text of a file that a tool is about to change, and what becomes of it when others change it, too."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from goclaw.errors import ToolError
 from goclaw.toolkit.base import ToolContext
 from goclaw.tools.suggesting import with_suggestion
 from goclaw.tools.text import Text, text_of
+from goclaw.workspace import FileChanged
+from goclaw.workspace.locking import PATIENCE_SECONDS, busy
+
+ResultT = TypeVar("ResultT")
+_MOST_TRIES = 1_000
 
 
 async def text_in(ctx: ToolContext, path: str) -> Text:
@@ -16,3 +24,24 @@ async def text_in(ctx: ToolContext, path: str) -> Text:
         return await ctx.workspace.use(path, lambda opened: text_of(path, opened))
     except ToolError as error:
         raise await with_suggestion(ctx, path, error) from error
+
+
+async def again_when_changed(ctx: ToolContext, tool: str, change: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """What `change` (read, edit, write) makes; made anew while others change the file between its look and its write.
+
+    Not where a person approved this call of `tool`: they saw what it makes of one content, not of another.
+
+    Raises:
+        FileChanged: the file changed after it was approved.
+        ToolError: `busy`, when others never leave the file alone; and what `change` raises.
+    """
+    until = ctx.clock.monotonic() + PATIENCE_SECONDS
+    for left in reversed(range(_MOST_TRIES)):
+        try:
+            return await change()
+        except FileChanged as error:
+            if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):
+                raise
+            if not left or ctx.clock.monotonic() >= until:
+                raise busy(error.path) from error
+    raise AssertionError("the last try returns or raises")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -14,10 +15,11 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
-from goclaw.tools.editing import text_in
+from goclaw.tools.editing import again_when_changed, text_in
 from goclaw.tools.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.review import Proposed, grounds_of, review_risk
 from goclaw.tools.text import LARGEST, Text
+from goclaw.workspace import FileChanged
 
 _MOST = 100
 """Edits in one call."""
@@ -105,14 +107,21 @@ async def multi_edit(
 
     Each edit sees what those before it made.
     """
-    files, done = await _plan(ctx, path, edits)
-    # To its end even when the turn is stopped: half of it would be neither all nor none.
-    await goes_on(asyncio.create_task(_write(ctx, files), name="multi_edit"))
+    files, done = await again_when_changed(ctx, "multi_edit", partial(_change, ctx, path, edits))
     return MultiEditResult(
         paths=[file.path for file in files],
         edits=len(edits),
         preview="\n".join(f"{name}{made.how}\n{made.preview}" for name, made in done),
     )
+
+
+async def _change(
+    ctx: ToolContext, path: str | None, edits: Sequence[Edit]
+) -> tuple[list[_File], list[tuple[str, Replaced]]]:
+    files, done = await _plan(ctx, path, edits)
+    # To its end even when the turn is stopped: half of it would be neither all nor none.
+    await goes_on(asyncio.create_task(_write(ctx, files), name="multi_edit"))
+    return files, done
 
 
 async def _plan(
@@ -161,6 +170,8 @@ async def _write(ctx: ToolContext, files: Sequence[_File]) -> None:
             written.append(file)
     except ToolError as error:
         lost = [file.path for file in written if not await _put_back(ctx, file)]
+        if isinstance(error, FileChanged) and not lost:
+            raise
         rest = f"; {', '.join(lost)} could not be put back as they were" if lost else "; nothing was changed"
         raise ToolError(f"{error}{rest}") from error
 
@@ -168,8 +179,9 @@ async def _write(ctx: ToolContext, files: Sequence[_File]) -> None:
 async def _put_back(ctx: ToolContext, file: _File) -> bool:
     """Whether the file has its old content again; what somebody else wrote meanwhile stays."""
     try:
-        if (await ctx.workspace.read_bytes(file.path, 2 * LARGEST)) == file.text.content(file.body):
-            await ctx.workspace.write_bytes(file.path, file.text.content(file.text.body))
+        now = await text_in(ctx, file.path)
+        if now.content(now.body) == file.text.content(file.body):
+            await ctx.workspace.write_bytes(file.path, file.text.content(file.text.body), unless_changed=now.version)
             return True
     except ToolError:
         pass

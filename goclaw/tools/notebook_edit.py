@@ -14,6 +14,7 @@ from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.cells import CellAction, CellChange, CellChanged, CellKind, NotebookPart
+from goclaw.tools.editing import again_when_changed
 from goclaw.tools.review import Proposed, grounds_of, review_risk
 from goclaw.tools.suggesting import with_suggestion
 from goclaw.tools.text import LARGEST, encoded
@@ -98,8 +99,13 @@ async def notebook_edit(
     A code cell that gets another source loses its outputs.
     """
     change = _change(action, cell_id, cell_number, new_source, cell_type)
-    _, version, made = await _plan(ctx, path, change)
-    await ctx.workspace.write_bytes(path, made.content, unless_changed=version)
+
+    async def changed() -> CellChanged:
+        _, version, made = await _plan(ctx, path, change)
+        await ctx.workspace.write_bytes(path, made.content, unless_changed=version)
+        return made
+
+    made = await again_when_changed(ctx, "notebook_edit", changed)
     return NotebookResult(path=path, action=action, cell_id=made.cell_id, cell_number=made.place, cells=made.cells)
 
 

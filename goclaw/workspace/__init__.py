@@ -4,16 +4,18 @@ Above: tools, memory, context. Below: errors and the clock. The state folder is 
 """
 
 from goclaw.workspace.completion import Completion
+from goclaw.workspace.described import FileChanged, Opened, Stat, Version, Written
 from goclaw.workspace.finding import Found, Wanted
 from goclaw.workspace.globs import Entry
 from goclaw.workspace.notes import USERS
 from goclaw.workspace.patterns import Pattern, patterns
-from goclaw.workspace.workspace import Opened, Stat, Version, Workspace, Written
+from goclaw.workspace.workspace import Workspace
 
 __all__ = [
     "USERS",
     "Completion",
     "Entry",
+    "FileChanged",
     "Found",
     "Opened",
     "Pattern",

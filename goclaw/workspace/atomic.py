@@ -22,6 +22,8 @@ _NO_NAMELESS = _NO_LINKS | {errno.EISDIR, errno.EINVAL, errno.ENOENT}
 """How file systems and kernels without O_TMPFILE refuse it, and machines without /proc to give it a name."""
 _TEMPORARY = re.compile(r"\.goclaw-[0-9a-f]{16}\.tmp")
 _ACCESS_LIST = "system.posix_acl_access"
+_TICK_NS = 1_000_000_000
+"""File systems stamp files at best with the last tick of the kernel, at worst with the second."""
 _WRITING = os.O_WRONLY | os.O_CLOEXEC
 
 
@@ -136,6 +138,9 @@ def _keep(descriptor: int, old: int) -> None:
         with suppress(PermissionError):  # only root gives files away; the content matters more
             os.fchown(descriptor, was.st_uid, was.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(was.st_mode) & 0o777)
+    if 0 <= was.st_mtime_ns - mine.st_mtime_ns < _TICK_NS:
+        # Inode numbers are used again at once: the time alone may tell this content from that before the old one.
+        os.utime(descriptor, ns=(mine.st_atime_ns, was.st_mtime_ns + 1))
     for name in _attributes(old):
         if name == _ACCESS_LIST:
             # Not without it: the bits of the group are what the list allows at most, not what the group may do.

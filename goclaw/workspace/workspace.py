@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import errno
-import hashlib
 import os
 import posixpath
 import stat
@@ -13,15 +12,27 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar
+from typing import Self, TypeVar
 
 from goclaw.errors import ToolError
-from goclaw.records import record
 from goclaw.workspace import atomic
 from goclaw.workspace.beneath import open_beneath
+from goclaw.workspace.denied import Inode, inode_of
+from goclaw.workspace.described import (
+    FileChanged,
+    Opened,
+    Stat,
+    Version,
+    Written,
+    described,
+    fingerprint,
+    read_whole,
+    version_of,
+)
 from goclaw.workspace.finding import Found, Tree, Wanted, find, names_of
 from goclaw.workspace.globs import Entry, Sight, matches
 from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
+from goclaw.workspace.locking import locked
 from goclaw.workspace.nearest import nearest
 from goclaw.workspace.paths import check_names_a_file, clean, spelled, without_mark
 from goclaw.workspace.reach import Ground, Place, Reach, ground_at, open_ground
@@ -32,52 +43,9 @@ ResultT = TypeVar("ResultT")
 READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
 _MOST_ENTRIES = 10_000
-_HASHED_AT_ONCE = 1 << 20
 _MOST_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-
-
-@record
-class Version:
-    """What tells one state of a file from the next; see `Workspace.write_bytes`."""
-
-    inode: tuple[int, int]
-    size: int
-    modified_ns: int
-
-
-@record
-class Stat:
-    """A regular file, or a folder."""
-
-    path: str
-    """Relative to the workspace; `.` is the workspace."""
-    size: int
-    mode: int
-    """Permission bits."""
-    modified: float
-    """Seconds since the epoch."""
-    is_folder: bool
-    version: Version
-
-
-@record
-class Opened:
-    """An open regular file, as `Workspace.use` hands it to its reader."""
-
-    file: BinaryIO
-    stat: Stat
-
-
-@record
-class Written:
-    """What `write_bytes` did."""
-
-    path: str
-    size: int
-    created: bool
-    """False: a file was replaced."""
 
 
 class Workspace:
@@ -86,6 +54,9 @@ class Workspace:
     `denied` are paths of the daemon's own files and folders. They are told by device and inode, so that a hard link or
     another name of such a file does not help (see `denied`); with a folder everything in it is denied.
 
+    `locks` is a folder that all processes share which write here: between the look at a file and its change each of
+    them holds the lock of its inode (see `locking`); None: no other process does.
+
     Whoever enters it sees everybody's notes (`memory/users/<key>/`); `seen_by` gives what one person sees.
 
     All methods take a path as a model writes it: relative, absolute below the workspace, or with the `@` that people
@@ -93,9 +64,10 @@ class Workspace:
     `path traversal detected: …`, `is a directory: …`, `not a regular file: …`. The work is done in a thread.
     """
 
-    def __init__(self, root: Path, denied: Iterable[Path] = ()) -> None:
+    def __init__(self, root: Path, denied: Iterable[Path] = (), locks: Path | None = None) -> None:
         self.root = root.absolute()
         self._denied = tuple(denied)
+        self._locks = locks
         self._roots = tuple(dict.fromkeys((os.path.normpath(self.root), os.path.realpath(self.root))))
         self._reach: Reach
 
@@ -132,9 +104,9 @@ class Workspace:
     @asynccontextmanager
     async def within(self, folder: str) -> AsyncIterator[Self]:
         """A folder of it as a workspace by itself, seen with the same eyes; nothing leads out of that one either."""
-        described = await self.stat(folder)
-        inner = type(self)(self.root / described.path, self._denied)
-        ground = await asyncio.to_thread(self._ground_of, described.path)
+        place = await self.stat(folder)
+        inner = type(self)(self.root / place.path, self._denied, self._locks)
+        ground = await asyncio.to_thread(self._ground_of, place.path)
         inner._reach = Reach(ground, self.viewer)
         try:
             yield inner
@@ -153,7 +125,7 @@ class Workspace:
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """The whole file; a `ToolError` when it has more than `limit` bytes."""
-        return await self.use(path, lambda opened: _read_whole(opened, limit))
+        return await self.use(path, lambda opened: read_whole(opened, limit))
 
     async def use(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT:
         """What `reader` makes of the opened file. It runs in a thread; the file is closed when it returns."""
@@ -185,7 +157,8 @@ class Workspace:
         """Put `data` in the file's place in one step; its mode is kept.
 
         Parent folders that are missing are made with `create_dirs`, else a `ToolError` says so. With `unless_changed`
-        the file must still be in that version: otherwise a `ToolError` says that it changed.
+        the file must still be in that version: otherwise `FileChanged` says that it is not. A `ToolError` says `busy`
+        where another process keeps the file's lock.
         """
         return await asyncio.to_thread(self._write, path, data, unless_changed, create_dirs=create_dirs)
 
@@ -255,7 +228,7 @@ class Workspace:
 
     def _fingerprint(self, path: str) -> str:
         try:
-            return self._use(path, _hash)
+            return self._use(path, fingerprint)
         except ToolError as error:
             return str(error)
 
@@ -326,7 +299,7 @@ class Workspace:
             descriptor, found = self._reach.open(place, flags)
             try:
                 _refuse_kind(found, path, folder_too=folder_too)
-                yield descriptor, _described(place.path, found)
+                yield descriptor, described(place.path, found)
             finally:
                 os.close(descriptor)
 
@@ -393,15 +366,27 @@ class Workspace:
         check_names_a_file(path)
         if not create_dirs and not self._is_there(posixpath.dirname(name) or "."):
             raise ToolError(f"file not found: {path} (its folder is not there, and create_dirs is false)")
-        with in_words(path), self._reach.making(name) as place, self._old(place, path) as old:
+        written = None
+        while written is None:
+            with in_words(path), self._reach.making(name) as place:
+                _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
+                with self._unchanging(place, path) as is_same:
+                    written = self._replace(place, path, data, unless_changed) if is_same else None
+        return written
 
-            def ready() -> None:
-                _refuse_changed(place, path, unless_changed)
+    def _replace(self, place: Place, path: str, data: bytes, unless_changed: Version | None) -> Written:
+        with self._old(place, path) as old, self._reach.ground.renaming:
+            atomic.replace(place.folder, place.name, data, old, lambda: _refuse_changed(place, path, unless_changed))
+        return Written(place.path, len(data), created=old is None)
 
-            _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
-            with self._reach.ground.renaming:
-                atomic.replace(place.folder, place.name, data, old, ready)
-            return Written(place.path, len(data), created=old is None)
+    @contextmanager
+    def _unchanging(self, place: Place, path: str) -> Iterator[bool]:
+        """The lock of what is at a place; False: while it was waited for, something else came there, or it went."""
+        if self._locks is None or place.found is None:
+            yield True
+            return
+        with locked(self._locks, inode_of(place.found), path):
+            yield _inode_at(place) == inode_of(place.found)
 
     @contextmanager
     def _old(self, place: Place, path: str) -> Iterator[int | None]:
@@ -420,12 +405,22 @@ class Workspace:
 
     def _remove(self, path: str) -> None:
         name = self._name(path)
-        with in_words(path), self._reach.making(name, through_link=False) as place, self._old(place, path) as old:
+        gone = False
+        while not gone:
+            with (
+                in_words(path),
+                self._reach.making(name, through_link=False) as place,
+                self._unchanging(place, path) as is_same,
+            ):
+                gone = is_same and self._unlink(place, path)
+
+    def _unlink(self, place: Place, path: str) -> bool:
+        with self._old(place, path) as old, self._reach.ground.renaming:
             if old is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            with self._reach.ground.renaming:
-                os.unlink(place.name, dir_fd=place.folder)
-                os.fsync(place.folder)
+            os.unlink(place.name, dir_fd=place.folder)
+            os.fsync(place.folder)
+        return True
 
     def _keep(self, path: str, data: bytes) -> str:
         with in_words(path), self._reach.making(self._name(path), through_link=False) as first:
@@ -459,41 +454,15 @@ def _refuse_changed(place: Place, path: str, expected: Version | None) -> None:
     if expected is None:
         return
     try:
-        found = _version(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
+        found = version_of(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
     except FileNotFoundError:
         found = None
     if found != expected:
-        raise ToolError(f"the file changed since it was read: {path}")
+        raise FileChanged(path)
 
 
-def _hash(opened: Opened) -> str:
-    whole, left = hashlib.sha256(), opened.stat.size  # a file that grows meanwhile has no end
-    while left > 0 and (part := opened.file.read(min(left, _HASHED_AT_ONCE))):
-        whole.update(part)
-        left -= len(part)
-    return f"sha256:{whole.hexdigest()}"
-
-
-def _read_whole(opened: Opened, limit: int) -> bytes:
-    # The size is asked first so that a sparse file of terabytes costs nothing; a growing file is cut at the bound.
-    data = opened.file.read(limit + 1) if opened.stat.size <= limit else b""
-    if opened.stat.size > limit or len(data) > limit:
-        raise ToolError(
-            f"file too large: {opened.stat.path} has {max(opened.stat.size, len(data))} bytes, the limit is {limit}"
-        )
-    return data
-
-
-def _described(name: str, found: os.stat_result) -> Stat:
-    return Stat(
-        path=name,
-        size=found.st_size,
-        mode=stat.S_IMODE(found.st_mode),
-        modified=found.st_mtime,
-        is_folder=stat.S_ISDIR(found.st_mode),
-        version=_version(found),
-    )
-
-
-def _version(found: os.stat_result) -> Version:
-    return Version((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)
+def _inode_at(place: Place) -> Inode | None:
+    try:
+        return inode_of(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return None

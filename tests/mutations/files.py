@@ -7,8 +7,65 @@ _BENEATH = "goclaw/workspace/beneath.py"
 _REACH = "goclaw/workspace/reach.py"
 _PATHS = "goclaw/workspace/paths.py"
 _ATOMIC = "goclaw/workspace/atomic.py"
+_LOCKING = "goclaw/workspace/locking.py"
 
 BUGS: list[Bug] = [
+    bug(
+        "between the look at a file and its change other processes change it",
+        "GoClaw before 2026-11: three processes lost edits that were answered",
+        _WORKSPACE,
+        "        if self._locks is None or place.found is None:",
+        "        if True:",
+        "tests/workspace/test_locking.py",
+    ),
+    bug(
+        "the lock of a file that somebody replaced meanwhile counts for the new one",
+        "class race: a lock on an inode that is no longer there",
+        _WORKSPACE,
+        "            yield _inode_at(place) == inode_of(place.found)",
+        "            yield True",
+        "tests/workspace/test_locking.py",
+    ),
+    bug(
+        "a lock whose file went is held by two",
+        "class race: flock on an unlinked file",
+        _LOCKING,
+        "            if _is_still(name, descriptor):",
+        "            if True:",
+        "tests/workspace/test_locking.py",
+    ),
+    bug(
+        "two versions of a file look the same within one tick of the clock",
+        "class race: inode numbers are used again",
+        _ATOMIC,
+        "        os.utime(descriptor, ns=(mine.st_atime_ns, was.st_mtime_ns + 1))",
+        "        pass",
+        "tests/workspace/test_locking.py",
+    ),
+    bug(
+        "a write waits for a lock without end",
+        "class denial: a process that hangs with a lock",
+        _LOCKING,
+        "            if clock.monotonic() >= until:",
+        "            if False:",
+        "tests/workspace/test_locking.py",
+    ),
+    bug(
+        "an edit fails because another one came between",
+        "GoClaw before 2026-11: two who edit one file side by side",
+        "goclaw/tools/editing.py",
+        '            if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):',
+        "            if True:",
+        "tests/tools/test_edit.py",
+    ),
+    bug(
+        "an edit that was approved is made in another content",
+        "class approval: what was shown is not what is done",
+        "goclaw/tools/editing.py",
+        '            if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):',
+        "            if False:",
+        "tests/tools/test_edit.py",
+    ),
     bug(
         "a sibling whose name begins like the workspace counts as inside",
         "nanobot #472: path check by startswith",

@@ -188,3 +188,33 @@ async def test_a_misspelt_name_is_offered_and_never_edited(around: Surroundings)
     with pytest.raises(ToolError, match=r"^file not found: confg\.py \(did you mean config\.py\?\)$"):
         await around.call(edit, {"path": "confg.py", "old_string": "a", "new_string": "b"})
     assert path.read_text() == "a\n"
+
+
+def changing(around: Surroundings, content: str) -> None:
+    """Have somebody else write the file once, in the moment between an edit's look and its write."""
+    real = around.the_workspace.write_bytes
+    left = [content]
+
+    async def changed_meanwhile(path: str, data: bytes, **more: object) -> object:
+        if left:
+            around.write(path, left.pop())
+        return await real(path, data, **more)  # type: ignore[arg-type]  # passed through
+
+    around.the_workspace.write_bytes = changed_meanwhile  # type: ignore[method-assign,assignment]  # the moment between
+
+
+@pytest.mark.promise("P-edits-kept")
+async def test_an_edit_of_a_file_that_changes_meanwhile_is_made_in_what_it_became(around: Surroundings) -> None:
+    path = around.write("a.txt", "one\ntwo\n")
+    changing(around, "one\ntwo\nthree\n")
+    await around.call(edit, {"path": "a.txt", "old_string": "one", "new_string": "1"})
+    assert path.read_text() == "1\ntwo\nthree\n"
+
+
+async def test_an_edit_that_somebody_approved_is_not_made_in_another_content(around: Surroundings) -> None:
+    path = around.write("a.txt", "one\n")
+    changing(around, "one more\n")
+    around.config = Config.model_validate({"state_dir": around.config.state_dir, "tools": {"write": {"review": True}}})
+    with pytest.raises(ToolError, match=r"^the file changed since it was read: a\.txt$"):
+        await around.call(edit, {"path": "a.txt", "old_string": "one", "new_string": "1"})
+    assert path.read_text() == "one more\n"

@@ -1,0 +1,98 @@
+"""Files and folders as `workspace` tells of them: what one is, which version of it, what was read or written."""
+
+import hashlib
+import os
+import stat
+from typing import BinaryIO
+
+from goclaw.errors import ToolError
+from goclaw.records import record
+
+_HASHED_AT_ONCE = 1 << 20
+
+
+class FileChanged(ToolError):
+    """Somebody else changed a file between the look at it and the write that rests on it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"the file changed since it was read: {path}")
+        self.path = path
+
+
+@record
+class Version:
+    """What tells one state of a file from the next; see `Workspace.write_bytes`."""
+
+    inode: tuple[int, int]
+    size: int
+    modified_ns: int
+
+
+@record
+class Stat:
+    """A regular file, or a folder."""
+
+    path: str
+    """Relative to the workspace; `.` is the workspace."""
+    size: int
+    mode: int
+    """Permission bits."""
+    modified: float
+    """Seconds since the epoch."""
+    is_folder: bool
+    version: Version
+
+
+@record
+class Opened:
+    """An open regular file, as `Workspace.use` hands it to its reader."""
+
+    file: BinaryIO
+    stat: Stat
+
+
+@record
+class Written:
+    """What `write_bytes` did."""
+
+    path: str
+    size: int
+    created: bool
+    """False: a file was replaced."""
+
+
+def fingerprint(opened: Opened) -> str:
+    """The hash of the bytes of a file."""
+    whole, left = hashlib.sha256(), opened.stat.size  # a file that grows meanwhile has no end
+    while left > 0 and (part := opened.file.read(min(left, _HASHED_AT_ONCE))):
+        whole.update(part)
+        left -= len(part)
+    return f"sha256:{whole.hexdigest()}"
+
+
+def read_whole(opened: Opened, limit: int) -> bytes:
+    """All bytes of a file; a `ToolError` when it has more than `limit`."""
+    # The size is asked first so that a sparse file of terabytes costs nothing; a growing file is cut at the bound.
+    data = opened.file.read(limit + 1) if opened.stat.size <= limit else b""
+    if opened.stat.size > limit or len(data) > limit:
+        raise ToolError(
+            f"file too large: {opened.stat.path} has {max(opened.stat.size, len(data))} bytes, the limit is {limit}"
+        )
+    return data
+
+
+def described(name: str, found: os.stat_result) -> Stat:
+    """What the kernel says of a file, by its relative path."""
+    return Stat(
+        path=name,
+        size=found.st_size,
+        mode=stat.S_IMODE(found.st_mode),
+        modified=found.st_mtime,
+        is_folder=stat.S_ISDIR(found.st_mode),
+        version=version_of(found),
+    )
+
+
+def version_of(found: os.stat_result) -> Version:
+    """The version that a file is in."""
+    return Version((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)

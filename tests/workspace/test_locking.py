@@ -1,0 +1,150 @@
+"""The lock of a file between processes, as the workspace takes it; threads stand for processes, `flock` is the same."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from goclaw.errors import ToolError
+from goclaw.workspace import FileChanged, Workspace, locking
+from goclaw.workspace.locking import locked
+
+
+@pytest.fixture
+async def workspace(tmp_path: Path) -> AsyncIterator[Workspace]:
+    (tmp_path / "work").mkdir()
+    async with Workspace(tmp_path / "work", (), tmp_path / "state" / "locks") as opened:
+        await opened.write_bytes("file", b"one")
+        yield opened
+
+
+def left_in(locks: Path) -> list[Path]:
+    return [*locks.iterdir()]
+
+
+@contextmanager
+def held(workspace: Workspace, locks: Path) -> Iterator[None]:
+    """The lock of `file` as somebody else holds it."""
+    found = (workspace.root / "file").stat()
+    with locked(locks, (found.st_dev, found.st_ino), "file"):
+        yield
+
+
+async def test_a_write_waits_for_the_lock_and_leaves_none_behind(workspace: Workspace, tmp_path: Path) -> None:
+    locks = tmp_path / "state" / "locks"
+    with ExitStack() as stack:
+        stack.enter_context(held(workspace, locks))
+        writing = asyncio.create_task(workspace.write_bytes("file", b"two"))
+        done, _ = await asyncio.wait({writing}, timeout=0.05)
+        assert not done and await workspace.read_bytes("file") == b"one"
+    await writing
+    assert await workspace.read_bytes("file") == b"two"
+    assert left_in(locks) == []
+
+
+async def test_who_waits_too_long_is_told_that_the_file_is_busy(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locking, "PATIENCE_SECONDS", 0.02)
+    version = (await workspace.stat("file")).version
+    tries = {
+        "write": workspace.write_bytes("file", b"two"),
+        "edit": workspace.write_bytes("file", b"two", unless_changed=version),
+        "remove": workspace.remove("file"),
+    }
+    with held(workspace, tmp_path / "state" / "locks"):
+        errors = await asyncio.gather(*tries.values(), return_exceptions=True)
+    assert [str(error)[:29] for error in errors] == ["busy: file is being changed b"] * 3
+    assert await workspace.read_bytes("file") == b"one"
+
+
+async def test_what_came_while_the_lock_was_waited_for_is_seen(workspace: Workspace, tmp_path: Path) -> None:
+    """The lock is an inode's, and whoever held it has put another one in its place."""
+    version = (await workspace.stat("file")).version
+    with held(workspace, tmp_path / "state" / "locks"):
+        edit = asyncio.create_task(workspace.write_bytes("file", b"mine", unless_changed=version))
+        write = asyncio.create_task(workspace.write_bytes("file", b"whole"))
+        await asyncio.wait({edit, write}, timeout=0.05)
+        (workspace.root / "new").write_bytes(b"other")
+        os.replace(workspace.root / "new", workspace.root / "file")  # noqa: PTH105 -- as a program does it
+    with pytest.raises(FileChanged):
+        await edit
+    assert not (await write).created and await workspace.read_bytes("file") == b"whole"
+
+
+async def test_a_file_that_is_gone_when_the_lock_comes_is_made_anew_by_a_write(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    with held(workspace, tmp_path / "state" / "locks"):
+        write = asyncio.create_task(workspace.write_bytes("file", b"whole"))
+        await asyncio.wait({write}, timeout=0.05)
+        (workspace.root / "file").unlink()
+    assert (await write).created
+
+
+async def test_two_versions_of_one_tick_and_one_size_differ(workspace: Workspace) -> None:
+    """Inodes are used again at once: two edits later the number may be the same as before."""
+    path = workspace.root / "file"
+    soon = path.stat().st_mtime_ns + 500_000_000
+    os.utime(path, ns=(soon, soon))
+    for count in range(1, 4):
+        await workspace.write_bytes("file", b"two")
+        assert path.stat().st_mtime_ns == soon + count
+
+
+async def test_a_time_far_ahead_is_not_carried_on(workspace: Workspace) -> None:
+    path = workspace.root / "file"
+    ahead = path.stat().st_mtime_ns + 3_600_000_000_000
+    os.utime(path, ns=(ahead, ahead))
+    await workspace.write_bytes("file", b"two")
+    assert path.stat().st_mtime_ns < ahead - 1_000_000_000
+
+
+async def test_a_folder_for_locks_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "locks").write_text("no folder")
+    async with Workspace(tmp_path / "work", (), tmp_path / "locks") as workspace:
+        await workspace.write_bytes("file", b"one")
+        with pytest.raises(ToolError, match=r"^file cannot be locked: .*/locks: Not a directory$"):
+            await workspace.write_bytes("file", b"two")
+
+
+async def test_many_who_add_to_one_file_lose_nothing(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "file").write_bytes(b"")
+    places = [Workspace(tmp_path / "work", (), tmp_path / "locks") for _ in range(3)]
+
+    async def add(workspace: Workspace) -> None:
+        async with workspace:
+            left = 20
+            while left:
+                version = (await workspace.stat("file")).version
+                before = await workspace.read_bytes("file")
+                try:
+                    await workspace.write_bytes("file", before + b".", unless_changed=version)
+                    left -= 1
+                except FileChanged:
+                    pass
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*map(add, places))
+    assert (tmp_path / "work" / "file").stat().st_size == 60
+
+
+def test_a_lock_whose_file_went_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opened the file before it went, and gets its lock then, must not be let in beside the next holder."""
+    monkeypatch.setattr(locking, "PATIENCE_SECONDS", 0.02)
+    opened = locking._opened
+    with locked(tmp_path, (1, 2), "file"):
+        gone = [opened(tmp_path / "1-2")]
+    monkeypatch.setattr(locking, "_opened", lambda name: gone.pop() if gone else opened(name))
+    with locked(tmp_path, (1, 3), "other"):
+        assert not gone, "this one is another file, and begins anew"
+    with locked(tmp_path, (1, 2), "file"):
+        gone.append(os.open(tmp_path / "unnamed", os.O_RDWR | os.O_CREAT))
+        (tmp_path / "unnamed").unlink()
+        with pytest.raises(ToolError, match=r"^busy"), locked(tmp_path, (1, 2), "file"):
+            pass
