@@ -12,7 +12,15 @@ from enum import StrEnum
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.key_facts import names_in, with_names
-from goclaw.context.summary import LONGEST_SUMMARY, Material, Spent, SummaryFailed, told, write_summary
+from goclaw.context.summary import (
+    LONGEST_SUMMARY,
+    Material,
+    Spent,
+    SummaryFailed,
+    cut_summary,
+    told,
+    write_summary,
+)
 from goclaw.context.thinning import Entry
 from goclaw.context.window import Window
 from goclaw.llm.base import ChatModel
@@ -31,6 +39,8 @@ FIRST_SHARE = 0.6
 CHECKPOINT_SHARE = 0.5
 """Of the context's tokens, what a checkpoint must cover to be taken for its summary (goclaw-facts, "Compaction")."""
 STUB = "{count:,} earlier messages are not shown here, and no summary of them could be made yet."
+PROSE_SHARE = 0.75
+"""Of a summary that is too long, what its text may take; the rest is for the names that are kept word for word."""
 _STUB = re.compile(r"([\d,]+) earlier messages are not shown here, and no summary of them could be made yet\.")
 
 _OUR_LINE = re.compile(r"\A<context>[^\n]*</context>\n")
@@ -107,7 +117,7 @@ class Job:
     first_kept: int = 0
     """Row of the first message to keep; then a summary is written or nothing is done. 0: what the settings say."""
     longest_summary: int = LONGEST_SUMMARY
-    """Tokens that the summary should have at most."""
+    """Estimated tokens that the summary may have; one that is longer is cut."""
 
 
 def reserve(context_window: int, settings: CompactionSettings) -> int:
@@ -118,7 +128,12 @@ def reserve(context_window: int, settings: CompactionSettings) -> int:
 def is_due(window: Window, tokens: int, context_window: int, settings: CompactionSettings) -> bool:
     """Whether the window must be compacted before the next request."""
     too_many = bool(settings.max_messages) and len(window.entries) > settings.max_messages
-    return too_many or tokens >= context_window - reserve(context_window, settings)
+    return too_many or is_full(tokens, context_window, settings)
+
+
+def is_full(tokens: int, context_window: int, settings: CompactionSettings) -> bool:
+    """Whether so many tokens leave less free than the reserve."""
+    return tokens >= context_window - reserve(context_window, settings)
 
 
 async def compact(
@@ -143,7 +158,7 @@ async def compact(
         return None  # nothing forces it: what nobody could summarise stays
     if source is Source.EMERGENCY:
         split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, job.budget) or split
-        summary = _stub(window, split)
+        summary = await asyncio.to_thread(_stub, window, split, job.longest_summary)
     kept = sum(entry.tokens for entry in entries[split:])
     compaction = StoredCompaction(
         summary=summary,
@@ -165,6 +180,7 @@ class Wanted:
     """How long it may take in all while somebody waits, else each source."""
     wish: str = ""
     longest: int = LONGEST_SUMMARY
+    """Estimated tokens; a summary that is longer is cut."""
     somebody_waits: bool = True
 
 
@@ -196,7 +212,7 @@ async def summarized(
                 reason = f"{summarizer.model.spec} took longer than {share:.0f} s"
             else:
                 await noting
-                return summarizer.source, await asyncio.to_thread(with_names, text, basis.summary, found)
+                return summarizer.source, await asyncio.to_thread(_bounded, text, basis.summary, found, wanted.longest)
             ports.failed(summarizer.source, reason)
     return Source.EMERGENCY, ""
 
@@ -253,7 +269,8 @@ async def _by_checkpoint(
         return split, Source.EMERGENCY, ""
     found: list[str] = []
     await _note_names([entry.message for entry in entries[:first]], found)
-    return first, Source.CHECKPOINT, await asyncio.to_thread(with_names, ready.summary, before, found)
+    summary = await asyncio.to_thread(_bounded, ready.summary, before, found, job.longest_summary)
+    return first, Source.CHECKPOINT, summary
 
 
 def _spoken(messages: Sequence[Message]) -> list[str]:
@@ -263,10 +280,46 @@ def _spoken(messages: Sequence[Message]) -> list[str]:
     return [_OUR_LINE.sub("", message.text) for message in said]
 
 
-def _stub(window: Window, split: int) -> str:
+def _bounded(text: str, before: str, said: Sequence[str], tokens: int) -> str:
+    """A summary that has at most `tokens` estimated tokens, names that are kept word for word included.
+
+    Args:
+        text: what was written, of any length.
+        before: the summary of what came earlier.
+        said: the names in what the summary is about.
+        tokens: what the result may have.
+    """
+    whole = with_names(text, before, said)
+    if estimate_text(whole) <= tokens:
+        return whole
+    prose = cut_summary(text, int(tokens * PROSE_SHARE))
+    return cut_summary(with_names(prose, before, said), tokens)
+
+
+def fit_summary(window: Window, tokens: int) -> bool:
+    """Cut the summary that a window shows to `tokens` estimated tokens; False: it has no more than that.
+
+    The line about messages without a summary stays. In the store the summary stays whole.
+    """
+    if estimate_text(window.summary) <= tokens:
+        return False
+    text, line = window.summary, ""
+    if window.owed and (stub := _STUB.search(text)):
+        text, line = text[: stub.start()], stub[0]
+    window.cut_summary(_above(text, line, tokens))
+    return True
+
+
+def _above(text: str, line: str, tokens: int) -> str:
+    """A line below as much of a text as `tokens` leave room for."""
+    text = cut_summary(text.strip(), max(0, tokens - estimate_text(f"\n\n{line}")))
+    return f"{text}\n\n{line}".strip()
+
+
+def _stub(window: Window, split: int, tokens: int) -> str:
     """Stands for messages until a summary of them is paid. An earlier stub is counted on, not piled up."""
     told_before, count = window.summary, split
     if window.owed and (earlier := _STUB.search(told_before)):
         count += int(earlier[1].replace(",", ""))
         told_before = told_before[: earlier.start()]
-    return f"{told_before.strip()}\n\n{STUB.format(count=count)}".strip()
+    return _above(told_before, STUB.format(count=count), tokens)

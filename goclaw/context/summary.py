@@ -32,6 +32,9 @@ MOST_PIECES = 64
 """More would take a small model hours."""
 MOST_ROUNDS = 3
 """Pieces, pieces of those, and once more: who is not done then does not shorten what it reads."""
+CUT_HERE = "[The rest of this summary is left out: it was longer than it may be.]"
+WORD_BREAK = 100
+"""Characters in which the end of a cut text is moved back to the end of a word: half a number is a wrong one."""
 EXCERPT = 1_500
 """Characters of one tool result, and of the arguments of one call, that the summariser reads."""
 
@@ -118,6 +121,33 @@ async def one_piece(material: Material, model: ChatModel, spent: Spent, share: f
             break
         texts = await _of_each(pieces, material, model, spent)
     raise SummaryFailed(f"the conversation is too long for the window of {model.spec}")
+
+
+def cut_summary(text: str, tokens: int) -> str:
+    """The summary, cut so that it has at most `tokens` estimated tokens, with a line that says so where one fits."""
+    if estimate_text(text) <= tokens:
+        return text
+    note = f"\n{CUT_HERE}"
+    room = tokens - estimate_text(note)
+    if room <= 0:
+        return ""
+    beginning = text[: _prefix_length(text, room)]
+    words, space, _ = beginning[-WORD_BREAK:].rpartition(" ")
+    if space:
+        beginning = beginning[:-WORD_BREAK] + words
+    return f"{beginning.rstrip()}{note}"
+
+
+def _prefix_length(text: str, tokens: int) -> int:
+    """Characters of the beginning that has at most `tokens` tokens, found by halving: linear in the text."""
+    length, step = 0, len(text)
+    while step:
+        part = text[length : length + step]
+        weight = estimate_text(part)
+        if part and weight <= tokens:
+            length, tokens = length + len(part), tokens - weight
+        step //= 2
+    return length
 
 
 def told(message: Message) -> str:

@@ -93,7 +93,12 @@ class Window:
 
     def swap_summary(self, summary: str) -> None:
         """Put the real summary in the place of a stub."""
-        self.summary, self.owed = summary, False
+        self.owed = False
+        self.cut_summary(summary)
+
+    def cut_summary(self, summary: str) -> None:
+        """Show a shorter summary; whether one is owed stays as it is."""
+        self.summary = summary
         self._counted = self._counted_entries = 0
 
     def see(self, view: View, at_least: float = 0) -> int:

@@ -15,7 +15,9 @@ from goclaw.context.compaction import (
     Ready,
     Source,
     compact,
+    fit_summary,
     is_due,
+    is_full,
 )
 from goclaw.context.health import CompactionHealth
 from goclaw.context.summary import ANSWER_SHARE
@@ -81,23 +83,37 @@ class Compactor:
         self, session: Session, context_window: int, history: HistorySettings, *, too_long: bool
     ) -> None:
         """Before a request: leave out what the agent's history policy does not show, do what a /compact asked for, else
-        compact if it is due or the provider said so."""
-        if not too_long:
-            await self._apply(history, session)
+        compact if it is due or the provider said so. `context_window`: of the model that is asked next."""
+        if too_long:
+            context_window = min(context_window, _size(session))  # that was too much, whatever the window should be
+        else:
+            await self._apply(history, session, context_window)
         request, session.compact_request = session.compact_request, None
         if request is not None:
-            await request.report(await self.compact(session, request.instructions, forced=True))
-            return
-        session.window.fit_results(context_window)
+            done = await self.compact(session, request.instructions, forced=True, context_window=context_window)
+            await request.report(done)
+        else:
+            session.window.fit_results(context_window)
+            await self._shorten(session, context_window, too_long=too_long)
+        if too_long or is_full(session.window.tokens(session.overhead), context_window, self._ports.settings):
+            await self._fit_summary(session, context_window)
+
+    async def _shorten(self, session: Session, context_window: int, *, too_long: bool) -> None:
+        """Compact if it is due or the provider said so, and nothing cheaper helps."""
         if not too_long and not self._is_due(session, context_window):
             return
         # Cheaper than a summary, and no word of a person is lost.
         if await self._thin(session) and not too_long and not self._is_due(session, context_window):
             return
         if too_long or self._helps(session):
-            await self.compact(session, too_long=too_long)
+            await self.compact(session, context_window=context_window)
 
-    async def _apply(self, history: HistorySettings, session: Session) -> None:
+    async def _fit_summary(self, session: Session, context_window: int) -> None:
+        """Cut a summary that was written for a larger window: nothing else has made enough room."""
+        if await asyncio.to_thread(fit_summary, session.window, _longest_summary(session, context_window)):
+            log.warning("the summary in %s was cut: it did not fit into the model's window", session.key)
+
+    async def _apply(self, history: HistorySettings, session: Session, context_window: int) -> None:
         """Show what a history policy says, whole turns only."""
         if history.keep_recent_turns:
             session.window.keep_turns(history.keep_recent_turns)
@@ -106,17 +122,19 @@ class Compactor:
         if len(turns) < max(2, compress.trigger_at or 0) or session.uncompressed == str(turns[-1]):
             return
         first_kept = turns[-max(1, compress.keep_recent)]  # the running one is what the model must answer to
-        if not await self._compress(session, compress, first_kept):
+        if not await self._compress(session, compress, first_kept, context_window):
             session.uncompressed = str(turns[-1])
 
-    async def _compress(self, session: Session, compress: CompressSettings, first_kept: int) -> bool:
+    async def _compress(
+        self, session: Session, compress: CompressSettings, first_kept: int, context_window: int
+    ) -> bool:
         """Summarise what is before a turn; False: nobody could, and everything stays until the next turn."""
         async with session.lock:
             session.compacting = True
             self._ports.publish(Notice(session.key, "summarising earlier turns"))
             try:
                 async with self.attempt(session.key, model=compress.model or "") as attempt:
-                    done = await self._compact(session, attempt, "", first_kept=first_kept)
+                    done = await self._compact(session, attempt, "", context_window, first_kept=first_kept)
             finally:
                 session.compacting = False
         return done is not None
@@ -144,18 +162,22 @@ class Compactor:
         return _size(session) > session.useless_at * (1 + LEAST_FREED)
 
     async def compact(
-        self, session: Session, instructions: str = "", *, forced: bool = False, too_long: bool = False
+        self, session: Session, instructions: str = "", *, forced: bool = False, context_window: int = 0
     ) -> str:
         """Compact now; returns the lines of `/compact`.
 
-        `forced`: a person wants it, however short it is. `too_long`: the provider found it so, whatever we count.
+        Args:
+            session: what is compacted.
+            instructions: a person's wish for the summary.
+            forced: a person wants it, however short it is.
+            context_window: of the model that is asked next; 0: of the one that answers in the session.
         """
         async with session.lock:
             session.compacting, size = True, _size(session)
             self._ports.publish(Notice(session.key, "compacting the context"))
             try:
                 async with self.attempt(session.key, aloud=not forced) as attempt:
-                    done = await self._compact(session, attempt, instructions, forced=forced, too_long=too_long)
+                    done = await self._compact(session, attempt, instructions, context_window, forced=forced)
             finally:
                 session.compacting = False
         text = self._judged(session, done, size) if done else NOTHING
@@ -187,32 +209,26 @@ class Compactor:
         session: Session,
         attempt: Attempt,
         instructions: str,
+        context_window: int,
         *,
         forced: bool = False,
-        too_long: bool = False,
         first_kept: int = 0,
     ) -> StoredCompaction | None:
         settings, window, cleared = self._ports.settings, session.window, session.cleared
-        try:
-            context_window = (await self._ports.models.agent(session.key)).context_window
-        except ConfigError:
-            context_window = settings.reserve_tokens
+        context_window = context_window or await self.context_window(session.key)
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
         await self._ports.beginning(session, context_window)
         instructions = await self._ports.instructed(session, instructions)
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
-        budget = int(context_window // 2 / window.scale)
-        if too_long:
-            budget = min(budget, window.estimated(session.overhead) // 2)
         job = Job(
             tokens_before=window.tokens(session.overhead),
             overhead=session.overhead,
-            budget=max(0, budget - session.overhead),
+            budget=max(0, int(context_window // 2 / window.scale) - session.overhead),
             instructions=instructions,
             checkpoint=await self._ports.checkpoint(session.key) if wants_checkpoint else None,
             first_kept=first_kept,
-            longest_summary=context_window // ANSWER_SHARE,
+            longest_summary=_longest_summary(session, context_window),
         )
 
         async def keep(compaction: StoredCompaction) -> bool:
@@ -241,6 +257,13 @@ class Compactor:
         window.keep_from(first_kept, compaction.summary, owed=compaction.retry_owed)
         return True
 
+    async def context_window(self, session: str) -> int:
+        """Tokens that the model can read that answers in a session."""
+        try:
+            return (await self._ports.models.agent(session)).context_window
+        except ConfigError:
+            return self._ports.settings.reserve_tokens
+
     @property
     def full_timeout(self) -> float:
         """Seconds that an answer may take for which nobody waits."""
@@ -252,6 +275,11 @@ class Compactor:
         ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored)
         health = self._others_health if model else self.health
         return Attempt(session, purpose, health, ports, aloud=aloud, model=model)
+
+
+def _longest_summary(session: Session, context_window: int) -> int:
+    """Estimated tokens that a summary may have in a window of so many tokens."""
+    return int(context_window // ANSWER_SHARE / max(1.0, session.window.scale))
 
 
 def _size(session: Session) -> int:

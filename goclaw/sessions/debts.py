@@ -10,6 +10,7 @@ from dataclasses import replace
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import Basis, Source, Wanted, summarized
+from goclaw.context.summary import ANSWER_SHARE, LONGEST_SUMMARY
 from goclaw.context.window import as_read
 from goclaw.errors import StateError
 from goclaw.events import Notice
@@ -76,7 +77,8 @@ class Debts:
             summarizers = await attempt.summarizers()
             if not summarizers:
                 return True  # nobody to ask now: that costs nothing, and is looked at again soon
-            wanted = Wanted(self._settings.full_timeout_seconds, somebody_waits=False)
+            longest = min(LONGEST_SUMMARY, await self._compactor.context_window(session) // ANSWER_SHARE)
+            wanted = Wanted(self._settings.full_timeout_seconds, longest=longest, somebody_waits=False)
             source, text = await summarized(basis, summarizers, wanted, attempt.ports)
             attempt.ended(source)
         if source is Source.EMERGENCY:

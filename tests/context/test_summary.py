@@ -4,8 +4,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from goclaw.context.summary import (
+    CUT_HERE,
     EXCERPT,
     LONGEST_ANSWER,
     MOST_PIECES,
@@ -13,6 +16,7 @@ from goclaw.context.summary import (
     SHORTEST_SUMMARY,
     Material,
     SummaryFailed,
+    cut_summary,
     told,
     write_summary,
 )
@@ -223,3 +227,19 @@ def test_no_result_of_a_tool_can_pretend_that_somebody_speaks() -> None:
         assert [line for line in told(message).splitlines() if not line.startswith("    ")] == [
             told(message).splitlines()[0]
         ]
+
+
+@given(st.text(), st.integers(1, 3_000), st.integers(0, 2_000))
+def test_a_cut_summary_keeps_to_its_tokens_whatever_it_is_made_of(text: str, times: int, tokens: int) -> None:
+    whole = text * times
+    cut = cut_summary(whole, tokens)
+    assert estimate_text(cut) <= tokens
+    assert cut == whole or cut == "" or cut.endswith(CUT_HERE)
+    assert cut_summary(cut, tokens) == cut, "cutting once more changes nothing"
+
+
+def test_a_cut_summary_fills_what_it_may_have_and_ends_with_a_word() -> None:
+    cut = cut_summary(" ".join(f"costs-{number}" for number in range(10_000)), 1_000)
+    assert 950 < estimate_text(cut) <= 1_000
+    last = cut.removesuffix(f"\n{CUT_HERE}").split()[-1]
+    assert last.startswith("costs-") and f"{cut.count('costs-') - 1}" == last.removeprefix("costs-")

@@ -2,8 +2,18 @@
 
 from itertools import chain, zip_longest
 
-from tests.mutations import approvals, commands, doors, files, outside, rights, talk, tools
+from tests.mutations import approvals, commands, conversations, doors, files, outside, rights, talk, tools
 from tests.mutations.bug import Bug
 
-AREAS = (approvals.BUGS, commands.BUGS, doors.BUGS, files.BUGS, outside.BUGS, rights.BUGS, talk.BUGS, tools.BUGS)
+AREAS = (
+    approvals.BUGS,
+    commands.BUGS,
+    conversations.BUGS,
+    doors.BUGS,
+    files.BUGS,
+    outside.BUGS,
+    rights.BUGS,
+    talk.BUGS,
+    tools.BUGS,
+)
 BUGS: list[Bug] = [bug for bug in chain.from_iterable(zip_longest(*AREAS)) if bug]
