@@ -49,6 +49,11 @@ class CompactionHealth:
         return self.failures >= self.threshold and self.reset_in > 0
 
     @property
+    def counted(self) -> int:
+        """The failures that people are told of: none once the rest is over, whatever the trial will bring."""
+        return self.failures if self.failures < self.threshold or self.degraded else 0
+
+    @property
     def reset_in(self) -> float:
         """Seconds until the summary chain is tried again."""
         if self._failed_at is None or self.failures < self.threshold:

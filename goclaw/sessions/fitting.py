@@ -6,9 +6,9 @@ from functools import partial
 from itertools import takewhile
 
 from goclaw.access import Chosen
-from goclaw.agent.kinds import ABOUT, AGENT_TOOL, Kinds
+from goclaw.agent.kinds import ABOUT, AGENT_TOOL, Kind, Kinds
 from goclaw.compression.choice import is_wanted
-from goclaw.config.agents import MAIN
+from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.context.calibration import Calibration
 from goclaw.errors import GoclawError, StateError
 from goclaw.events import Actor, AgentProgress, Inbound, Todo, TodosChanged, ToolStarted, TurnEvent
@@ -234,12 +234,16 @@ class Fitting:
 
     def _narrowed(self, level: Level) -> tuple[Sequence[str], ...]:
         """What those above an agent leave it of its tools; none by which one at work would be asked again."""
-        is_deepest = level.depth >= self.ports.config.limits.agent_depth
-        without = [AGENT_TOOL] if is_deepest else []
-        without += self.kinds.recursive(set(self.ports.config.agents.everyone) if is_deepest else level.lineage)
+        without = self._recursive(level.lineage, level.depth)
         if level.parent is not None:
             without += [TEAM_CREATE, TEAM_DELETE] if level.seat else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
-        return (*level.narrowed, tuple(f"-{name}" for name in without)) if without else level.narrowed
+        return (*level.narrowed, [f"-{name}" for name in without]) if without else level.narrowed
+
+    def _recursive(self, lineage: set[str], depth: int) -> list[str]:
+        """Tools by which one of the agents at work would be asked again, or one more started than may be."""
+        is_deepest = depth >= self.ports.config.limits.agent_depth
+        agents = set(self.ports.config.agents.everyone) if is_deepest else lineage
+        return [*([AGENT_TOOL] if is_deepest else []), *self.kinds.recursive(agents)]
 
     async def _opening(self, level: Level, reminders: TurnReminders) -> Opening:
         ports, session, actor = self.ports, level.session, level.turn.inbound.actor
@@ -249,22 +253,43 @@ class Fitting:
             for word in self.teams.news(Owner(session.key, actor.key)):
                 reminders.add(word)
         model = await self._model(level)
+        tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
+        about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
         try:
-            system = await ports.prompt.system(await ports.environment.workspace(actor))
+            system = await self._system(actor, level.settings, tools, about, level.about)
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must hear of it.
             raise GoclawError(str(error)) from error
-        tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
-        about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
-        kinds = (
-            self.kinds.listed(partial(self.may, actor))
-            if any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools)
-            else ""
-        )
-        system = "\n\n".join(filter(None, (system, about, level.about, kinds, level.settings.prompt.strip())))
         session.overhead = estimate_text(system) + estimate_tools(tools)
         session.remembered = await self._remembered(actor, session, tools)
         return Opening(model, system, level.policy.rules.cache)
+
+    async def _system(self, actor: Actor, settings: AgentSettings, tools: Sequence[ToolSpec], *about: str) -> str:
+        """The system prompt of an agent with these tools. Raises StateError where the workspace cannot be opened."""
+        prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor))
+        starts_agents = any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools)
+        kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents else ""
+        return "\n\n".join(filter(None, (prompt, *about, kinds, settings.prompt.strip())))
+
+    async def measure(self, session: Session, actor: Actor, kind: Kind, spec: str) -> None:
+        """Estimate what prompt and tools take of a session's next request, where none was made since it was loaded.
+
+        Args:
+            session: the conversation.
+            actor: for whom the request would be made.
+            kind: the agent that would answer.
+            spec: the model that would answer.
+
+        Raises:
+            StateError: the actor's workspace cannot be opened.
+        """
+        if session.overhead:
+            return
+        registry = self.ports.dispatcher.registry
+        await registry.ready()
+        tools = registry.visible_to(actor, kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))
+        session.overhead = estimate_text(await self._system(actor, kind.settings, tools)) + estimate_tools(tools)
+        session.window.scale = self.calibration().of(spec)
 
     def _remind(self, level: Level, reminders: TurnReminders, names: Sequence[str]) -> str:
         """What the request ends with; `names`: of tools whose results come right before it."""
@@ -287,6 +312,11 @@ class Fitting:
 
     def _counted(self, session: Session, done: Finished) -> None:
         self.calibration().take(done, session.window, session.overhead)
+
+
+def _all_but(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The selection that leaves these tools out; None: none is left out."""
+    return tuple(f"-{name}" for name in names) or None
 
 
 async def _task(inbound: Inbound) -> UserMessage:

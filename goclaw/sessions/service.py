@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.llm.base import ChatModel
 from goclaw.sessions.agents import AgentPorts, Agents
 from goclaw.sessions.answering import Answerers
 from goclaw.sessions.artifacts import files_of
@@ -248,11 +249,12 @@ class Sessions:
         models = self._ports.models
         try:
             async with asyncio.timeout(0.5):
-                own = () if kind.name == MAIN or await models.chosen(key) else kind.settings.chain
-                agent = await models.answering(key, own)
+                agent = await self._model(key, kind)
             context_window, model = agent.context_window, agent.spec
         except (ConfigError, TimeoutError):
             context_window, model = 0, models.sentence
+        if actor:
+            await self._measure(session, actor, kind, model)
         return SessionStatus(
             session=key,
             messages=len(session.window.entries),
@@ -273,6 +275,17 @@ class Sessions:
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self._ports.bus.now(key).turn)),
         )
+
+    async def _model(self, key: str, kind: Kind) -> ChatModel:
+        """The model by which an agent answers in a session. Raises ConfigError where none can be opened."""
+        models = self._ports.models
+        own = () if kind.name == MAIN or await models.chosen(key) else kind.settings.chain
+        return await models.answering(key, own)
+
+    async def _measure(self, session: Session, actor: Actor, kind: Kind, spec: str) -> None:
+        """Know what prompt and tools take, before the first request as well."""
+        with suppress(StateError):  # a request would end with the error; a number need not
+            await self._fitting.measure(session, actor, kind, spec)
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
@@ -352,6 +365,10 @@ class Sessions:
             return Outcome.STOPPED, STOPPED
         try:
             await self.costs.check_day(turn.inbound.actor.key, self.turn_rules)
+            kind, _ = await self._answering(session.key, turn.inbound.actor)
+            with suppress(ConfigError):  # without a model nothing is counted
+                model = await self._model(session.key, kind)
+                await self._measure(session, turn.inbound.actor, kind, model.spec)
             return Outcome.ANSWERED, await self.compactor.compact(session, turn.inbound.text, forced=True)
         except LimitReached as limit:
             return Outcome.LIMITED, str(limit)

@@ -1,5 +1,6 @@
 """The text of `/status` and the numbers behind it. The first lines are those of the tools contract, to the letter."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
@@ -13,7 +14,8 @@ from goclaw.store.spending import Spent
 
 SMALL = 0.01
 """US dollars below which cents say nothing."""
-
+MINUTE = 60
+"""Seconds; of less than that minutes say nothing."""
 
 FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools"})
 """Of `Details`: what names other people and their conversations. What counts theirs is said in `memory.telling`."""
@@ -128,11 +130,12 @@ class SessionStatus:
             return [
                 f"  Ollama: degraded ({health.failures}/{health.threshold} failures)",
                 "  Mode: fallback to main model",
-                f"  Reset in: {_minutes(health.reset_in)}",
+                f"  Reset in: {_until(health.reset_in)}",
+                *([f"  Pending retries: {self.pending_retries}"] if self.pending_retries else []),
                 *self._progress(),
             ]
         else:
-            lines = [f"  Ollama: healthy ({health.failures}/{health.threshold} failures)", "  Mode: normal"]
+            lines = [f"  Ollama: healthy ({health.counted}/{health.threshold} failures)", "  Mode: normal"]
         ago = "never" if health.last_attempt is None else f"{_minutes(clock.now() - health.last_attempt)} ago"
         return [*lines, f"  Last attempt: {ago}", f"  Pending retries: {self.pending_retries}", *self._progress()]
 
@@ -166,7 +169,7 @@ class SessionStatus:
             "ollama": {
                 "configured": self.ollama_configured,
                 "degraded": health.degraded,
-                "failures": health.failures,
+                "failures": health.counted,
                 "last_attempt": health.last_attempt,
             },
             "details": dict(self.details.lines),
@@ -192,3 +195,9 @@ def dollars(cost: float) -> str:
 
 def _minutes(seconds: float) -> str:
     return f"{max(0, round(seconds / 60))} min"
+
+
+def _until(seconds: float) -> str:
+    """A time to wait: whole seconds below a minute, which never reach zero while there is something left."""
+    left = math.ceil(seconds)
+    return f"{left} s" if left < MINUTE else _minutes(seconds)

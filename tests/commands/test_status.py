@@ -1,5 +1,7 @@
 """`/status` to the letter of the tools contract."""
 
+import asyncio
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,12 +10,14 @@ import pytest
 from goclaw.errors import ModelErrorKind
 from goclaw.events import Actor
 from goclaw.llm.base import Usage
+from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.scripted import ScriptedModel
 from goclaw.memory import telling
 from goclaw.memory.base import MemoryStatus
 from goclaw.sessions.status import Details
 from goclaw.users import User
-from tests.harness import OWNER, Answer, World
+from tests.harness import OWNER, PATIENCE, Answer, World
+from tests.parts import Trail, acting
 
 ANNA = Actor("telegram:5", "memory")
 
@@ -64,13 +68,13 @@ async def test_with_a_healthy_ollama(tmp_path: Path) -> None:
 async def test_when_ollama_is_degraded(tmp_path: Path) -> None:
     broken = ScriptedModel(rest=Answer(error=ModelErrorKind.NETWORK))
     world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=broken)
+    world.script.rest = Answer(SUMMARY)
     async with world.running() as core:
         for number in range(4):
             await core.say(f"question {number}")
             await core.settled()
         for _ in range(3):
             await core.sessions.compactor.compact(await core.sessions.contexts.session("memory:here"), forced=True)
-            world.script.add(Answer("x"), Answer("x"), Answer("x"))
             for _ in range(3):
                 await core.say("more")
                 await core.settled()
@@ -84,14 +88,97 @@ async def test_when_ollama_is_degraded(tmp_path: Path) -> None:
         await core.settled()
         assert len(broken.requests) == asked == 3, "it is left alone"
         world.clock.advance(25 * 60)
-        assert "Ollama: healthy (3/3 failures)" in await core.command("/status")
+        assert "Ollama: healthy (0/3 failures)" in await core.command("/status"), "it is tried again"
+        assert (await core.gateway.status("memory:here", OWNER))["ollama"]["failures"] == 0
+
+
+@pytest.mark.promise("P-commands-at-once")
+async def test_less_than_a_minute_to_the_next_try_is_told_in_seconds_and_owed_summaries_are_counted(
+    tmp_path: Path,
+) -> None:
+    broken = Answer(error=ModelErrorKind.NETWORK)
+    world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=ScriptedModel(rest=broken))
+    world.script.rest = broken
+    async with world.running() as core:
+        for number in range(4):
+            await core.say(f"question {number}")
+            await core.settled()
+        await core.say("/compact")
+        await core.settled()
+        for _ in range(2):
+            await core.sessions.debts.pay()
+            world.clock.advance(3_600)
+        await core.sessions.debts.pay()
+        lines = (
+            "Compaction Health\n"
+            "  Ollama: degraded (3/3 failures)\n"
+            "  Mode: fallback to main model\n"
+            "  Reset in: {left}\n"
+            "  Pending retries: 1"
+        )
+        for passed, left in ((30 * 60 - 61, "1 min"), (2, "59 s"), (58.5, "1 s")):
+            world.clock.advance(passed)
+            assert block(await core.command("/status"), "Compaction Health") == lines.format(left=left)
+        world.clock.advance(1)
+        text = await core.command("/status")
+    assert "Ollama: healthy (0/3 failures)" in text and "Pending retries: 1" in text
+
+
+def tokens_in(text: str) -> int:
+    """What the first lines say of the size."""
+    found = re.search(r"^  Tokens: ([\d,]+) / ", text, re.MULTILINE)
+    assert found, text
+    return int(found[1].replace(",", ""))
+
+
+async def test_tokens_include_prompt_and_tools_before_the_first_request_and_whatever_ended_the_last(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, [Answer("Hi there."), Answer("Never said.")], tools=[acting("look", Trail().leave)])
+    async with world.running() as core:
+        new = tokens_in(await core.command("/status"))
+        await core.say("hello")
+        await core.settled()
+        (request,) = world.script.requests
+        assert new == estimate_text(request.system) + estimate_tools(request.tools) > 200
+        world.script.gate = asyncio.Event()
+        world.script.streaming.clear()
+        await core.say("go on")
+        async with asyncio.timeout(PATIENCE):
+            await world.script.streaming.wait()
+        await core.command("/stop")
+        await core.settled()
+        assert tokens_in(await core.command("/status")) > new, "after a stop, which reads the context anew"
+    async with world.running() as core:
+        assert tokens_in(await core.command("/status")) > new, "after a restart"
+        await core.command("/clear")
+        assert tokens_in(await core.command("/status")) == new
+    async with world.running() as core:
+        assert tokens_in(await core.command("/status")) == new
+        assert (await core.gateway.status("memory:here", OWNER))["tokens"] == new
+
+
+async def test_what_compact_says_includes_prompt_and_tools_after_a_restart(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer(str(n)) for n in range(4)], summary=ScriptedModel(rest=Answer(SUMMARY)))
+    async with world.running() as core:
+        for number in range(4):
+            await core.say(f"question {number}")
+            await core.settled()
+    async with world.running() as core:
+        before = tokens_in(await core.command("/status"))
+    async with world.running() as core:
+        await core.say("/compact")
+        await core.settled()
+    assert f"  Tokens before: {before:,}\n" in world.texts()[-1]
 
 
 @pytest.mark.promise("P-commands-at-once")
 async def test_without_ollama(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
         text = await core.command("/status")
-    assert text.startswith("Session Status\n  Messages: 0\n  Tokens: 0 / 200,000 (0.0%)\n  Compactions: 0\n\n")
+    assert re.match(
+        r"Session Status\n  Messages: 0\n  Tokens: [1-9]\d* / 200,000 \(0\.\d%\)\n  Compactions: 0\n\n", text
+    )
     assert block(text, "Compaction Health").startswith(
         "Compaction Health\n  Ollama: not configured\n  Mode: main model only\n"
     )

@@ -19,4 +19,30 @@ BUGS: list[Bug] = [
         "    if tokens:\n        return whole\n    prose",
         "tests/sessions/test_compacting_summary_size.py::test_a_summary_that_is_too_long_is_stored_cut_with_the_names_of_what_was_said",
     ),
+    bug(
+        "the size of a conversation leaves out prompt and tools until its first request",
+        "class status: a number that is not that of the next request",
+        "goclaw/sessions/service.py",
+        "            await self._measure(session, actor, kind, model)\n",
+        "            pass\n",
+        "tests/commands/test_status.py::"
+        "test_tokens_include_prompt_and_tools_before_the_first_request_and_whatever_ended_the_last",
+    ),
+    bug(
+        "a summary model that is tried again is called healthy with all its failures",
+        "class status: a line that contradicts itself",
+        "goclaw/context/health.py",
+        "return self.failures if self.failures < self.threshold or self.degraded else 0",
+        "return self.failures",
+        "tests/commands/test_status.py::test_when_ollama_is_degraded",
+    ),
+    bug(
+        "a summary that is owed is not counted while the summary model is left alone",
+        "class status: what is missing is told when nothing is",
+        "goclaw/sessions/status.py",
+        '*([f"  Pending retries: {self.pending_retries}"] if self.pending_retries else []),',
+        "",
+        "tests/commands/test_status.py::"
+        "test_less_than_a_minute_to_the_next_try_is_told_in_seconds_and_owed_summaries_are_counted",
+    ),
 ]
