@@ -53,9 +53,17 @@ class View:
     no_tools_to: int = 0
     """Tool calls and results up to this row are left out (`/cleartool`)."""
 
+    left_out: Sequence[tuple[int, int]] = ()
+    """Rows, from and to, that are not shown: turns of the demo model."""
+
+    def leaves_out(self, row: int) -> bool:
+        """Whether the message that begins at `row` is not shown."""
+        return any(first <= row <= last for first, last in self.left_out)
+
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
         """The entries as this view shows them."""
-        seen = (_without_tools(entry) if entry.row <= self.no_tools_to else entry for entry in entries)
+        shown = (entry for entry in entries if not self.leaves_out(entry.row)) if self.left_out else entries
+        seen = (_without_tools(entry) if entry.row <= self.no_tools_to else entry for entry in shown)
         kept = [entry for entry in seen if entry is not None]
         return [_thinned(entry) if entry.row < self.thinned_before else entry for entry in kept]
 

@@ -125,8 +125,8 @@ class Window:
                 self.entries[index] = cut_to_window(entry, context_window)
 
     def holds(self, row: int) -> bool:
-        """Whether the message that begins at `row` is shown."""
-        return any(entry.row == row for entry in self.entries)
+        """Whether the message that begins at `row` is a part of it, shown or left out."""
+        return self.view.leaves_out(row) or any(entry.row == row for entry in self.entries)
 
     def count(self, usage: Usage, *, thought: bool = True) -> None:
         """Take the provider's own count for everything up to and with the last entry, its answer.

@@ -62,6 +62,8 @@ class CompactorPorts:
     """Told of a conversation, with the model's window, before a part of it leaves the context."""
     instructed: Callable[[Session, str], Awaitable[str]]
     """What the operator's hooks make of the instructions for a summary."""
+    repeats: Callable[[str], Awaitable[bool]]
+    """Whether the demo model answers in a session."""
 
 
 class Compactor:
@@ -240,7 +242,7 @@ class Compactor:
 
         async def originals(before: int) -> Basis:
             summary, stored = await self._ports.transcripts.originals(session.key, before)
-            return Basis(summary, [as_read(message) for message in stored])
+            return Basis(summary, [as_read(message) for message in stored if not window.view.leaves_out(message.row)])
 
         ports = CompactionPorts(keep, originals, attempt.ports)
         done = await compact(window, await attempt.summarizers(), settings, job, ports)
@@ -272,7 +274,7 @@ class Compactor:
     def attempt(self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = "") -> Attempt:
         """One search for a summary; see `Attempt`. `model`: is asked in place of `models.summary`."""
         given = self._ports
-        ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored)
+        ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored, given.repeats)
         health = self._others_health if model else self.health
         return Attempt(session, purpose, health, ports, aloud=aloud, model=model)
 

@@ -72,7 +72,8 @@ class Debts:
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: somebody was asked in vain."""
         summary, stored = await self._ports.transcripts.originals(session, owed.first_kept)
-        basis = Basis(summary, [as_read(message) for message in stored])
+        view = (await self._contexts.session(session)).window.view
+        basis = Basis(summary, [as_read(message) for message in stored if not view.leaves_out(message.row)])
         async with self._compactor.attempt(session) as attempt:
             summarizers = await attempt.summarizers()
             if not summarizers:

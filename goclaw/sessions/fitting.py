@@ -11,7 +11,7 @@ from goclaw.compression.choice import is_wanted
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.context.calibration import Calibration
 from goclaw.errors import GoclawError, StateError
-from goclaw.events import Actor, AgentProgress, Inbound, Todo, TodosChanged, ToolStarted, TurnEvent
+from goclaw.events import Actor, AgentProgress, Inbound, Notice, Todo, TodosChanged, ToolStarted, TurnEvent
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel, Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
@@ -22,6 +22,7 @@ from goclaw.sessions.approvals import GuestQuestions, TurnQuestions
 from goclaw.sessions.clarifying import Clarifier
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
+from goclaw.sessions.demo_turns import DemoTurns
 from goclaw.sessions.forwarding import Forwarding
 from goclaw.sessions.hooking import Hooking
 from goclaw.sessions.interim import InterimTexts
@@ -56,6 +57,7 @@ class Fitting:
     compactor: Compactor
     contexts: Contexts
     costs: Costs
+    demo_turns: DemoTurns
     kinds: Kinds
     modes: Modes
     queue_modes: QueueModes
@@ -253,6 +255,7 @@ class Fitting:
             for word in self.teams.news(Owner(session.key, actor.key)):
                 reminders.add(word)
         model = await self._model(level)
+        await self.demo_turns.before_request(session, level.turn.id, model.spec, partial(self._tell, session))
         tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
         about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
         try:
@@ -263,6 +266,12 @@ class Fitting:
         session.overhead = estimate_text(system) + estimate_tools(tools)
         session.remembered = await self._remembered(actor, session, tools)
         return Opening(model, system, level.policy.rules.cache)
+
+    async def _tell(self, session: Session, text: str) -> None:
+        """A line about the context to the people of a conversation, once in a turn."""
+        self.ports.bus.publish(Notice(session.key, text))
+        if session.tell:
+            await session.tell("context", text)
 
     async def _system(self, actor: Actor, settings: AgentSettings, tools: Sequence[ToolSpec], *about: str) -> str:
         """The system prompt of an agent with these tools. Raises StateError where the workspace cannot be opened."""

@@ -34,6 +34,7 @@ from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor, CompactorPorts
 from goclaw.sessions.costs import Costs
 from goclaw.sessions.debts import Debts
+from goclaw.sessions.demo_turns import DemoTurns
 from goclaw.sessions.fitting import Fitting
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.hooking import WITHHELD, instructed
@@ -69,6 +70,7 @@ class Sessions:
         self.turn_rules = rules_of(ports.config.limits, ports.config.agents.main.policy)
         self.costs = Costs(ports.spending, ports.config, ports.clock, self._person_of)
         self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
+        self._demo_turns = DemoTurns(self.contexts, ports.settings)
         checkpoints = Checkpoints(ports.config.checkpoint, ports.checkpoints)
         compaction = CompactorPorts(
             clock=ports.clock,
@@ -81,6 +83,7 @@ class Sessions:
             checkpoint=checkpoints.latest,
             beginning=lambda session, context_window: self.aside.compacting(session, context_window),
             instructed=partial(instructed, ports.hooks),
+            repeats=self._demo_turns.repeats,
         )
         self.compactor = Compactor(compaction)
         self.calibration = Calibration()
@@ -128,6 +131,7 @@ class Sessions:
             self.compactor,
             self.contexts,
             self.costs,
+            self._demo_turns,
             kinds,
             self.modes,
             self.queue_modes,

@@ -31,6 +31,8 @@ MODE = "mode"
 """The session's setting that says which permission mode was chosen for it, and under which configured one."""
 AGENT = "agent"
 """The session's setting that says which agent `/agent` chose for it."""
+DEMO_SINCE = "demo_since"
+"""The session's setting that says since when the demo model answers; see `DemoSince`."""
 VIEW = "view"
 """The session's setting that says what of its context is shown smaller than it is stored."""
 SESSIONS_IN_MEMORY = 200
@@ -44,6 +46,16 @@ class CompactRequest:
     instructions: str
     report: Callable[[str], Awaitable[None]]
     """Takes the command's answer to whoever asked."""
+
+
+@record
+class DemoSince:
+    """Where the demo model began to answer in a conversation."""
+
+    row: int
+    """Of the first message to it."""
+    is_whole: bool
+    """Nothing that a real model may go on with was in the context before."""
 
 
 @dataclass(slots=True)
@@ -88,6 +100,8 @@ class Session:
     """What tools kept for people in the turn that runs."""
     reminders: SessionReminders = field(default_factory=SessionReminders)
     """What its model is reminded of, from turn to turn."""
+    demo: DemoSince | None = None
+    """The demo model gave the latest answer; None: a real one did, or none was given yet."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
     """Takes a line to the chat of the turn that runs, besides its answer: what it is about, and the line."""
 
@@ -158,6 +172,7 @@ class Contexts:
             queue_mode=settings.get(QUEUE_MODE),
             mode=mode,
             agent=settings.get(AGENT, ""),
+            demo=DemoSince(**settings[DEMO_SINCE]) if DEMO_SINCE in settings else None,
             reminders=reminders,
         )
 

@@ -35,6 +35,8 @@ class AttemptPorts:
     spent: Callable[[str, Purpose, Finished], Awaitable[None]]
     """Books an answer of a summariser to a session."""
     stored: Settings
+    repeats: Callable[[str], Awaitable[bool]]
+    """Whether what a session's model says is not worth a summary: the demo answers there."""
 
 
 class Attempt:
@@ -85,6 +87,8 @@ class Attempt:
 
     async def summarizers(self) -> Sequence[Summarizer]:
         """Who may be asked, the first choice first; the summary chain only while it is well."""
+        if await self._ports.repeats(self._session):
+            return ()
         try:
             found = await self._ports.models.summarizers(self._session, self._model)
         except ConfigError:

@@ -12,6 +12,22 @@ BUGS: list[Bug] = [
         "tests/sessions/test_compacting_summary_size.py::test_a_small_model_goes_on_where_a_large_one_left_a_long_summary",
     ),
     bug(
+        "the first real model reads that no AI is connected",
+        "class context: it goes on saying so",
+        "goclaw/sessions/demo_turns.py",
+        "            await self._leave_out(session, turn, since)\n",
+        "",
+        "tests/sessions/test_demo_turns.py::test_the_first_real_model_begins_a_fresh_context_and_the_person_reads_so",
+    ),
+    bug(
+        "the summary model reads what the demo repeats",
+        "class context: a summary of nothing",
+        "goclaw/sessions/summaries.py",
+        "        if await self._ports.repeats(self._session):\n            return ()\n",
+        "",
+        "tests/sessions/test_demo_turns.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
+    ),
+    bug(
         "a summary is stored as long as a model writes it",
         "class context: a limit that is only asked for",
         "goclaw/context/compaction.py",

@@ -1,0 +1,81 @@
+"""Keeps what was said with the demo model out of the context of every real one.
+
+The demo says in each answer that no AI is connected; a real model that reads so goes on saying it. While the demo
+answers no summary, checkpoint or note is written; the first real model after it is shown none of those turns.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+
+from goclaw.llm.open import DEMO
+from goclaw.sessions.state import DEMO_SINCE, VIEW, Contexts, DemoSince, Session
+from goclaw.store.settings import Settings
+from goclaw.store.transcripts import LAST_ROW
+
+
+class DemoTurns:
+    """Notes where the demo began to answer in a session, and leaves its turns out when a real model follows."""
+
+    def __init__(self, contexts: Contexts, stored: Settings) -> None:
+        self._contexts = contexts
+        self._stored = stored
+
+    async def repeats(self, key: str) -> bool:
+        """Whether the demo answers in a session: a summary of what it repeats would be none."""
+        return (await self._contexts.session(key)).demo is not None
+
+    async def before_request(
+        self, session: Session, turn: str, spec: str, tell: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """Take in which model is asked next.
+
+        Args:
+            session: the conversation.
+            turn: the turn that runs, which stays in the context.
+            spec: the model that is asked.
+            tell: takes a line for the people of the conversation, where turns of the demo are left out from now on.
+        """
+        is_demo = spec.partition(":")[0] == DEMO
+        since = session.demo
+        if is_demo and since is None:
+            first = _first_row(session, turn)
+            is_whole = not session.window.summary and all(entry.row >= first for entry in session.window.entries)
+            await self._note(session, DemoSince(first, is_whole))
+        elif since is not None and not is_demo:
+            if _shows(session, since, turn):
+                # First, for a turn that is taken up after a crash finds nothing left to tell; it is told once.
+                await tell(_told(spec, since))
+            await self._leave_out(session, turn, since)
+            await self._note(session, None)
+
+    async def _note(self, session: Session, since: DemoSince | None) -> None:
+        await self._stored.set(session.key, DEMO_SINCE, asdict(since) if since else None)
+        session.demo = since
+
+    async def _leave_out(self, session: Session, turn: str, since: DemoSince) -> None:
+        if since.is_whole:
+            await self._contexts.clear(session.key, turn)
+            return
+        async with session.lock:
+            window = session.window
+            turns = (since.row, _first_row(session, turn) - 1)
+            view = replace(window.view, left_out=(*window.view.left_out, turns))
+            window.see(view)
+            await self._stored.set(session.key, VIEW, asdict(view))
+
+
+def _first_row(session: Session, turn: str) -> int:
+    """Where the turn begins that runs."""
+    return next((entry.row for entry in session.window.entries if entry.turn == turn), LAST_ROW)
+
+
+def _shows(session: Session, since: DemoSince, turn: str) -> bool:
+    """Whether the context has anything of the demo's turns; after a /clear it has not."""
+    first, window = _first_row(session, turn), session.window
+    stub = since.is_whole and bool(window.summary)
+    return stub or any(since.row <= entry.row < first for entry in window.entries)
+
+
+def _told(spec: str, since: DemoSince) -> str:
+    fresh = "begins with a fresh context" if since.is_whole else "goes on where a real model was last"
+    return f"{spec} answers now and {fresh}. What was said with the demo stays in the transcript, unseen by it."
