@@ -53,7 +53,7 @@ class View:
     no_tools_to: int = 0
     """Tool calls and results up to this row are left out (`/cleartool`)."""
 
-    left_out: Sequence[tuple[int, int]] = ()
+    left_out: tuple[tuple[int, int], ...] = ()
     """Rows, from and to, that are not shown: turns of the demo model."""
 
     def leaves_out(self, row: int) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from goclaw.access import Chosen
 from goclaw.agent.rules import TurnRules
 from goclaw.clock import Clock
+from goclaw.codec import Codec
 from goclaw.config.values import QueueMode
 from goclaw.context.fences import Fences
 from goclaw.context.thinning import View
@@ -33,8 +34,11 @@ AGENT = "agent"
 """The session's setting that says which agent `/agent` chose for it."""
 DEMO_SINCE = "demo_since"
 """The session's setting that says since when the demo model answers; see `DemoSince`."""
+PLANNED = "planned"
+"""The session's setting that says at which message of its context plan mode was first met."""
 VIEW = "view"
 """The session's setting that says what of its context is shown smaller than it is stored."""
+_VIEW: Codec[View] = Codec(View)
 SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
 
@@ -76,6 +80,8 @@ class Session:
     """What `/queue` chose; None: the configured mode."""
     mode: Chosen | None = None
     """What `/mode` or an approved plan chose; None: the configured mode."""
+    planned: int = 0
+    """Row of the context's message at which plan mode was first met; 0: it was not."""
     agent: str = ""
     """Which agent `/agent` chose; empty: none."""
     rules: TurnRules | None = None
@@ -161,7 +167,7 @@ class Contexts:
         todos = tuple(Todo(**todo) for todo in settings.get("todos", ()))
         stored = await self._transcripts.context(key)
         # A long conversation is some megabytes, and each message is measured.
-        window = await asyncio.to_thread(Window.of, *stored, View(**settings.get(VIEW, {})))
+        window = await asyncio.to_thread(Window.of, *stored, _VIEW.from_data(settings.get(VIEW, {})))
         window.fences = await self._fences_kept()
         reminders = self._reminders.setdefault(key, SessionReminders())
         mode = Chosen(**settings[MODE]) if MODE in settings else None
@@ -171,6 +177,7 @@ class Contexts:
             todos=todos,
             queue_mode=settings.get(QUEUE_MODE),
             mode=mode,
+            planned=settings.get(PLANNED, 0),
             agent=settings.get(AGENT, ""),
             demo=DemoSince(**settings[DEMO_SINCE]) if DEMO_SINCE in settings else None,
             reminders=reminders,
