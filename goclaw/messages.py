@@ -6,6 +6,7 @@ beside an answer as an opaque `Native` and is dropped when another provider read
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal
 
 from goclaw.records import record
@@ -60,31 +61,86 @@ class Native:
     """JSON data."""
 
 
+class SourceKind(StrEnum):
+    """Where a part of the conversation comes from."""
+
+    UNKNOWN = "unknown"
+    """Somewhere outside: rows from before provenance was kept say no more."""
+    PERSON = "person"
+    """The sender wrote it, at another time."""
+    AGENT = "agent"
+    """The agent itself said it."""
+    VOICE = "voice"
+    """The sender spoke it, and a machine wrote it down."""
+    OTHER = "other"
+    """Another person."""
+    FORWARDED = "forwarded"
+    FILE = "file"
+    WEB = "web"
+    TOOL = "tool"
+    MCP = "mcp"
+    HOOK = "hook"
+    """A program of the operator's."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "SourceKind":
+        return cls.UNKNOWN  # a newer version wrote the row
+
+
+OWN = frozenset({SourceKind.PERSON, SourceKind.AGENT, SourceKind.HOOK})
+"""Sources inside the conversation: their words count as what they are, and are no material from outside."""
+
+
+@record
+class Provenance:
+    """Where a part of a message comes from. Rules rest on it, never on the words that the model is shown about it."""
+
+    kind: SourceKind = SourceKind.UNKNOWN
+    author: str = ""
+    """Actor key of the person who wrote it; empty: not known, or no person."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the sender, the agent or the operator wrote it."""
+        return self.kind in OWN
+
+
 @record
 class Foreign:
-    """A piece of a text that nobody of the conversation wrote: what was forwarded, quoted, or read in a file."""
+    """A piece of a text that its sender did not write now: what was forwarded, quoted, or read in a file."""
 
     start: int
     end: int
     """The first character behind it. Pieces of one text are in order and apart."""
     origin: str
     """Where it comes from, for the model: `forwarded from Bob`. Names in it were chosen by their bearers."""
+    provenance: Provenance | None = None
+    """The same for rules; None: from outside, of an unknown source."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its words are the sender's, the agent's or the operator's."""
+        return self.provenance is not None and self.provenance.is_own
 
 
-def joined(pieces: Iterable[tuple[str, str]]) -> tuple[str, tuple[Foreign, ...]]:
-    """Texts, each with its origin (empty: a person's or our own words), as one text of a line or more each.
+Piece = tuple[str, str] | tuple[str, str, Provenance | None]
+"""A text, its origin in words (empty: the sender writes it now, or GoClaw does), and its provenance."""
 
-    What is empty is left out, and so is blank space around our own.
+
+def joined(pieces: Iterable[Piece]) -> tuple[str, tuple[Foreign, ...]]:
+    """Put pieces together to one text of a line or more each.
+
+    What is empty is left out, and so is blank space around what has no origin.
     """
     lines: list[str] = []
     foreign: list[Foreign] = []
     at = 0
-    for text, origin in pieces:
+    for text, origin, *provenance in pieces:
         if not text.strip():
             continue
         lines.append(text if origin else text.strip())
         if origin:
-            foreign.append(Foreign(at, at + len(text), origin))
+            foreign.append(Foreign(at, at + len(text), origin, *provenance))
         at += len(lines[-1]) + 1
     return "\n".join(lines), tuple(foreign)
 
@@ -130,6 +186,8 @@ class ToolResult:
     is_error: bool = False
     foreign: bool = field(default=False, compare=False)
     """The content is from outside (a file, a command, the web), not GoClaw's own words."""
+    provenance: Provenance | None = field(default=None, compare=False)
+    """Of a content from outside; None: of an unknown source."""
     hint: str = field(default="", compare=False)
     """What came of it, in one line for people."""
     call_hint: str = field(default="", compare=False)
@@ -146,3 +204,18 @@ class ToolResult:
 
 
 Message = UserMessage | AssistantMessage | ToolResult
+
+
+def outside_sources(messages: Iterable[Message]) -> frozenset[SourceKind]:
+    """The sources outside the conversation from which parts of some messages come."""
+    found: set[SourceKind] = set()
+    for message in messages:
+        match message:
+            case ToolResult(foreign=True, provenance=provenance):
+                found.add(provenance.kind if provenance else SourceKind.UNKNOWN)
+            case UserMessage(foreign=pieces):
+                outside = (piece.provenance for piece in pieces if not piece.is_own)
+                found.update(provenance.kind if provenance else SourceKind.UNKNOWN for provenance in outside)
+            case _:
+                pass
+    return frozenset(found)

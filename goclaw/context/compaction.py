@@ -22,10 +22,10 @@ from goclaw.context.summary import (
     write_summary,
 )
 from goclaw.context.thinning import Entry
-from goclaw.context.window import Window
+from goclaw.context.window import Window, from_outside
 from goclaw.llm.base import ChatModel
 from goclaw.llm.estimate import estimate_text
-from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
+from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage, outside_sources
 from goclaw.records import record
 from goclaw.store.transcripts import StoredCompaction
 from goclaw.supervise import background
@@ -160,14 +160,16 @@ async def compact(
         split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, job.budget) or split
         summary = await asyncio.to_thread(_stub, window, split, job.longest_summary)
     kept = sum(entry.tokens for entry in entries[split:])
+    outside = window.outside | outside_sources(entry.message for entry in entries[:split])
     compaction = StoredCompaction(
         summary=summary,
         source=source,
         first_kept=entries[split].row,
         tokens_before=job.tokens_before,
-        tokens_after=int(window.scale * (job.overhead + estimate_text(summary) + kept)),
+        tokens_after=int(window.scale * (job.overhead + estimate_text(f"{from_outside(outside)}{summary}") + kept)),
         at=ports.summary.clock.now(),
         retry_owed=source is Source.EMERGENCY,
+        outside=outside,
     )
     return compaction if await ports.keep(compaction) else None
 

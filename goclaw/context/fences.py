@@ -1,5 +1,7 @@
 """Marks around what nobody of the conversation wrote, as the model reads it: it must not pass for a person's words.
 
+The sender's own earlier words and the agent's have none: a line of ours beside them says whose they are.
+
 Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the
 same way for ever, so that what a provider has cached stays byte for byte.
 """
@@ -58,7 +60,8 @@ class Fences:
         at = 0
         for piece in message.foreign:
             yield no_reminder(message.text[at : piece.start])
-            yield fenced(message.text[piece.start : piece.end], piece.origin, self._id(row))
+            words = message.text[piece.start : piece.end]
+            yield harmless(words) if piece.is_own else fenced(words, piece.origin, self._id(row))
             at = piece.end
         yield no_reminder(message.text[at:])
 
@@ -95,7 +98,7 @@ def count_of(message: Message) -> int:
         case ToolResult():
             return int(message.foreign)
         case UserMessage():
-            return len(message.foreign)
+            return sum(not piece.is_own for piece in message.foreign)
         case _:
             return 0
 

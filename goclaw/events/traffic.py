@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from goclaw.events.people import Actor, Address
-from goclaw.messages import Foreign
+from goclaw.messages import Foreign, Provenance
 from goclaw.records import record
 
 
@@ -41,24 +41,24 @@ class Inbound:
     edited: bool = False
     """A new version of the message `ref`: it replaces the one that waits, and is dropped once that one was taken up."""
     foreign: tuple[Foreign, ...] = ()
-    """What of the text others wrote."""
+    """What of the text the sender did not write now."""
     forwarded: bool = False
     """All of it is another's, what came with it included; the sender only passed it on."""
 
     @property
-    def pieces(self) -> Iterator[tuple[str, str]]:
-        """The text in pieces, each with its origin (empty: the sender wrote it)."""
+    def pieces(self) -> Iterator[tuple[str, str, Provenance | None]]:
+        """The text in pieces, each with its origin (empty: the sender wrote it) and its provenance."""
         at = 0
         for piece in self.foreign:
-            yield self.text[at : piece.start], ""
-            yield self.text[piece.start : piece.end], piece.origin
+            yield self.text[at : piece.start], "", None
+            yield self.text[piece.start : piece.end], piece.origin, piece.provenance
             at = piece.end
-        yield self.text[at:], ""
+        yield self.text[at:], "", None
 
     @property
     def own_words(self) -> str:
         """The text without what others wrote."""
-        return "".join(text for text, origin in self.pieces if not origin).strip()
+        return "".join(text for text, origin, _ in self.pieces if not origin).strip()
 
 
 class AcceptKind(StrEnum):

@@ -256,7 +256,7 @@ class Compactor:
         if session.cleared != cleared or not window.holds(first_kept):
             return False
         await self._ports.transcripts.add_compaction(session.key, compaction)
-        window.keep_from(first_kept, compaction.summary, owed=compaction.retry_owed)
+        window.keep_from(first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside)
         return True
 
     async def context_window(self, session: str) -> int:

@@ -14,7 +14,7 @@ from goclaw.context.window import Window
 from goclaw.errors import MessageDenied
 from goclaw.events import Actor, Inbound
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
-from goclaw.messages import AssistantMessage, Foreign, UserMessage
+from goclaw.messages import AssistantMessage, Foreign, Provenance, SourceKind, UserMessage
 from goclaw.records import record
 from goclaw.sessions.received import unopened
 from goclaw.sessions.state import Session
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 WITHHELD = "[A hook of the operator keeps this answer back.]"
 """Stands in the transcript, and before the model, for an answer that nobody got."""
+A_HOOK = "a hook of the operator"
 UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
 NOBODY = Actor("", "daemon")
 """For whom a context is compacted when no turn runs."""
@@ -97,14 +98,20 @@ def context_of(inbound: Inbound, message: UserMessage | None) -> str:
 
 
 def _realigned(message: UserMessage, text: str) -> Iterator[Foreign]:
-    """What of the new text others wrote. Where a piece was changed, it could be anything of it: then all of it."""
+    """What of the new text others wrote. Where a piece was changed, it could be anything of it: then all of it.
+
+    What a hook wrote in place of a message without such pieces is the hook's.
+    """
+    if not message.foreign and text:
+        yield Foreign(0, len(text), A_HOOK, Provenance(SourceKind.HOOK))
+        return
     at, found = 0, []
     for piece in message.foreign:
         words = message.text[piece.start : piece.end]
         start = text.find(words, at)
         if start < 0:
-            yield Foreign(0, len(text), piece.origin)
+            yield replace(piece, start=0, end=len(text))
             return
         at = start + len(words)
-        found.append(Foreign(start, at, piece.origin))
+        found.append(replace(piece, start=start, end=at))
     yield from found

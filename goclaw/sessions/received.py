@@ -14,7 +14,7 @@ from goclaw.config.schema import MediaSettings
 from goclaw.context.fences import OF_THE_SENDER
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.events import Actor, Attachment, Inbound
-from goclaw.messages import Image, UserMessage, joined
+from goclaw.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
 from goclaw.records import record
 from goclaw.redact import mask, mask_known
 from goclaw.sessions.filenames import picture_name, recording_name, safe_name
@@ -32,8 +32,7 @@ TRIES = 3
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 """Seconds between tries to fetch a file: a person waits."""
 A_RECORDING = "the transcript of a recording"
-Pieces = list[tuple[str, str]]
-"""Texts, each with its origin; empty: our own words."""
+SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
 
 
@@ -63,7 +62,7 @@ class Received:
         Doing it again (after a crash) gives the same: files are fetched anew and found in the workspace.
         """
         images: list[Image] = []
-        parts = [*inbound.pieces]
+        parts: list[Piece] = [*inbound.pieces]
         for attachment in inbound.attachments:
             try:
                 data = await self._fetch(inbound.address.channel, attachment)
@@ -113,16 +112,15 @@ class Received:
         name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
         return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(actor, name, data)}]"
 
-    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> Pieces:
+    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
         match attachment.kind:
             case "voice" | "audio":
                 spoken = attachment.kind == "voice" and not inbound.forwarded
-                origin = OF_THE_SENDER if spoken else A_RECORDING
-                return await self._recording(inbound.actor, attachment, data, origin)
+                return await self._recording(inbound.actor, attachment, data, spoken=spoken)
             case "image" | "document":
                 return await self._document(inbound.actor, attachment, data)
 
-    async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> Pieces:
+    async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> list[Piece]:
         name = safe_name(attachment.name, attachment.mime)
         place = await self._save(actor, name, data)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
@@ -134,10 +132,10 @@ class Received:
         if len(text) > limit:
             shown = text[:limit]
             place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
-        return [(f"[{head}: {place}]", ""), (shown, f"the file {name}")]
+        return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
 
-    async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, origin: str) -> Pieces:
-        """The transcript. What has none is kept as a file, and sound files always are: they may be meant as files."""
+    async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
+        """The transcript; `spoken`: by the sender. What has none is kept as a file, and so are sound files always."""
         mime = sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
         failed, words = "", ""
@@ -153,7 +151,8 @@ class Received:
             return [(f"[{head}; not transcribed: {failed}]", "")]
         if not words:
             return [(f"[{head}, transcribed: nobody speaks in it]", "")]
-        return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin)]
+        origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
+        return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin, provenance)]
 
     async def _transcribe(self, recording: Recording) -> str:
         transcriber, seconds = self._ports.transcriber, self._ports.settings.transcriber_seconds

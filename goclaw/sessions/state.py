@@ -17,7 +17,7 @@ from goclaw.context.fences import Fences
 from goclaw.context.thinning import View
 from goclaw.context.window import Window, shown
 from goclaw.events import Actor, Todo
-from goclaw.messages import Artifact
+from goclaw.messages import Artifact, SourceKind
 from goclaw.records import record
 from goclaw.sessions.reminding import SessionReminders
 from goclaw.store.migrations import MATERIAL_KEY
@@ -209,7 +209,8 @@ class Contexts:
             self.forget(key)
         else:  # the turn goes on with what is left
             window = session.window
-            window.keep_from(row, "" if whole else window.summary, owed=window.owed and not whole)
+            kept = ("", False, frozenset[SourceKind]()) if whole else (window.summary, window.owed, window.outside)
+            window.keep_from(row, kept[0], owed=kept[1], outside=kept[2])
 
     async def clear_tools(self, key: str) -> int:
         """Leave every tool call and result so far out of the context; returns how many messages that concerns."""

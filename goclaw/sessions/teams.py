@@ -14,7 +14,7 @@ from goclaw.agent.kinds import Kind, Kinds
 from goclaw.engine.journal import JournaledTurn
 from goclaw.errors import ToolError
 from goclaw.events import turn_of_agent
-from goclaw.messages import joined
+from goclaw.messages import Piece, Provenance, SourceKind, joined
 from goclaw.records import record
 from goclaw.sessions.agents import Agents
 from goclaw.sessions.level import Level, Seat
@@ -41,10 +41,10 @@ class Letter:
     text: str
 
     @property
-    def pieces(self) -> list[tuple[str, str]]:
+    def pieces(self) -> list[Piece]:
         """As the member reads it: what another member wrote are not the words of anybody that it works for."""
         origin = "" if self.sender == LEAD else f"the member {self.sender} of the team"
-        return [(f"Message from {self.sender}:", ""), (self.text, origin)]
+        return [(f"Message from {self.sender}:", ""), (self.text, origin, Provenance(SourceKind.TOOL))]
 
 
 @dataclass(slots=True, eq=False)
@@ -245,9 +245,7 @@ class Teams:
             if not team.alive and team.ready.is_set() and self._teams.get(team.owner.session) is team:
                 del self._teams[team.owner.session]
 
-    async def _turn(
-        self, team: Team, member: Member, session: Session, pieces: Sequence[tuple[str, str]], number: int
-    ) -> str:
+    async def _turn(self, team: Team, member: Member, session: Session, pieces: Sequence[Piece], number: int) -> str:
         """One turn of a member; returns its last words. Raises ToolError when it did not finish: the member ends."""
         journal, text = self._ports.journal, joined(pieces)
         mine = turn_of_agent(member.above.turn.id, member.agent if number == 1 else f"{member.agent}-{number}")

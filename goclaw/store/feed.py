@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import orjson
 from sqlalchemy import bindparam, case, func, select
 
+from goclaw.messages import OWN
 from goclaw.records import record
 from goclaw.store.database import Database, Statement
 from goclaw.store.tables import messages
@@ -142,5 +143,5 @@ def _row(row: sqlite3.Row) -> FeedRow:
         name=row["name"] or "",
         hint=row["hint"] or "",
         call_hint=row["call_hint"] or "",
-        origins=tuple(dict.fromkeys(origin for _, _, origin in pieces)),
+        origins=tuple(dict.fromkeys(origin for _, _, origin, *source in pieces if not OWN.intersection(source[:1]))),
     )

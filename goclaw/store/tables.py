@@ -47,7 +47,11 @@ messages = Table(
     Column("input", Text, doc="Arguments of a tool_use."),
     Column("is_error", Boolean, nullable=False, server_default="0"),
     Column("images", Text, doc="Pictures of a user message or of a result: [[blob, mime], …]."),
-    Column("material", Text, doc="Of a user's text what others wrote: [[start, end, origin], …]; of a result `true`."),
+    Column(
+        "material",
+        Text,
+        doc="Of a user's text what was not said now: [[start, end, origin, kind, author], …]; of a result its kind.",
+    ),
     Column("hint", Text, doc="What came of a call, in one line for people."),
     Column("call_hint", Text, doc="Beside its result, what a call did, in one line for people."),
     Column("artifacts", Text, doc="What a call kept for people: [[blob, mime, kind, name, size], …]."),
@@ -75,6 +79,7 @@ compactions = Table(
     Column("tokens_after", Integer, nullable=False),
     Column("retry_owed", Boolean, nullable=False, server_default="0"),
     Column("pays", ROW_ID, doc="The compaction whose summary this one replaces."),
+    Column("outside", Text, doc="Sources outside the conversation of what it stands for: [source, …]."),
     Index("compactions_by_session", "session", "id"),
 )
 

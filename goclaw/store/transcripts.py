@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 import orjson
-from sqlalchemy import bindparam, func, literal, select, text, update
+from sqlalchemy import bindparam, func, literal, null, select, text, update
 from sqlalchemy.dialects import sqlite
 
 from goclaw.events import MessageStored, SessionInfo
@@ -20,6 +20,8 @@ from goclaw.messages import (
     Image,
     Message,
     Native,
+    Provenance,
+    SourceKind,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -33,7 +35,7 @@ LAST_ROW = 2**63 - 1
 JOINING = "join:"
 """Begins the name of the step that took a person's message into a turn of another one; its id follows."""
 CLEARED = "cleared"
-"""Source of the empty summary that takes another one's place at a `/clear`."""
+"""SourceKind of the empty summary that takes another one's place at a `/clear`."""
 TITLE = 80
 """Characters of a message that name its session in a list."""
 
@@ -93,6 +95,7 @@ _NO_SUMMARY = Statement(
             literal(0),
             literal(False),
             func.max(compactions.c.id),
+            null(),
         )
         .where(compactions.c.session == bindparam("session"), compactions.c.first_kept > bindparam("last"))
         .having(func.max(compactions.c.id).is_not(None)),
@@ -203,6 +206,8 @@ class StoredCompaction:
     """The row; 0 while it is not stored."""
     pays: int | None = None
     """The compaction whose stub this summary replaces."""
+    outside: frozenset[SourceKind] = frozenset()
+    """The sources outside the conversation of what it stands for."""
 
 
 def joining(message_id: str) -> str:
@@ -215,7 +220,7 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
     match message:
         case UserMessage():
             images = [[image.blob, image.mime] for image in message.images]
-            pieces = [[piece.start, piece.end, piece.origin] for piece in message.foreign]
+            pieces = [_of_piece(piece) for piece in message.foreign]
             return [
                 _row(
                     origin,
@@ -251,7 +256,7 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
                     name=message.name,
                     call_id=message.call_id,
                     is_error=message.is_error,
-                    material=_json(True) if message.foreign else None,
+                    material=_json(_of_result(message)) if message.foreign else None,
                     hint=message.hint or None,
                     call_hint=message.call_hint or None,
                     artifacts=_json([_of_artifact(each) for each in message.artifacts]) if message.artifacts else None,
@@ -302,7 +307,7 @@ def _message(row: sqlite3.Row) -> Message:
     match row["role"]:
         case "user":
             images = _images(row)
-            pieces = tuple(Foreign(*piece) for piece in orjson.loads(row["material"] or "[]"))
+            pieces = tuple(_piece(*piece) for piece in orjson.loads(row["material"] or "[]"))
             return UserMessage(row["text"], images, pieces)
         case "assistant":
             native = None
@@ -316,11 +321,37 @@ def _message(row: sqlite3.Row) -> Message:
                 row["text"],
                 bool(row["is_error"]),
                 foreign=bool(row["material"]),
+                provenance=_provenance_of_result(row["material"]),
                 hint=row["hint"] or "",
                 call_hint=row["call_hint"] or "",
                 artifacts=artifacts_of(row["artifacts"]),
                 images=_images(row),
             )
+
+
+def _of_piece(piece: Foreign) -> list[object]:
+    """`[start, end, origin]`, then the source and the author as far as they are known."""
+    provenance = piece.provenance
+    if provenance is None:
+        return [piece.start, piece.end, piece.origin]
+    author = [provenance.author] if provenance.author else []
+    return [piece.start, piece.end, piece.origin, provenance.kind, *author]
+
+
+def _piece(start: int, end: int, origin: str, source: str = "", author: str = "") -> Foreign:
+    """What `_of_piece` made."""
+    return Foreign(start, end, origin, Provenance(SourceKind(source), author) if source else None)
+
+
+def _of_result(message: ToolResult) -> object:
+    """The source of a result from outside; `true` where it is not known."""
+    return message.provenance.kind if message.provenance else True
+
+
+def _provenance_of_result(column: str | None) -> Provenance | None:
+    """What `_of_result` made."""
+    source = orjson.loads(column) if column else None
+    return Provenance(SourceKind(source)) if isinstance(source, str) else None
 
 
 def _images(row: sqlite3.Row) -> tuple[Image, ...]:
@@ -349,6 +380,7 @@ def _compaction(row: sqlite3.Row) -> StoredCompaction:
         bool(row["retry_owed"]),
         row["id"],
         row["pays"],
+        frozenset(map(SourceKind, orjson.loads(row["outside"] or "[]"))),
     )
 
 
@@ -438,6 +470,7 @@ class Transcripts:
                 tokens_after=compaction.tokens_after,
                 retry_owed=compaction.retry_owed,
                 pays=compaction.pays,
+                outside=_json(sorted(compaction.outside)) if compaction.outside else None,
             )
         )
 

@@ -24,10 +24,10 @@ from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, S
 from goclaw.events import Actor, AgentProgress, ToolFinished, ToolStarted
 from goclaw.health.strays import Strays
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
-from goclaw.messages import Artifact, ToolCall, ToolResult
+from goclaw.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
 from goclaw.redact import mask, printable
 from goclaw.sandbox.select import settle
-from goclaw.specs import Risk
+from goclaw.specs import Risk, ToolSpec
 from goclaw.toolkit.arguments import validate, with_own_names
 from goclaw.toolkit.asking import denied, grounds_of, wanted
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
@@ -43,6 +43,14 @@ log = logging.getLogger(__name__)
 
 RESULT_LIMIT = 100_000
 """Characters of a result or an error that reach the model, whatever the tool said (about 25,000 tokens)."""
+
+_SOURCES = {
+    "mcp": SourceKind.MCP,
+    "web": SourceKind.WEB,
+    "filesystem": SourceKind.FILE,
+    "memory": SourceKind.FILE,
+}
+"""Where tools with such a tag have from what they tell; the first one counts."""
 
 KEPT_BACK = "a hook of the operator keeps this result back"
 
@@ -139,7 +147,8 @@ class Dispatcher:
             call.name,
             content,
             failed,
-            foreign=watch.began_to_act and watch.foreign,
+            foreign=watch.provenance is not None,
+            provenance=watch.provenance,
             hint=watch.hint,
             call_hint=watch.call_hint,
             artifacts=artifacts,
@@ -289,7 +298,7 @@ class Dispatcher:
     ) -> Any:
         """The result, as it was declared."""
         self._started(scope, watch)
-        watch.began_to_act, watch.foreign = True, tool.spec.foreign
+        watch.began_to_act, watch.provenance = True, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
         limit = (
             None if tool.own_timeout else tool.spec.timeout or scope.seconds or self._environment.config.tools.timeout
@@ -446,3 +455,10 @@ def error_text(message: str) -> str:
 def _text(content: str) -> str:
     """Half a surrogate pair, as in a file name that is no UTF-8, fits into no database."""
     return content if content.isascii() else content.encode(errors="replace").decode()
+
+
+def provenance_of(spec: ToolSpec) -> Provenance | None:
+    """Where what a tool tells comes from; None: from GoClaw itself."""
+    if not spec.foreign:
+        return None
+    return Provenance(next((kind for tag, kind in _SOURCES.items() if tag in spec.tags), SourceKind.TOOL))

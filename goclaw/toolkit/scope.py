@@ -10,7 +10,7 @@ from goclaw.access import Access, Chosen
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
-from goclaw.messages import Image, ToolCall, ToolResult
+from goclaw.messages import Image, Provenance, ToolCall, ToolResult
 from goclaw.records import record
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, NO_TEAMS, Tool, no_commands, no_modes
@@ -133,8 +133,8 @@ class Watch:
     """Whether it may be made, as it was looked at last."""
     refused: bool = False
     """It was not let run: by a rule, a mode, a hook or a person."""
-    foreign: bool = False
-    """What the tool says, its errors included, is text from outside."""
+    provenance: Provenance | None = None
+    """Where what the tool says, its errors included, comes from; None: from GoClaw itself, or it has not begun."""
     over: bool = False
     """Nobody waits for it any more."""
     tool: Tool | None = None

@@ -10,6 +10,7 @@ from goclaw.mcp.base import Asked, Caller, PromptDefinition
 from goclaw.mcp.servers import Server
 from goclaw.mcp.vetting import full_name, is_wanted
 from goclaw.mcp.words import hides, quoted, shown
+from goclaw.messages import Piece, Provenance, SourceKind
 from goclaw.toolkit.prompting import Prompt
 from goclaw.tools.mcp_answers import origin_of, pieces_of
 
@@ -38,7 +39,7 @@ def prompts_of(server: Server, listed: Sequence[PromptDefinition]) -> tuple[tupl
 
 
 def _prompt(name: str, server: Server, definition: PromptDefinition) -> Prompt:
-    async def say(given: str) -> tuple[tuple[str, str], ...]:
+    async def say(given: str) -> tuple[Piece, ...]:
         arguments = _arguments(name, definition, given)
         try:
             async with asyncio.timeout(SECONDS):
@@ -49,7 +50,7 @@ def _prompt(name: str, server: Server, definition: PromptDefinition) -> Prompt:
         if not text.strip():
             raise ToolError(f"the MCP server {server.name} gave an empty prompt")
         head = f"I chose the prompt “{definition.name}” of the MCP server {server.name}. Do what it asks for:"
-        return ((head, ""), (text, origin_of(server.name)))
+        return ((head, ""), (text, origin_of(server.name), Provenance(SourceKind.MCP)))
 
     said = quoted(definition.description, _LONGEST_SUMMARY)
     return Prompt(name, f"“{said}” ({server.name})" if said else f"A prompt of the MCP server {server.name}", say)

@@ -31,7 +31,7 @@ from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Finished
 from goclaw.llm.estimate import estimate_message
 from goclaw.llm.scripted import Answer, ScriptedModel
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.messages import AssistantMessage, Message, Provenance, SourceKind, ToolCall, ToolResult, UserMessage
 from goclaw.store.transcripts import StoredCompaction
 
 SUMMARY = "Anna wants the report on Friday; the file is report.md; nothing is open."
@@ -68,7 +68,9 @@ class Desk:
             if not self.window.holds(compaction.first_kept):
                 return False
             self.kept.append(compaction)
-            self.window.keep_from(compaction.first_kept, compaction.summary, owed=compaction.retry_owed)
+            self.window.keep_from(
+                compaction.first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside
+            )
             return True
 
         async def originals(before: int) -> Basis:
@@ -335,3 +337,13 @@ def test_a_cut_never_parts_a_call_from_its_result(kinds: list[str], budget: int,
         assert sum(map(estimate_message, kept[2:])) <= budget, "but for the last exchange, the budget is kept"
     else:
         assert not kept or len(kept) <= max(least, len(kept) * percent // 100) + 1 or isinstance(kept[1], ToolResult)
+
+
+async def test_a_summary_of_a_summary_keeps_the_sources_of_both() -> None:
+    desk = Desk(conversation(30))
+    page = ToolResult("1", "web_fetch", "page", foreign=True, provenance=Provenance(SourceKind.WEB))
+    desk.window.entries[1:3] = [Entry(2, AssistantMessage("", (ToolCall("1", "web_fetch", {}),))), Entry(3, page)]
+    desk.window.outside = frozenset({SourceKind.FORWARDED})
+    done = await desk.compact(says(Answer(SUMMARY)))
+    assert done and done.outside == desk.window.outside == {SourceKind.FORWARDED, SourceKind.WEB}
+    assert done.tokens_after == desk.window.tokens(overhead=100)

@@ -138,9 +138,9 @@ async def test_prompts_are_commands(bench: Bench) -> None:
     source: McpSource = source_of(bench)
     prompts = {prompt.name: prompt for prompt in source.prompts()}
     assert {"mcp__everything__simple_prompt", "mcp__everything__args_prompt"} <= prompts.keys()
-    head, (text, origin) = await prompts["mcp__everything__args_prompt"].say("Rome")
+    head, (text, origin, *_) = await prompts["mcp__everything__args_prompt"].say("Rome")
     assert head[1] == "" and origin == "the MCP server everything" and "Rome" in text
-    _, (text, _) = await prompts["mcp__everything__args_prompt"].say("state=Lazio 'New Rome'")
+    _, (text, *_) = await prompts["mcp__everything__args_prompt"].say("state=Lazio 'New Rome'")
     assert "New Rome, Lazio" in text
     with pytest.raises(Exception, match="Usage: /mcp__everything__args_prompt city"):
         await prompts["mcp__everything__args_prompt"].say("")

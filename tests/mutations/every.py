@@ -2,7 +2,7 @@
 
 from itertools import chain, zip_longest
 
-from tests.mutations import approvals, commands, conversations, doors, files, outside, rights, talk, tools
+from tests.mutations import approvals, commands, conversations, doors, files, hearing, outside, rights, talk, tools
 from tests.mutations.bug import Bug
 
 AREAS = (
@@ -11,6 +11,7 @@ AREAS = (
     conversations.BUGS,
     doors.BUGS,
     files.BUGS,
+    hearing.BUGS,
     outside.BUGS,
     rights.BUGS,
     talk.BUGS,

@@ -21,7 +21,7 @@ from goclaw.events import (
 )
 from goclaw.hooks.base import Hook, HookAnswer, HookEvent, Hooks, Point, Registered
 from goclaw.llm.scripted import Answer, ScriptedModel
-from goclaw.messages import AssistantMessage, Foreign, Native, ToolCall, UserMessage
+from goclaw.messages import AssistantMessage, Foreign, Native, Provenance, SourceKind, ToolCall, UserMessage
 from goclaw.sessions.hooking import UNSEEN, WITHHELD, Hooking
 from tests.harness import OWNER, PATIENCE, Core, World
 from tests.hooks.support import Heard
@@ -83,9 +83,10 @@ async def test_a_message_in_other_words_is_what_everybody_knows(tmp_path: Path) 
     world.hooks = hooks("message_in", hook=Ears(lambda event: HookAnswer(text=event.text.replace("4711", "[card]"))))
     async with world.running() as core:
         await talk(core, "my card is 4711")
-        assert (await core.messages())[0] == UserMessage("my card is [card]")
+        by_hook = Foreign(0, 17, "a hook of the operator", Provenance(SourceKind.HOOK))
+        assert (await core.messages())[0] == UserMessage("my card is [card]", foreign=(by_hook,))
         stored = [event.message for event in core.seen if isinstance(event, MessageStored)]
-        assert stored[0] == UserMessage("my card is [card]")
+        assert stored[0] == UserMessage("my card is [card]", foreign=(by_hook,))
     assert asked(world).endswith("\nmy card is [card]")
     async with world.running() as core:  # from the store
         world.script.add(Answer("Again"))
