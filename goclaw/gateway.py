@@ -338,7 +338,8 @@ class Gateway:
         """A plain message that answers what a turn waits for: it reaches the turn, not the queue."""
         if await self._ports.journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
-        if inbound.attachments:
+        # The files of a message that this one answers are no part of what it says.
+        if any(attachment.origin is None for attachment in inbound.attachments):
             return await self._answer(inbound, NO_FILE_ANSWERS)
         if inbound.forwarded:
             return await self._answer(inbound, NOT_FORWARDED)

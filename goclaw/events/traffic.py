@@ -22,6 +22,8 @@ class Attachment:
     size: int | None = None
     seconds: int = 0
     """How long a recording is; 0: unknown."""
+    origin: Provenance | None = None
+    """Whose it is, where it came with the message that this one answers; None: the sender's, or what they passed on."""
 
 
 @record

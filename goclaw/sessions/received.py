@@ -32,6 +32,7 @@ TRIES = 3
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 """Seconds between tries to fetch a file: a person waits."""
 A_RECORDING = "the transcript of a recording"
+OF_WHAT_IS_ANSWERED = " of the message that this answers"
 SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
 
@@ -115,7 +116,8 @@ class Received:
     async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
         match attachment.kind:
             case "voice" | "audio":
-                spoken = attachment.kind == "voice" and not inbound.forwarded
+                by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
+                spoken = attachment.kind == "voice" and by_sender and not inbound.forwarded
                 return await self._recording(inbound.actor, attachment, data, spoken=spoken)
             case "image" | "document":
                 return await self._document(inbound.actor, attachment, data)
@@ -187,10 +189,10 @@ def unopened(inbound: Inbound) -> UserMessage:
 
 
 def _called(attachment: Attachment) -> str:
-    """What it is, its name on one line and without our brackets, how long it is."""
+    """What it is, its name on one line and without our brackets, whose it is, how long it is."""
     what = {"image": "Picture", "document": "Document", "voice": "Voice message", "audio": "Audio file"}
     name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
-    named = f"{what[attachment.kind]} {name}".strip()
+    named = f"{what[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
     return f"{named}, {attachment.seconds} s" if attachment.seconds else named
 
 

@@ -33,6 +33,35 @@ async def test_a_photo_reaches_a_model_that_sees(ann: Person) -> None:
     assert pictures == [f"data:image/jpeg;base64,{base64.b64encode(PICTURE).decode()}"]
 
 
+@pytest.mark.promise("P-telegram-replies")
+async def test_a_reply_says_to_the_model_what_it_answers(ann: Person, shared: SharedDaemon) -> None:
+    await ann.ask(f"{ann.name('a')} plain")
+    await ann.say("do it", reply_to=ann.sent()[0].message_id)
+    await ann.hears(2)
+    asked = texts_of(shared.model.requests[-1])[-1]
+    assert f"</context>\n[In reply to your message: {ann.answer('a')}]\ndo it" in asked and "<material" not in asked
+
+
+@pytest.mark.promise("P-telegram-replies")
+async def test_a_reply_to_somebody_elses_photo_in_a_group_brings_it(ann: Person, shared: SharedDaemon) -> None:
+    photo = await shared.telegram.world.say("look", user=7, chat=ann.group, name="Stranger", photo=PICTURE)
+    await ann.say_in_group(f"{ann.name('a')} plain", reply_to=photo["message"]["message_id"])
+    await shared.telegram.wait_sent(ann.group)
+    parts = ann.requests[0]["messages"][-1]["content"]
+    assert [part["type"] for part in parts if part["type"] == "image_url"] == ["image_url"]
+    (said,) = [part["text"] for part in parts if part["type"] == "text"]
+    assert 'from="a message by Stranger that this answers">\n[In reply to Stranger: look]\n</material' in said
+    assert "[Picture of the message that this answers, 2 KB: saved as inbox/" in said
+
+
+@pytest.mark.promise("P-telegram-links")
+async def test_where_a_link_leads_reaches_the_model(ann: Person, shared: SharedDaemon) -> None:
+    link = {"type": "text_link", "offset": 0, "length": 4, "url": "https://example.org/page"}
+    await ann.say(f"here {ann.name('a')}", entities=[link])
+    await ann.hears()
+    assert f"here (https://example.org/page) {ann.name('a')}" in texts_of(shared.model.requests[-1])[-1]
+
+
 @pytest.mark.promise("P-telegram-live")
 async def test_an_answer_can_be_read_while_it_is_written(ann: Person, shared: SharedDaemon) -> None:
     gate, drafts = ann.gate("a", streamed=2), shared.telegram.world.drafts

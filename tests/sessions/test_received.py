@@ -5,6 +5,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ import pytest
 from goclaw.errors import DeliveryError, TranscriptionError
 from goclaw.events import AcceptKind, Actor, Attachment
 from goclaw.llm.scripted import Answer, text_of
-from goclaw.messages import ToolCall
+from goclaw.messages import Provenance, SourceKind, ToolCall
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
@@ -238,6 +239,20 @@ async def test_a_sound_file_is_kept_and_transcribed(tmp_path: Path) -> None:
     assert "La la." in heard and inbox(world) == {"my song_.mp3": b"OggS sound"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "origin"),
+    [(SourceKind.PERSON, "the sender's own voice"), (SourceKind.OTHER, "the transcript of a recording")],
+)
+async def test_a_voice_message_that_is_answered_is_the_voice_of_its_speaker(
+    tmp_path: Path, kind: SourceKind, origin: str
+) -> None:
+    voice, content = sound("voice")
+    world = world_of(tmp_path, transcriber=Ears("Buy milk."))
+    heard = await hears(world, (replace(voice, origin=Provenance(kind, "telegram:8")), content), text="do it")
+    assert "[Voice message of the message that this answers, 12 s, transcribed:]" in heard
+    assert f'from="{origin}">\nBuy milk.\n</material' in heard
+
+
 async def test_silence_is_told_as_such(tmp_path: Path) -> None:
     world = world_of(tmp_path, transcriber=Ears(""))
     assert "[Voice message, 12 s, transcribed: nobody speaks in it]" in await hears(world, sound("voice"), text="")
@@ -322,5 +337,7 @@ async def test_a_file_is_no_answer_to_a_question_and_the_question_stays(tmp_path
         said = await core.say("this one", files=[document("a.txt", b"x")])
         assert "a file or a voice message cannot be one: answer in words, then send it again" in said.text
         assert (await core.gateway.now("memory:here")).questions and inbox(world) == {}
-        assert (await core.say("main")).kind is AcceptKind.ANSWER
+        attached, content = document("b.txt", b"of what is answered")
+        answered = replace(attached, origin=Provenance(SourceKind.AGENT))
+        assert (await core.say("main", files=[(answered, content)])).kind is AcceptKind.ANSWER
         await core.settled()

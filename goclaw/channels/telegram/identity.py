@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from telegram import Bot
 from telegram.error import InvalidToken, TelegramError
 
-from goclaw.channels.telegram.inbound import UNREADABLE, Json, Me, body_of, covered
+from goclaw.channels.telegram.inbound import UNREADABLE, Json, Me
+from goclaw.channels.telegram.texts import body_of, covered
 from goclaw.clock import Clock
 
 log = logging.getLogger(__name__)

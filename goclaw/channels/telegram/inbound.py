@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from goclaw.channels.telegram.files import files_of
+from goclaw.channels.telegram.replies import files_answered, forwarded_from, quotes_in
+from goclaw.channels.telegram.texts import backwards, body_of, covered, cut_out, name_of, with_target
 from goclaw.events import Actor, Address, Inbound
-from goclaw.messages import joined
+from goclaw.messages import Piece, Provenance, SourceKind, joined
 from goclaw.records import record
 
 log = logging.getLogger(__name__)
 
 CHANNEL = "telegram"
-MAX_QUOTE = 500
-"""Characters of a quoted message that are passed on."""
+FORWARDED = Provenance(SourceKind.FORWARDED)
 GENERAL_TOPIC = 1
 """Thread id of the topic that every forum has (Telegram's forums API): its messages are the group's own."""
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
@@ -97,8 +98,9 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
     thread = topic_of(first)
     session = f"{CHANNEL}:{terms.origin(chat_id) if in_group else sender_id}"
     files = [files_of(message) for message in messages]
-    attachments = tuple(attachment for found, _ in files for attachment in found)
-    text, foreign = joined(words_of(messages, terms.me, [note for _, notes in files for note in notes]))
+    answered, lines = files_answered(messages, terms.me.id)
+    attachments = (*(attachment for found, _ in files for attachment in found), *answered)
+    text, foreign = joined(words_of(messages, terms.me, [note for _, notes in files for note in notes], lines))
     if not text and not attachments:
         return None
     return Inbound(
@@ -178,100 +180,31 @@ def is_my_command(text: str, entity: Json, me: Me) -> bool:
     return addressed.lower() in ("", me.username.lower())
 
 
-def words_of(messages: Sequence[Json], me: Me, notes: Sequence[str]) -> list[tuple[str, str]]:
+def words_of(messages: Sequence[Json], me: Me, notes: Sequence[str], answered: Sequence[Piece] = ()) -> list[Piece]:
     """What was said, without the bot's name, and what the words refer to, each with its origin (empty: the sender).
 
-    An album may have several captions.
+    An album may have several captions. `answered`: what is said of files of the message that this answers.
     """
-    texts = [(text, forwarded_from(message)) for message in messages if (text := said_in(message, me))]
+    texts: list[Piece] = [
+        (text, forwarded_from(message), FORWARDED) for message in messages if (text := said_in(message, me))
+    ]
     lead = next((message for message in messages if body_of(message)[0]), messages[0])
     # What was forwarded are another's words: a command in it is not the sender's.
     if texts and texts[0][0].startswith("/") and not forwarded_from(lead):
         return texts[:1]
     origin = forwarded_from(lead)
-    forwarded = [(f"[{origin[0].upper()}{origin[1:]}]", origin)] if origin else []
-    return [*quotes_in(lead, me), *forwarded, *texts, *((note, "") for note in dict.fromkeys(notes))]
+    forwarded = [(f"[{origin[0].upper()}{origin[1:]}]", origin, FORWARDED)] if origin else []
+    return [*quotes_in(lead, me.id), *answered, *forwarded, *texts, *((note, "") for note in dict.fromkeys(notes))]
 
 
 def said_in(message: Json, me: Me) -> str:
-    """The text of one message without the bot's name."""
+    """The text of one message without the bot's name, with what lies behind links and mentions."""
     text, entities = body_of(message)
-    for entity in sorted(entities, key=lambda found: -int(found["offset"])):
+    for entity in backwards(entities):
         if mentions(text, entity, me):
             text = cut_out(text, entity)
         elif is_my_command(text, entity, me):
             text = covered(text, entity).partition("@")[0] + text[len(covered(text, entity)) :]
+        else:
+            text = with_target(text, entity)
     return text.strip()
-
-
-def quotes_in(message: Json, me: Me) -> list[tuple[str, str]]:
-    """A line with what a message answers, and its origin."""
-    quoted = quoted_text(message, me)
-    if not quoted:
-        return []
-    author = shortened(name_of(message.get("reply_to_message", {}).get("from", {}))) or "somebody"
-    return [(f"[In reply to {author}: {shortened(quoted)}]", f"a message by {author} that this answers")]
-
-
-def forwarded_from(message: Json) -> str:
-    """Where a message was forwarded from, in words; empty: its sender wrote it.
-
-    What somebody picked from another bot's answers (`@bot …`) is that bot's text.
-    """
-    origin = message.get("forward_origin")
-    if origin is None and (bot := message.get("via_bot")):
-        return f"by the bot {shortened(str(bot.get('username') or bot['id']))}"
-    return "" if origin is None else f"forwarded from {shortened(origin_name(origin))}"
-
-
-def quoted_text(message: Json, me: Me) -> str:
-    """The text that a reply refers to; of the bot's own words, which the conversation has, only a chosen part."""
-    if quote := message.get("quote"):
-        return str(quote["text"])
-    answered: Json = message.get("reply_to_message", {})
-    # Every message of a topic "answers" the service message that opened it.
-    if "forum_topic_created" in answered or answered.get("from", {}).get("id") == me.id:
-        return ""
-    return str(answered.get("text") or answered.get("caption") or "")
-
-
-def origin_name(origin: Json) -> str:
-    """Who first wrote a forwarded message."""
-    chat = origin.get("sender_chat") or origin.get("chat")
-    if chat:
-        return str(chat.get("title") or chat.get("username") or chat["id"])
-    return name_of(origin.get("sender_user", {})) or str(origin.get("sender_user_name") or "somebody")
-
-
-def body_of(message: Json) -> tuple[str, Sequence[Json]]:
-    """The text or the caption, with its entities."""
-    if "text" in message:
-        return message["text"], message.get("entities", ())
-    return message.get("caption", ""), message.get("caption_entities", ())
-
-
-def name_of(person: Json) -> str:
-    """A display name; never used for a decision."""
-    return " ".join(str(person[part]) for part in ("first_name", "last_name") if person.get(part))
-
-
-def covered(text: str, entity: Json) -> str:
-    """The characters under an entity, whose place is counted in UTF-16 units."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    start, length = int(entity["offset"]), int(entity["length"])
-    return units[2 * start : 2 * (start + length)].decode("utf-16-le", "surrogatepass")
-
-
-def cut_out(text: str, entity: Json) -> str:
-    """`text` without the characters under an entity, nor the comma and the space after it."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    start, length = int(entity["offset"]), int(entity["length"])
-    before = units[: 2 * start].decode("utf-16-le", "surrogatepass")
-    after = units[2 * (start + length) :].decode("utf-16-le", "surrogatepass")
-    return before + after.lstrip(",: ")
-
-
-def shortened(text: str) -> str:
-    """One line of at most `MAX_QUOTE` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_QUOTE else f"{line[:MAX_QUOTE]}…"

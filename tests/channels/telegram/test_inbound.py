@@ -64,7 +64,7 @@ async def test_a_topic_has_a_session_of_its_own() -> None:
         ("/tool@Claw_Bot read {}", {}, "/tool read {}"),
         ("/status@other_bot", {}, None),
         ("please /status", {}, None),
-        ("go on", {"reply_to_message": ANSWER}, "go on"),
+        ("go on", {"reply_to_message": ANSWER}, "[In reply to your message: the answer]\ngo on"),
         ("go on", {"reply_to_message": ANSWER | {"from": {"id": 6, "is_bot": True, "first_name": "x"}}}, None),
         ("Claw hi", {"entities": [{"type": "text_mention", "offset": 0, "length": 4, "user": BOT}]}, "hi"),
     ],
@@ -119,11 +119,9 @@ async def test_a_quoted_message_comes_along() -> None:
     assert inbound and inbound.text == "[In reply to Bob: the plan]\nis it good?"
 
 
-async def test_the_bots_own_words_are_quoted_only_in_part() -> None:
+async def test_the_bots_own_words_come_along() -> None:
     whole = await read("why?", reply_to_message=ANSWER)
-    part = await read("why?", reply_to_message=ANSWER, quote={"text": "answer", "position": 4})
-    assert whole and part
-    assert (whole.text, part.text) == ("why?", "[In reply to Claw: answer]\nwhy?")
+    assert whole and whole.text == "[In reply to your message: the answer]\nwhy?" and whole.own_words == "why?"
 
 
 async def test_a_topics_service_message_is_no_quote() -> None:
