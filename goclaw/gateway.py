@@ -44,7 +44,7 @@ from goclaw.memory.desk import OFF, MemoryDesk
 from goclaw.memory.desk import Question as MemoryQuestion
 from goclaw.past import Position
 from goclaw.records import record
-from goclaw.sessions.wording import chosen
+from goclaw.sessions.wording import NotTaken, chosen
 from goclaw.specs import MCP
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
@@ -343,13 +343,13 @@ class Gateway:
             return await self._answer(inbound, NO_FILE_ANSWERS)
         if inbound.forwarded:
             return await self._answer(inbound, NOT_FORWARDED)
-        if chosen(question, inbound.own_words) is None:
-            return await self._answer(inbound, f"Please answer with one of: {', '.join(question.options)}.")
+        answer = chosen(question, inbound.own_words, inbound.address.channel)
+        if isinstance(answer, NotTaken):
+            return await self._answer(inbound, answer.why)
         settled = self._ports.journal.settled(inbound, self._ports.clock.now())
         questions = self._ports.command_ports.sessions.questions
-        return Acceptance(
-            AcceptKind.ANSWER, text=await questions.decide(inbound.actor, question.id, inbound.own_words, settled)
-        )
+        text = await questions.decide(inbound.actor, question.id, answer, settled)
+        return Acceptance(AcceptKind.ANSWER, text=text)
 
     async def _answer(self, inbound: Inbound, text: str) -> Acceptance:
         """Answer at once: the message is settled and its answer promised in one transaction."""

@@ -29,9 +29,8 @@ from goclaw.redact import printable
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
 from goclaw.tui.outstanding import Ended, Outstanding, Patience
-from goclaw.tui.questions import text_of, title_of
+from goclaw.tui.questions import option_lines, text_of, title_of
 from goclaw.tui.remote import Remote
-from goclaw.tui.text import one_line
 from goclaw.wire import Accepted, ArtifactFrame, Attached, Files, Older, Refused, Sessions, Status, happened
 
 LOST = (
@@ -119,8 +118,8 @@ class _Reporter:
         if question.kind == "approval":
             say(f"answer with: {send} '/approve {question.id}' (or '/deny {question.id}')")
             return
-        for number, option in enumerate(question.options, 1):
-            say(f"  {number}. {one_line(option, 200)}")
+        for line in option_lines(question):
+            say(line)
         say(f"answer with: {send} ANSWER (or '/deny {question.id}')")
 
 

@@ -1,8 +1,12 @@
 """What a person is asked while a turn waits, and the agent's own list of what is to be done."""
 
+import re
 from typing import Literal
 
 from goclaw.records import record
+
+_LISTED = re.compile(r"^[\s>*+-]*\(?\d{1,9}[.):\]](\s|$)", re.MULTILINE)
+"""An item of a numbered list, as Markdown or plain text writes it, also inside of quotes and other lists."""
 
 
 @record
@@ -19,7 +23,7 @@ class Question:
     text: str
     """Markdown: for an approval, the call with all its arguments."""
     options: tuple[str, ...] = ()
-    """Choices, answered by number or text; an approval has ALLOW, DENY and at times ALWAYS."""
+    """Choices, answered by number (see `is_numbered`) or text; an approval has ALLOW, DENY and at times ALWAYS."""
     free_text: bool = True
     """Whether an answer may be something else than one of the options."""
     required: bool = False
@@ -31,6 +35,12 @@ class Question:
     """The tool that an approval is about."""
     digest: str = ""
     """Names the call of an approval with everything that it rests on: what is approved is this and nothing else."""
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its options may be shown with numbers: nothing else beside them has a number that can be meant."""
+        numbers_beside = any(option.strip().isdecimal() for option in self.options) or _LISTED.search(self.text)
+        return bool(self.options) and not numbers_beside
 
 
 ALLOW, ALWAYS, DENY = "allow", "always", "deny"

@@ -35,7 +35,7 @@ from goclaw.events import (
 from goclaw.records import record
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.sessions.telling import Telling
-from goclaw.sessions.wording import chosen, decision
+from goclaw.sessions.wording import NotTaken, chosen, decision
 from goclaw.store.database import Bound
 from goclaw.supervise import background
 from goclaw.users import Users
@@ -174,8 +174,8 @@ class Questions:
         if isinstance(item, str):
             return item
         given = chosen(item.question, text)
-        if given is None:
-            return f"Please answer with one of: {', '.join(item.question.options)}."
+        if isinstance(given, NotTaken):
+            return given.why
         if not await self._answer(item, actor, given, *also):
             return self._decided_already(actor, question_id)
         if item.question.kind == "question":
@@ -191,7 +191,7 @@ class Questions:
             return self._decided_already(actor, question_id)
         if not 0 <= index < len(item.question.options):
             return GONE
-        return await self.decide(actor, question_id, str(index + 1))  # as `chosen` reads it
+        return await self.decide(actor, question_id, item.question.options[index])
 
     async def decline(self, actor: Actor, question_id: str) -> str:
         """Answer that there will be no answer: no for an approval."""

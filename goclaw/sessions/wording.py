@@ -1,9 +1,12 @@
 """Questions as people read them in a chat: what is asked, its buttons, what was decided; and which answer was meant."""
 
+import re
+
 import orjson
 
-from goclaw.events import ALLOW, ALWAYS, DENY, Choice, Question
+from goclaw.events import ALLOW, ALWAYS, DENY, LOCAL, Choice, Question
 from goclaw.messages import ToolCall
+from goclaw.records import record
 from goclaw.redact import mask_order, printable, revealed
 from goclaw.toolkit.consent import Wanted
 
@@ -11,8 +14,8 @@ SHOWN_INPUT = 3_000
 """Characters of a call's arguments that a chat shows; of a longer text the beginning and the end."""
 MOST_SHOWN = 100_000
 """Characters of them that a terminal shows: nobody reads more."""
-LONGEST_NUMBER = 3
-"""Digits of an option's number; Python refuses to read a number of thousands of digits."""
+_NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
+"""How an option's number is typed; Python refuses to read a number of thousands of digits."""
 MOST_BUTTONS = 6
 KEPT_TEXT = 1_500
 """Characters of a question that stay in its message when it is decided."""
@@ -20,15 +23,45 @@ _LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
 _DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
 
 
-def chosen(question: Question, text: str) -> str | None:
-    """The answer that somebody meant: an option by number or text, or free words; None when that is not taken."""
+@record
+class NotTaken:
+    """Words that are no answer to a question (yet)."""
+
+    why: str
+    """What helps, for the person who wrote them."""
+
+
+def chosen(question: Question, text: str, channel: str = LOCAL) -> str | NotTaken:
+    """The answer that was meant by a message from `channel`: an option by its number or text, or free words.
+
+    A number means the option beside which it stands on that screen, and nothing where no number stands.
+    """
     said = text.strip()
-    if said.isdecimal() and len(said) <= LONGEST_NUMBER and 1 <= int(said) <= len(question.options):
-        return question.options[int(said) - 1]
-    for option in question.options:
-        if said.casefold() == option.casefold():
-            return option
-    return said if said and (question.free_text or not question.options) else None
+    if said in question.options:
+        return said
+    named = {option for option in question.options if option.strip().casefold() == said.casefold()}
+    found = _NUMBER.fullmatch(said)
+    place = int(found[1]) if found and int(found[1]) <= len(question.options) else 0
+    if place and _has_numbers(question, channel):
+        return question.options[place - 1]
+    counted = place and not any(option.strip().isdecimal() for option in question.options)
+    if len(named) > 1 or (counted and not named):
+        return NotTaken(f'"{said}" could mean more than one thing here. {_by_words(question, channel)}')
+    if named:
+        return named.pop()
+    if said and (question.free_text or not question.options):
+        return said
+    return NotTaken(f"Please answer with one of: {', '.join(question.options)}.")
+
+
+def _has_numbers(question: Question, channel: str) -> bool:
+    """Whether the options stand there with numbers: buttons need none, and terminals have no buttons."""
+    return question.is_numbered and (channel == LOCAL or not buttons(question))
+
+
+def _by_words(question: Question, channel: str) -> str:
+    pressed = "press a button, or " if channel != LOCAL and buttons(question) else ""
+    return f'Please {pressed}answer in words, for example "{question.options[0]}".'
 
 
 def asking_text(wanted: Wanted, most: int = MOST_SHOWN) -> str:
@@ -54,9 +87,21 @@ def in_words(question: Question, text: str, *, asked: str = "") -> str:
         more = f" or /approve {question.id} always" if ALWAYS in question.options else ""
         lines.append(f"/approve {question.id}{more} or /deny {question.id} (within {minutes:.0f} minutes)")
     elif question.options:
-        lines.append("\n".join(f"{number}. {option}" for number, option in enumerate(question.options, 1)))
-        lines.append("Answer with a number" + (" or in your own words." if question.free_text else "."))
+        lines += _options_in_words(question)
     return "\n\n".join(line for line in lines if line)
+
+
+def _options_in_words(question: Question) -> list[str]:
+    """The options and how to choose. Neither sign begins a list: Markdown would join and renumber it."""
+    numbered = question.is_numbered and not buttons(question)
+    options = [" ".join(option.split()) for option in question.options]
+    shown = [f"({number}) {option}" if numbered else f"• {option}" for number, option in enumerate(options, 1)]
+    if buttons(question):
+        how = f"Press a button or answer {'in your own words' if question.free_text else 'with one of these'}."
+    else:
+        words = " or in your own words" if question.free_text else ""
+        how = f"Answer with {'a number' if numbered else 'one of these'}{words}."
+    return ["\n".join(shown), how]
 
 
 def buttons(question: Question) -> tuple[Choice, ...]:

@@ -33,7 +33,7 @@ from goclaw.redact import printable
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
 from goclaw.tui.outstanding import Outstanding, Patience
-from goclaw.tui.questions import decided, text_of, time_left, title_of, ways
+from goclaw.tui.questions import decided, option_lines, text_of, time_left, title_of, ways
 from goclaw.tui.remote import Way, person_at
 from goclaw.tui.text import FORGOTTEN, data_size, error_words, one_line
 from goclaw.wire import Accepted, ArtifactFrame, Attached, Files, Older, Refused, Sessions, Status
@@ -135,7 +135,7 @@ class PlainView:
         left = time_left(question, self._clock.now())
         lines = [f"? {title_of(question)}{f' ({left})' if left else ''}", text_of(question)]
         if question.kind == "question":
-            lines += [f"  {number}. {one_line(option, 200)}" for number, option in enumerate(question.options, 1)]
+            lines += option_lines(question)
         self.line("\n".join([*lines, f"[{ways(question, self._me)}]"]))
         self._streamed = False
 

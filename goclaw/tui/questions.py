@@ -34,6 +34,17 @@ def text_of(question: Question) -> str:
     return revealed(question.text) if question.kind == "approval" else printable(question.text)
 
 
+def signs_of(question: Question) -> list[str]:
+    """What stands before each option: its number, where that number stands nowhere else in the question."""
+    return [str(number) if question.is_numbered else "•" for number in range(1, len(question.options) + 1)]
+
+
+def option_lines(question: Question) -> list[str]:
+    """The options as plain lines."""
+    signs = (f"{sign}." if question.is_numbered else sign for sign in signs_of(question))
+    return [f"  {sign} {one_line(option, 200)}" for sign, option in zip(signs, question.options, strict=True)]
+
+
 def time_left(question: Question, now: float) -> str:
     """How long an answer is waited for at `now` (epoch seconds); empty: for ever."""
     if question.expires_at is None:
@@ -50,7 +61,8 @@ def ways(question: Question, me: str) -> str:
     if question.asker != me:
         return f"{printable(question.asker)} is asked"
     words = "in your own words" if question.free_text or not question.options else ""
-    how = " or ".join(way for way in ("with a number" if question.options else "", words) if way)
+    choice = ("with a number" if question.is_numbered else "with one of these") if question.options else ""
+    how = " or ".join(way for way in (choice, words) if way)
     return f"answer {how}; /deny {question.id} leaves it open"
 
 

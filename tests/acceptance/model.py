@@ -13,6 +13,7 @@ It speaks OpenAI's chat completions. A person's message is `<id> <kind> …`; th
     m1 anywhere QUESTION -> the same in all conversations that the person may read
     m1 note QUESTION    -> the same with `memory_search`
     m1 ask              -> a call of `ask_user` (red or blue?), then "answer m1 (end)"
+    m1 call NAME {…}    -> a call of that tool with these arguments, then "answer m1: <the result> (end)"
     m1 file             -> a call of `message` with the file FILE of the workspace, then "answer m1 (end)"
     m1 long             -> "answer m1 … (end)" with so much between that Telegram needs several messages
 
@@ -166,7 +167,7 @@ def answer_to(body: Json) -> Sequence[Json]:
     for identity, kind, rest in waiting:
         returned = [results[call["id"]] for call in calls_for(identity, kind, rest) if call["id"] in results]
         pieces += [f" {identity}", *(f" [{UNKNOWN}]" for result in returned if UNKNOWN in result)]
-        if kind in ("run", *SEARCHES):
+        if kind in ("run", "call", *SEARCHES):
             pieces.append(f": {' | '.join(returned)}")
         if kind == "long":
             lines = [f"\n\n{identity} line {number} of a long answer." for number in range(LONG_LINES)]
@@ -185,6 +186,9 @@ def calls_for(identity: str, kind: str, rest: str) -> list[Json]:
         wanted.append(("exec", {"command": f"echo {identity}-slow >> {EFFECTS}; sleep 200"}))
     if kind == "run":
         wanted.append(("exec", {"command": rest}))
+    if kind == "call":
+        name, _, given = rest.partition(" ")
+        wanted.append((name, orjson.loads(given)))
     if kind in SEARCHES:
         searching, where = SEARCHES[kind]
         wanted.append((searching, {"query": rest, **where}))

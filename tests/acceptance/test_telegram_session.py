@@ -2,6 +2,7 @@
 
 import base64
 
+import orjson
 import pytest
 
 from tests.acceptance.daemon import Installation
@@ -215,6 +216,20 @@ async def test_a_message_that_is_edited_while_it_waits_is_answered_as_it_is_then
     await taken_in(shared.telegram)
     gate.opened.set()
     assert await ann.hears(2) == [ann.answer("a"), ann.answer("c")]
+
+
+@pytest.mark.promise("P-parked")
+async def test_a_number_never_chooses_what_stands_elsewhere_on_the_screen(ann: Person) -> None:
+    """The list of the question has numbers, so the options have none; its answers are buttons or words."""
+    asked = {"question": "1. Read the log\n2. Mend the query\n\nMay I?", "options": ["Approve", "Keep planning"]}
+    call = f"call ask_user {orjson.dumps({'questions': [asked]}).decode()}"
+    shown = await ann.ask(f"{ann.name('a')} {call}")
+    assert "1. Read the log\n2. Mend the query" in shown and "\n\n• Approve\n• Keep planning\n\n" in shown
+    assert [button["text"] for row in ann.sent()[-1].keyboard for button in row] == asked["options"]
+    assert "could mean more than one thing" in await ann.ask("1")
+    assert len(ann.requests) == 1, "it is still asked"
+    await ann.say("keep planning")
+    assert (await ann.hears(3))[-1].endswith("Keep planning (end)")
 
 
 @with_its_own_daemon

@@ -56,6 +56,8 @@ class Way(ABC):
     has_chat: ClassVar[bool] = True
     """Whether messages have ids, and can be written beside the answer."""
     takes_files: ClassVar[bool] = True
+    has_buttons: ClassVar[bool] = True
+    """Whether options are buttons; else each has a number."""
     moment: ClassVar[float] = 0.0
     """Seconds until what goes on is shown anew: what is over sooner may never be seen."""
     first: ClassVar[str] = "1"
@@ -262,6 +264,7 @@ class TerminalWay(Way):
     """A person in a terminal: the client's end of the connection, and what it prints."""
 
     key = session = "tui:ann"
+    has_buttons = False
     has_chat = takes_files = False
 
     def __init__(self, folder: Path) -> None:

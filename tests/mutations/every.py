@@ -2,11 +2,24 @@
 
 from itertools import chain, zip_longest
 
-from tests.mutations import approvals, commands, conversations, doors, files, hearing, outside, rights, talk, tools
+from tests.mutations import (
+    approvals,
+    chats,
+    commands,
+    conversations,
+    doors,
+    files,
+    hearing,
+    outside,
+    rights,
+    talk,
+    tools,
+)
 from tests.mutations.bug import Bug
 
 AREAS = (
     approvals.BUGS,
+    chats.BUGS,
     commands.BUGS,
     conversations.BUGS,
     doors.BUGS,

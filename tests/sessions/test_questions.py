@@ -20,7 +20,7 @@ from goclaw.events import (
 )
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.redact import remember
-from goclaw.sessions.wording import SHOWN_INPUT, chosen, shown_call
+from goclaw.sessions.wording import SHOWN_INPUT, shown_call
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
@@ -190,13 +190,13 @@ async def test_the_next_message_answers_a_question_and_not_the_queue(tmp_path: P
         await asked(core)
     async with world.running() as core:
         await asked(core)
-        acceptance = await core.say("2", message_id="42")
+        acceptance = await core.say("Release", message_id="42")
         assert acceptance.kind is AcceptKind.ANSWER
         await core.settled()
-        assert (await core.say("2", message_id="42")).kind is AcceptKind.DUPLICATE
+        assert (await core.say("Release", message_id="42")).kind is AcceptKind.DUPLICATE
         assert await results(core) == ["Which branch?\nrelease"]
     assert world.texts()[1] == (
-        "**Branch**\n\nWhich branch?\n\n1. main\n2. release\n\nAnswer with a number or in your own words."
+        "**Branch**\n\nWhich branch?\n\n• main\n• release\n\nPress a button or answer in your own words."
     )
 
 
@@ -211,7 +211,7 @@ async def test_an_answer_that_comes_before_its_turn_has_got_to_the_question_agai
         await asked(core)
     async with world.running() as core:
         assert not [event for event in core.seen if isinstance(event, QuestionAsked)]
-        assert (await core.say("2")).kind is AcceptKind.ANSWER
+        assert (await core.say("release")).kind is AcceptKind.ANSWER
         await core.settled()
         assert await results(core) == ["Which branch?\nrelease"]
         assert core.sessions.questions.of("memory:anna") == ()
@@ -271,18 +271,6 @@ async def test_todos_are_shown_and_kept_over_a_restart(tmp_path: Path) -> None:
     async with world.running() as core:
         kept = (await core.gateway.now("memory:here")).todos
         assert [(todo.content, todo.status) for todo in kept] == [("Look", "completed"), ("Write", "in_progress")]
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [("1", "red"), (" RED ", "red"), ("2", "blue"), ("3", "3"), ("green", "green"), ("", None), ("  ", None)],
-)
-def test_an_option_is_chosen_by_number_or_text(said: str, meant: str | None) -> None:
-    assert chosen(Question("i", "question", "a", "t", "x", ("red", "blue")), said) == meant
-
-
-def test_a_number_of_thousands_of_digits_is_words() -> None:
-    assert chosen(Question("i", "question", "a", "t", "x", ("red", "blue")), "1" * 5_000) == "1" * 5_000
 
 
 @pytest.mark.promise("P-approval")

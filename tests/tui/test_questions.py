@@ -3,12 +3,13 @@
 import pytest
 
 from goclaw.events import ALLOW, DENY, Question, QuestionAnswered
-from goclaw.tui.questions import Decided, decided, text_of, time_left, ways
+from goclaw.tui.questions import Decided, decided, option_lines, text_of, time_left, ways
 
 ME = "tui:me"
 APPROVAL = Question("q1", "approval", ME, "May exec run?", "text", (ALLOW, DENY), asked_at=0.0, expires_at=1_800.0)
 COLOUR = Question("q2", "question", ME, "Colour", "Which?", ("red", "blue"))
 STRICT = Question("q3", "question", ME, "Colour", "Which?", ("red", "blue"), free_text=False)
+PLAN = Question("q6", "question", ME, "Plan", "1. Read\n2. Mend", ("Approve", "Keep planning"))
 OPEN = Question("q4", "question", ME, "Name", "Which?")
 THEIRS = Question("q5", "question", "telegram:5", "Name", "Which?")
 
@@ -36,12 +37,18 @@ def test_what_was_decided_and_by_whom(question: Question, answer: str, by: str, 
         (APPROVAL, "/approve q1 or /deny q1"),
         (COLOUR, "answer with a number or in your own words; /deny q2 leaves it open"),
         (STRICT, "answer with a number; /deny q3 leaves it open"),
+        (PLAN, "answer with one of these or in your own words; /deny q6 leaves it open"),
         (OPEN, "answer in your own words; /deny q4 leaves it open"),
         (THEIRS, "telegram:5 is asked"),
     ],
 )
 def test_how_a_question_is_answered(question: Question, words: str) -> None:
     assert ways(question, ME) == words
+
+
+def test_options_have_numbers_only_where_those_stand_nowhere_else() -> None:
+    assert option_lines(COLOUR) == ["  1. red", "  2. blue"]
+    assert option_lines(PLAN) == ["  • Approve", "  • Keep planning"]
 
 
 def test_the_time_that_is_left_is_said_in_minutes_and_at_the_end_in_seconds() -> None:

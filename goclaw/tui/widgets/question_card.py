@@ -13,7 +13,7 @@ from textual.widget import Widget
 from goclaw.clock import Clock
 from goclaw.events import ALLOW, ALWAYS, DENY, Question, QuestionAnswered
 from goclaw.tui.markdown import Document
-from goclaw.tui.questions import Decided, decided, text_of, time_left, title_of, ways
+from goclaw.tui.questions import Decided, decided, signs_of, text_of, time_left, title_of, ways
 from goclaw.tui.text import QUIET, printable
 
 KEYS = {ALLOW: "y", ALWAYS: "a", DENY: "n"}
@@ -126,8 +126,8 @@ class QuestionCard(Widget):
     def _open_lines(self, width: int) -> list[Content]:
         lines = [*self._headline().wrap(max(width, 1)), *self._document.lines(width), Content("")]
         self._options = {}
-        for number, option in enumerate(self.question.options, 1):
-            sign = KEYS.get(option, "") if self.is_approval else str(number)
+        for option, number in zip(self.question.options, signs_of(self.question), strict=True):
+            sign = KEYS.get(option, "") if self.is_approval else number
             name = option.capitalize() if self.is_approval else printable(option)
             sign_cell, indent = Content.assemble((f" {sign} ", "reverse"), " "), Content("    ")
             for at, part in enumerate(Content(name).wrap(max(width - 4, 1))):
