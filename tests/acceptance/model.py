@@ -35,6 +35,8 @@ from tests.acceptance.waiting import clock
 
 Json = dict[str, Any]
 UNKNOWN = "outcome unknown"
+BLIND = "Invalid content type. image_url is only supported by certain models."
+"""What OpenAI's server says to a picture before a model for text."""
 EFFECTS = "effects.log"
 END = "(end)"
 """The last piece of every answer: what lacks it is only a part."""
@@ -81,6 +83,8 @@ class EchoModel:
     pause: Callable[[str, int], float] = lambda said, piece: 0.0
     """Seconds before each piece of an answer, from what was said last and the piece's number."""
     url: str = ""
+    blind: bool = False
+    """Whether a request with a picture in it is refused."""
     requests: list[Json] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
 
@@ -94,6 +98,8 @@ class EchoModel:
         """One request."""
         body = orjson.loads(await request.read())
         self.requests.append(body)
+        if self.blind and pictures_of(body):
+            return web.json_response({"error": {"message": BLIND}}, status=400)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         said = last_words(body)
         gates = [gate for gate in self.gates if gate.text in said and not gate.opened.is_set()]
@@ -124,7 +130,8 @@ def said_in(message: Json) -> str:
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if part["type"] == "text")
     said = str(content)
-    return said.partition("</context>\n")[2] if said.startswith("<context>") else said
+    before, end, after = said.partition("</context>\n")
+    return after if end and "<context>" in before else said
 
 
 def since_last_answer(body: Json) -> list[Json]:
@@ -233,6 +240,14 @@ async def echo_model(pause: Callable[[str, int], float] = lambda said, piece: 0.
 def tools_of(body: Json) -> list[str]:
     """The names of the tools that a request offers, sorted."""
     return sorted(tool["function"]["name"] for tool in body.get("tools", ()))
+
+
+def pictures_of(body: Json) -> list[str]:
+    """The addresses of the pictures in a request, oldest first."""
+    parts = [
+        part for message in body["messages"] if isinstance(message["content"], list) for part in message["content"]
+    ]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
 def texts_of(body: Json) -> list[str]:
