@@ -13,8 +13,8 @@ from goclaw.records import record
 class Attachment:
     """A file that came with a message, still at the channel until a turn fetches it."""
 
-    kind: Literal["image", "document", "voice", "audio"]
-    """`voice` was spoken into the chat; `audio` is a file with sound."""
+    kind: Literal["image", "document", "voice", "audio", "video", "video_note", "animation"]
+    """`voice` and `video_note` were spoken into the chat; `audio` is a file with sound, `animation` film without."""
     ref: str
     """The channel's own handle (Telegram: the file id)."""
     mime: str

@@ -17,20 +17,21 @@ _SOUND_ENDINGS = {
     "audio/x-wav": ".wav",
     "audio/flac": ".flac",
     "audio/webm": ".webm",
+    "video/mp4": ".mp4",
 }
 """The endings that transcribers know (OpenAI's API reference, "Create transcription")."""
 
 
-def safe_name(name: str, mime: str) -> str:
+def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
     """A file's name without folders, marks of shells, control characters, and a dot or dash in front.
 
-    A file without a name is called `document`, with the ending of its type.
+    A file without a name is called `unnamed`, with the ending of its type.
     """
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
     kept = "".join(character if character.isalnum() or character in _KEPT else "_" for character in last)
     kept = kept.lstrip(".-_ ").rstrip(". ")
     if not kept:
-        return f"document{mimetypes.guess_extension(mime) or ''}"
+        return f"{unnamed}{mimetypes.guess_extension(mime) or ''}"
     path = PurePosixPath(kept)
     ending = path.suffix if len(path.suffix.encode()) <= LONGEST_ENDING else ""
     stem = kept.removesuffix(ending).encode()[:LONGEST].decode(errors="ignore")

@@ -34,6 +34,15 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 A_RECORDING = "the transcript of a recording"
 OF_WHAT_IS_ANSWERED = " of the message that this answers"
 SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
+_KINDS: Mapping[str, str] = {
+    "image": "Picture",
+    "document": "Document",
+    "voice": "Voice message",
+    "audio": "Audio file",
+    "video": "Video",
+    "video_note": "Video note",
+    "animation": "Animation",
+}
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
 
 
@@ -115,15 +124,15 @@ class Received:
 
     async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
         match attachment.kind:
-            case "voice" | "audio":
+            case "voice" | "audio" | "video_note":
                 by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
-                spoken = attachment.kind == "voice" and by_sender and not inbound.forwarded
+                spoken = attachment.kind != "audio" and by_sender and not inbound.forwarded
                 return await self._recording(inbound.actor, attachment, data, spoken=spoken)
-            case "image" | "document":
+            case "image" | "document" | "video" | "animation":
                 return await self._document(inbound.actor, attachment, data)
 
     async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> list[Piece]:
-        name = safe_name(attachment.name, attachment.mime)
+        name = safe_name(attachment.name, attachment.mime, attachment.kind)
         place = await self._save(actor, name, data)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
         head = f"{_called(attachment)}, {in_words(len(data))}"
@@ -137,8 +146,8 @@ class Received:
         return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
 
     async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
-        """The transcript; `spoken`: by the sender. What has none is kept as a file, and so are sound files always."""
-        mime = sound_type(data) or attachment.mime
+        """The transcript; `spoken`: by the sender. What has none is kept as a file; sound files and film always are."""
+        mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
         failed, words = "", ""
         try:
@@ -147,7 +156,7 @@ class Received:
             failed = mask(str(error))
             log.warning("a %s could not be transcribed: %s", attachment.kind, failed)
         head = _called(attachment)
-        if attachment.kind == "audio" or failed:
+        if attachment.kind != "voice" or failed:
             head = f"{head}, {in_words(len(data))}, {await self._save(actor, name, data)}"
         if failed:
             return [(f"[{head}; not transcribed: {failed}]", "")]
@@ -190,9 +199,8 @@ def unopened(inbound: Inbound) -> UserMessage:
 
 def _called(attachment: Attachment) -> str:
     """What it is, its name on one line and without our brackets, whose it is, how long it is."""
-    what = {"image": "Picture", "document": "Document", "voice": "Voice message", "audio": "Audio file"}
     name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
-    named = f"{what[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
+    named = f"{_KINDS[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
     return f"{named}, {attachment.seconds} s" if attachment.seconds else named
 
 

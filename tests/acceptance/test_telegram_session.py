@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.acceptance.daemon import Installation
-from tests.acceptance.model import LONG_LINES, EchoModel, texts_of
+from tests.acceptance.model import LONG_LINES, EchoModel, last_words, texts_of
 from tests.acceptance.shared import Person, SharedDaemon
 from tests.acceptance.waiting import clock, eventually, never
 from tests.fake_telegram.rules import MAX_TEXT, utf16_length
@@ -216,6 +216,17 @@ async def test_a_message_that_is_edited_while_it_waits_is_answered_as_it_is_then
     await taken_in(shared.telegram)
     gate.opened.set()
     assert await ann.hears(2) == [ann.answer("a"), ann.answer("c")]
+
+
+@pytest.mark.promise("P-media")
+async def test_film_is_a_file_and_a_place_has_its_coordinates(ann: Person, shared: SharedDaemon) -> None:
+    film = shared.telegram.world.keep_file(b"\0\0\0\x18ftypmp42 film", "clip.mp4")
+    clip = film | {"duration": 5, "width": 640, "height": 480, "mime_type": "video/mp4", "file_name": "clip.mp4"}
+    await ann.say("", video=clip, caption=f"{ann.name('a')} run tail -c 4 inbox/clip.mp4; exit")
+    assert "film\nexit code: 0" in (await ann.hears())[-1]
+    await ann.say("", location={"latitude": 52.520008, "longitude": 13.404954 + ann.number})
+    await ann.hears(2)
+    assert f"[Location: 52.520008, {13.404954 + ann.number:.6f}]" in last_words(shared.model.requests[-1])
 
 
 @pytest.mark.promise("P-parked")

@@ -22,4 +22,28 @@ BUGS: list[Bug] = [
         "tests/sessions/test_wording.py::"
         "test_in_a_chat_each_number_stands_beside_one_option_whatever_markdown_comes_before",
     ),
+    bug(
+        "a place that is shared is only said to have come",
+        "class telegram: a location without its coordinates",
+        "goclaw/channels/telegram/files.py",
+        "    line = described(message)\n",
+        '    line = "[A location]" if described(message) else ""\n',
+        "tests/channels/telegram/test_descriptions.py::test_what_is_shared_is_told_in_one_line",
+    ),
+    bug(
+        "what is shared in a forwarded message passes for its sender's words",
+        "class telegram: a poll that was forwarded gives orders",
+        "goclaw/channels/telegram/inbound.py",
+        "notes = [(note, origin) for origin,",
+        'notes = [(note, "") for origin,',
+        "tests/channels/telegram/test_descriptions.py::test_what_was_forwarded_is_another_s_words",
+    ),
+    bug(
+        "a video note is a file and nothing else",
+        "class telegram: what was spoken is not heard",
+        "goclaw/sessions/received.py",
+        'case "voice" | "audio" | "video_note":',
+        'case "voice" | "audio":',
+        "tests/sessions/test_received.py::test_a_video_note_is_kept_and_transcribed_as_its_sender_s_own_words",
+    ),
 ]

@@ -232,6 +232,24 @@ async def test_a_transcript_that_fails_is_told_in_words(tmp_path: Path, failure:
     assert inbox(world) == {"voice.ogg": b"OggS sound"}
 
 
+async def test_a_video_note_is_kept_and_transcribed_as_its_sender_s_own_words(tmp_path: Path) -> None:
+    ears = Ears("Come at eight.")
+    world = world_of(tmp_path, transcriber=ears)
+    note = Attachment("video_note", "", "video/mp4", seconds=12), b"\0\0\0\x18ftypmp42 film"
+    heard = await hears(world, note, text="")
+    assert "[Video note, 12 s, 17 bytes, saved as inbox/video_note.mp4, transcribed:]" in heard
+    assert "Come at eight." in heard and inbox(world) == {"video_note.mp4": note[1]}
+    assert [(given.name, given.mime) for given in ears.given] == [("video_note.mp4", "video/mp4")]
+
+
+@pytest.mark.parametrize(("kind", "called"), [("video", "Video"), ("animation", "Animation")])
+async def test_film_is_kept_as_a_file(kind: Literal["video", "animation"], called: str, tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    film = Attachment(kind, "", "video/mp4", seconds=3), b"\0\0\0\x18ftypmp42 film"
+    assert f"[{called}, 3 s, 17 bytes, video/mp4: saved as inbox/{kind}.mp4]" in await hears(world, film)
+    assert inbox(world) == {f"{kind}.mp4": film[1]}
+
+
 async def test_a_sound_file_is_kept_and_transcribed(tmp_path: Path) -> None:
     world = world_of(tmp_path, transcriber=Ears("La la."))
     heard = await hears(world, sound("audio", "my song!.mp3", 200))

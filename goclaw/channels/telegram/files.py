@@ -1,8 +1,9 @@
-"""The files of a message of Telegram's: which of them we open, and a line in words for everything else."""
+"""The files of a message of Telegram's, and a line in words for everything else that it brings."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from goclaw.channels.telegram.descriptions import described, in_one_line
 from goclaw.events import Attachment
 
 MAX_IMAGE = 5 << 20
@@ -10,25 +11,19 @@ MAX_IMAGE = 5 << 20
 MAX_FILE = 20 << 20
 """Bytes that a bot may download (Bot API, getFile)."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-IN_WORDS = ("animation", "video_note", "video", "sticker", "location", "contact", "poll")
-"""Kinds of content that nobody opens: the agent is told that they came, so that nobody talks to a wall. An animation
-comes with a document of the same file: it is looked for first."""
-LONGEST_MIME = 100
+LONGEST_MIME = LONGEST_NAME = 100
 
 Json = Mapping[str, Any]
 Found = tuple[tuple[Attachment, ...], list[str]]
 
 
 def files_of(message: Json) -> Found:
-    """What can be opened of a message, and a line for what cannot."""
-    for kind in IN_WORDS:
-        if kind in message:
-            article = "An" if kind[0] in "aeiou" else "A"
-            return (), [f"[{article} {kind.replace('_', ' ')} came with this; it cannot be opened here.]"]
+    """The files of a message, and a line for what it brings that is none, or none that can be had."""
     for kind, read in _KINDS.items():
         if kind in message:
             return read(message[kind])
-    return (), []
+    line = described(message)
+    return (), [line] if line else []
 
 
 def limit_of(attachment: Attachment) -> int:
@@ -58,7 +53,7 @@ def _photo(sizes: Any) -> Found:
 def _document(file: Json) -> Found:
     mime, name, size = _mime(file, "application/octet-stream"), str(file.get("file_name", "")), size_of(file)
     if (size or 0) > MAX_FILE:
-        return (), [_too_large(f"document {_line(name)}", size or 0, MAX_FILE)]
+        return (), [_too_large(f"document {in_one_line(name, LONGEST_NAME)}", size or 0, MAX_FILE)]
     kind = "image" if mime in IMAGES and (size or 0) <= MAX_IMAGE else "document"
     return (Attachment(kind, str(file["file_id"]), mime, name, size),), []  # type: ignore[arg-type]  # one of two words
 
@@ -71,19 +66,35 @@ def _audio(file: Json) -> Found:
     return _recording(file, "audio file", "audio", "audio/mpeg")
 
 
+def _video(file: Json) -> Found:
+    return _recording(file, "video", "video", "video/mp4")
+
+
+def _video_note(file: Json) -> Found:
+    return _recording(file, "video note", "video_note", "video/mp4")
+
+
+def _animation(file: Json) -> Found:
+    return _recording(file, "animation", "animation", "video/mp4")
+
+
 def _recording(file: Json, what: str, kind: str, mime: str) -> Found:
     name, size, seconds = str(file.get("file_name", "")), size_of(file), _number(file.get("duration", 0))
     if (size or 0) > MAX_FILE:
-        return (), [_too_large(f"{what} {_line(name)}", size or 0, MAX_FILE)]
-    found = Attachment(kind, str(file["file_id"]), _mime(file, mime), name, size, seconds)  # type: ignore[arg-type]  # voice or audio
+        return (), [_too_large(f"{what} {in_one_line(name, LONGEST_NAME)}", size or 0, MAX_FILE)]
+    found = Attachment(kind, str(file["file_id"]), _mime(file, mime), name, size, seconds)  # type: ignore[arg-type]  # one of the kinds above
     return (found,), []
 
 
 _KINDS: Mapping[str, Callable[[Any], Found]] = {
+    # An animation comes with a document of the same file: it is looked for first.
+    "animation": _animation,
     "photo": _photo,
     "document": _document,
     "voice": _voice,
     "audio": _audio,
+    "video": _video,
+    "video_note": _video_note,
 }
 
 
@@ -95,11 +106,6 @@ def _mime(file: Json, default: str) -> str:
     """The media type that the sender's client gave, which may be anything."""
     given = str(file.get("mime_type", ""))
     return given if given.isascii() and given.isprintable() and 0 < len(given) <= LONGEST_MIME else default
-
-
-def _line(name: str) -> str:
-    """A file's name, which its sender chose, on one line of bounded length and without our brackets."""
-    return "".join(character for character in name if character.isprintable() and character not in "[]")[:100]
 
 
 def _number(value: Any) -> int:

@@ -100,7 +100,13 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
     files = [files_of(message) for message in messages]
     answered, lines = files_answered(messages, terms.me.id)
     attachments = (*(attachment for found, _ in files for attachment in found), *answered)
-    text, foreign = joined(words_of(messages, terms.me, [note for _, notes in files for note in notes], lines))
+    origins = [forwarded_from(message) for message in messages]
+    notes: list[Piece] = [
+        (note, origin, FORWARDED) if origin else (note, "")
+        for origin, (_, found) in zip(origins, files, strict=True)
+        for note in found
+    ]
+    text, foreign = joined(words_of(messages, terms.me, notes, lines))
     if not text and not attachments:
         return None
     return Inbound(
@@ -114,7 +120,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
         ref=f"{CHANNEL}:{chat_id}:{message_id}",
         edited=edited,
         foreign=foreign,
-        forwarded=any(forwarded_from(message) for message in messages),
+        forwarded=any(origins),
     )
 
 
@@ -180,7 +186,7 @@ def is_my_command(text: str, entity: Json, me: Me) -> bool:
     return addressed.lower() in ("", me.username.lower())
 
 
-def words_of(messages: Sequence[Json], me: Me, notes: Sequence[str], answered: Sequence[Piece] = ()) -> list[Piece]:
+def words_of(messages: Sequence[Json], me: Me, notes: Sequence[Piece], answered: Sequence[Piece] = ()) -> list[Piece]:
     """What was said, without the bot's name, and what the words refer to, each with its origin (empty: the sender).
 
     An album may have several captions. `answered`: what is said of files of the message that this answers.
@@ -194,7 +200,7 @@ def words_of(messages: Sequence[Json], me: Me, notes: Sequence[str], answered: S
         return texts[:1]
     origin = forwarded_from(lead)
     forwarded = [(f"[{origin[0].upper()}{origin[1:]}]", origin, FORWARDED)] if origin else []
-    return [*quotes_in(lead, me.id), *answered, *forwarded, *texts, *((note, "") for note in dict.fromkeys(notes))]
+    return [*quotes_in(lead, me.id), *answered, *forwarded, *texts, *dict.fromkeys(notes)]
 
 
 def said_in(message: Json, me: Me) -> str:
