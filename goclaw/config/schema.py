@@ -82,6 +82,9 @@ class TelegramSettings(Section):
         description="Whether what the agent says before it uses a tool comes as a message of its own (six a minute and "
         "chat at most, more are joined), or with its answer.",
     )
+    ack_reaction: str | None = Field(
+        None, description="An emoji that each message gets as soon as it is on disk, such as 👀; not set: none."
+    )
     artifacts: Literal["files", "none"] = Field(
         "files",
         description="Whether what tools keep for people comes as files behind the answer: three of a turn at most, and "

@@ -243,6 +243,26 @@ async def test_a_number_never_chooses_what_stands_elsewhere_on_the_screen(ann: P
     assert (await ann.hears(3))[-1].endswith("Keep planning (end)")
 
 
+@pytest.mark.promise("P-telegram-live")
+@with_its_own_daemon
+async def test_a_message_gets_its_reaction_at_once_and_the_typing_sign_when_the_answer_is_not_quick(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    home.config["telegram"]["ack_reaction"] = "👀"
+    home.write_config()
+    await home.start(telegram)
+    gate = model.gate("m1", streamed=0)
+    said = await telegram.world.say("m1 plain", user=5)
+    await eventually(lambda: telegram.world.reactions.get((5, said["message"]["message_id"])) == ("👀",))
+    await eventually(lambda: telegram.called("sendChatAction"))
+    gate.opened.set()
+    await telegram.wait_sent(5)
+    command = await telegram.world.say("/help", user=5)
+    await telegram.wait_sent(5, 2)
+    assert (5, command["message"]["message_id"]) not in telegram.world.reactions
+    assert await home.stop() == 0
+
+
 @with_its_own_daemon
 async def test_a_group_that_becomes_a_supergroup_goes_on_where_it_was(
     home: Installation, telegram: FakeTelegram, model: EchoModel

@@ -27,6 +27,8 @@ class RecordingGateway:
         self.accepted: list[Inbound] = []
         self.errors: list[Exception] = []
         """Raised by the next calls of `accept`, one each."""
+        self.taken_as = AcceptKind.TURN
+        """What becomes of messages that are not known yet."""
         self.gates: dict[str, asyncio.Event] = {}
         """Messages with this text are not durable until the event is set."""
         self.chosen: list[tuple[str, str, int]] = []
@@ -47,7 +49,7 @@ class RecordingGateway:
         known = any(inbound.id == other.id for other in self.accepted)
         self.accepted.append(inbound)
         await self._notify()
-        return Acceptance(AcceptKind.DUPLICATE if known else AcceptKind.TURN, inbound.id)
+        return Acceptance(AcceptKind.DUPLICATE if known else self.taken_as, inbound.id)
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
         return [

@@ -39,6 +39,22 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_descriptions.py::test_what_was_forwarded_is_another_s_words",
     ),
     bug(
+        "the typing sign flashes before an answer that is there at once",
+        "class telegram: a request for nothing before each quick answer",
+        "goclaw/channels/telegram/live.py",
+        "        await self._either(view.ended, QUICK_SECONDS)\n        while not view.ended.is_set() and",
+        "        while not view.ended.is_set() and",
+        "tests/channels/telegram/test_live.py::test_a_quick_answer_has_neither_a_typing_sign_nor_a_preview",
+    ),
+    bug(
+        "every message gets the reaction, commands and repeated ones, too",
+        "class telegram: a sign that something works where nothing does",
+        "goclaw/channels/telegram/intake.py",
+        "if self._ports.ack_reaction and acceptance.kind is AcceptKind.TURN:",
+        "if self._ports.ack_reaction:",
+        "tests/channels/telegram/test_intake.py::test_a_message_that_is_taken_in_gets_its_reaction_once",
+    ),
+    bug(
         "a video note is a file and nothing else",
         "class telegram: what was spoken is not heard",
         "goclaw/sessions/received.py",

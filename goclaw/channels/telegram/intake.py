@@ -36,7 +36,7 @@ from goclaw.channels.telegram.presses import LONGEST_TOAST, press_of, query_of
 from goclaw.channels.telegram.service import Membership, membership_of, move_of, stop_of
 from goclaw.channels.telegram.unlisted import Unlisted
 from goclaw.clock import Clock
-from goclaw.events import Acceptance, GatewayPort, Inbound
+from goclaw.events import Acceptance, AcceptKind, GatewayPort, Inbound
 from goclaw.records import record
 from goclaw.supervise import keep_running
 
@@ -46,7 +46,7 @@ NAMELESS = Me(0, "")
 ALLOWED_UPDATES = ["message", "edited_message", "callback_query", "my_chat_member", "stopped_message_generation"]
 """Kinds of updates that are asked for; each one listed here is handled below."""
 MOST_COURTESIES = 50
-"""Answers to presses that are under way at once: beyond that a button just goes on blinking for a while."""
+"""Answers to presses, and reactions, that are under way at once: beyond that a button just goes on blinking."""
 
 
 class Reach(Protocol):
@@ -78,6 +78,8 @@ class IntakePorts:
     """The turn that is shown in a draft; empty for none."""
     groups: tuple[int, ...]
     unlisted: Unlisted
+    ack_reaction: str
+    """What each message that will be answered gets as soon as it is on disk; empty: nothing."""
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     """Starts a task that lives as long as the channel runs."""
 
@@ -214,16 +216,24 @@ class Intake:
         with suppress(*UNREADABLE):
             press = press_of(update, self._terms_without_name())
         said = await self._ports.gateway.choose(press.actor, press.question, press.index) if press else ""
-        if query and len(self._courtesies) < MOST_COURTESIES:
-            task = self._ports.spawn(self._answer(query, said[:LONGEST_TOAST]))
-            self._courtesies.add(task)
-            task.add_done_callback(self._courtesies.discard)
+        if query:
+            self._beside(self._ports.bot.answer_callback_query(query, said[:LONGEST_TOAST] or None))
 
-    async def _answer(self, query: str, text: str) -> None:
-        try:
-            await self._ports.bot.answer_callback_query(query, text or None)
-        except TelegramError as error:
-            log.debug("a press could not be answered: %s", error.message)
+    def _beside(self, request: Coroutine[Any, Any, bool]) -> None:
+        """Make a request that nothing waits for, and that may fail."""
+
+        async def tried() -> None:
+            try:
+                await request
+            except TelegramError as error:
+                log.debug("a press or a message could not be acknowledged: %s", error.message)
+
+        if len(self._courtesies) >= MOST_COURTESIES:
+            request.close()
+            return
+        task = self._ports.spawn(tried())
+        self._courtesies.add(task)
+        task.add_done_callback(self._courtesies.discard)
 
     async def _membership(self, update: Json) -> None:
         with reading():
@@ -247,10 +257,16 @@ class Intake:
             self._ports.unlisted.joined(change.chat, change.by)
 
     async def _accept(self, inbound: Inbound | None) -> None:
-        if inbound is not None:
-            # Who writes there can be answered there.
-            self._ports.reach.open(self._ports.moved.current(int(inbound.address.chat)))
-            self._ports.accepted(inbound, await self._ports.gateway.accept(inbound))
+        if inbound is None:
+            return
+        # Who writes there can be answered there.
+        chat = self._ports.moved.current(int(inbound.address.chat))
+        self._ports.reach.open(chat)
+        acceptance = await self._ports.gateway.accept(inbound)
+        self._ports.accepted(inbound, acceptance)
+        if self._ports.ack_reaction and acceptance.kind is AcceptKind.TURN:
+            message = int(inbound.ref.rpartition(":")[2])
+            self._beside(self._ports.bot.set_message_reaction(chat, message, self._ports.ack_reaction))
 
     async def _terms(self, *messages: Json) -> Terms:
         """By what messages are judged; in a group that needs the bot's name."""

@@ -1,4 +1,4 @@
-"""The live view of a turn: the typing sign from the message to its answer, and the answer while it is being written.
+"""The live view of a turn: the typing sign while its answer is waited for, and the answer while it is being written.
 
 How it is shown is the business of `previews`. `claim` makes sure that nothing of it arrives after the answer.
 """
@@ -50,7 +50,7 @@ TYPING_LIMIT = 900.0
 IDLE_SECONDS = 5.0
 """Where no turn of its session has run for so long, nothing waits there, whatever became of a message."""
 QUICK_SECONDS = 0.3
-"""Answers that are done by then need no preview."""
+"""An answer that is delivered by then needs neither a typing sign nor a preview."""
 DRAFT_CLAIM_SECONDS = 1.0
 CLAIM_SECONDS = 3.0
 """How long an answer waits for a draft or a message that is on its way, so that the older one cannot arrive later."""
@@ -216,6 +216,7 @@ class LiveViews:
         return view
 
     async def _keep_typing(self, view: View) -> None:
+        await self._either(view.ended, QUICK_SECONDS)
         while not view.ended.is_set() and self._is_alive(view):
             await self._type(view)
             await self._either(view.ended, TYPING_SECONDS)

@@ -33,7 +33,7 @@ class Play:
         """The turn begins; the words that it streams at once are old enough to be shown."""
         self.stage.telegram.world.meet(self.chat)
         await self.stage.gateway.publish(TurnStarted("t1", "s", self.address))
-        await self.stage.telegram.wait_called("sendChatAction")
+        await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
         if text:
             await self.stream(text)
             await self.past_the_quick_answers()
@@ -49,8 +49,13 @@ class Play:
     async def stream(self, text: str) -> None:
         await self.stage.gateway.publish(TextStreamed("t1", "s", text))
 
+    async def types(self) -> None:
+        """Let the time pass in which nothing is shown, until the typing sign is."""
+        await self.past_the_quick_answers()
+        await self.stage.telegram.wait_called("sendChatAction")
+
     async def past_the_quick_answers(self) -> None:
-        """Let the time pass in which no preview is shown."""
+        """Let the time pass in which neither the typing sign nor a preview is shown."""
         await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
         self.clock.advance(0.3)
 

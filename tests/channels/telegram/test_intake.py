@@ -9,7 +9,7 @@ import pytest
 from goclaw.channels.telegram.identity import DOUBT_SECONDS
 from goclaw.clock import SteppedClock
 from goclaw.errors import DeliveryError
-from goclaw.events import Address, TextStreamed, TurnStarted
+from goclaw.events import AcceptKind, Address, TextStreamed, TurnStarted
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram import methods
 from tests.fake_telegram.server import FakeTelegram
@@ -216,3 +216,33 @@ async def test_what_the_gateway_cannot_take_is_not_acknowledged_whatever_kind_it
 
     await trouble(lambda world: world.say("hello"))
     await trouble(edited)
+
+
+async def test_a_message_that_is_taken_in_gets_its_reaction_once() -> None:
+    async with open_stage(ack_reaction="👀") as stage:
+        said = await stage.telegram.world.say("hello")
+        await stage.telegram.wait_called("setMessageReaction")
+        stage.gateway.taken_as = AcceptKind.REPLY
+        await stage.telegram.world.say("/status")
+        await stage.gateway.wait_accepted(2)
+        await stage.deliver("later")
+        assert stage.telegram.world.reactions == {(5, said["message"]["message_id"]): ("👀",)}
+        assert len(stage.telegram.called("setMessageReaction")) == 1
+
+
+async def test_a_reaction_that_telegram_refuses_costs_nothing() -> None:
+    async with open_stage(ack_reaction="👍🏽") as stage:
+        stage.telegram.fail("setMessageReaction", status=400, description="Bad Request: REACTION_INVALID")
+        await stage.telegram.world.say("hello")
+        await stage.telegram.wait_called("setMessageReaction")
+        await stage.telegram.world.say("again")
+        await stage.gateway.wait_accepted(2)
+        assert stage.texts() == []
+
+
+async def test_no_reaction_is_the_default() -> None:
+    async with open_stage() as stage:
+        await stage.telegram.world.say("hello")
+        await stage.gateway.wait_accepted(1)
+        await stage.deliver("later")
+        assert stage.telegram.called("setMessageReaction") == []

@@ -17,14 +17,14 @@ from goclaw.events import (
     TurnStarted,
 )
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing
-from tests.channels.telegram.support import POLLER, eventually, open_stage
+from tests.channels.telegram.support import POLLER, eventually, open_stage, passing
 
 
 @pytest.mark.promise("P-telegram-live")
 async def test_the_typing_sign_lasts_as_long_as_the_turn() -> None:
     async with playing(PRIVATE) as (play, stage):
         await play.begin()
-        await eventually(lambda: play.clock.sleepers >= 2 + POLLER)
+        await play.types()
         for count in (2, 3):
             await eventually(lambda: play.clock.sleepers >= 1 + POLLER)
             play.clock.advance(TYPING_SECONDS)
@@ -40,6 +40,7 @@ async def test_the_typing_sign_lasts_as_long_as_the_turn() -> None:
 async def test_the_answer_ends_its_view_even_if_the_turns_end_is_not_told() -> None:
     async with playing(PRIVATE) as (play, stage):
         await play.begin()
+        await play.types()
         await play.answer("done")
         await play.stream("too late")
         await eventually(lambda: play.clock.sleepers == POLLER)
@@ -53,11 +54,14 @@ async def test_the_answer_ends_its_view_even_if_the_turns_end_is_not_told() -> N
 async def test_typing_shows_in_the_topic() -> None:
     clock = SteppedClock()
     async with open_stage(clock=clock) as stage:
-        await Play(stage, clock, GROUP).begin()
+        play = Play(stage, clock, GROUP)
+        await play.begin()
+        await play.types()
         assert stage.telegram.called("sendChatAction")[0]["message_thread_id"] == 7
 
 
-async def test_a_quick_answer_has_no_preview() -> None:
+@pytest.mark.promise("P-telegram-live")
+async def test_a_quick_answer_has_neither_a_typing_sign_nor_a_preview() -> None:
     async with playing(PRIVATE) as (play, stage):
         await play.begin()
         await play.stream("Hi")
@@ -66,7 +70,7 @@ async def test_a_quick_answer_has_no_preview() -> None:
         await play.answer("Hi")
         play.clock.advance(5)
         await stage.deliver("later", number="later")
-        assert stage.telegram.called("sendMessageDraft") == []
+        assert stage.telegram.called("sendMessageDraft") == stage.telegram.called("sendChatAction") == []
 
 
 async def test_the_answer_comes_after_a_preview_that_is_on_its_way() -> None:
@@ -125,7 +129,7 @@ async def test_a_message_that_waits_shows_typing_until_its_turn_came() -> None:
     async with open_stage(clock=clock) as stage:
         await stage.gateway.publish(TurnStarted("other", "telegram:5", Address("local", "tui")))
         await stage.telegram.world.say("hello", user=5)
-        await stage.telegram.wait_called("sendChatAction")
+        await passing(clock, lambda: stage.telegram.called("sendChatAction"))
         for count in (2, 3):
             await meanwhile(stage, f"waits.{count}")
             clock.advance(TYPING_SECONDS)
@@ -145,6 +149,7 @@ async def test_a_message_that_waits_shows_typing_until_its_turn_came() -> None:
 async def test_a_turn_that_waits_for_a_person_is_not_typing() -> None:
     async with playing(PRIVATE) as (play, stage):
         await play.begin()
+        await play.types()
         question = Question("q1", "approval", "telegram:5", "May it?", "text")
         await stage.gateway.publish(QuestionAsked("t1", "s", question))
         await meanwhile(stage, "asked")
@@ -162,7 +167,9 @@ async def test_a_flooded_typing_sign_is_left_out_in_its_chat_only() -> None:
     async with playing(PRIVATE) as (play, stage):
         stage.telegram.fail("sendChatAction", status=429, retry_after=30)
         await play.begin()
+        await play.types()
         await stage.gateway.publish(TurnStarted("t2", "s2", GROUP))
+        await passing(play.clock, lambda: len(stage.telegram.called("sendChatAction")) == 2)
         await stage.telegram.wait_called("sendChatAction", 2)
         for number in range(4):
             play.clock.advance(TYPING_SECONDS)
