@@ -41,6 +41,7 @@ its own user alone, such as having it forgotten; in a group that is nobody but a
 what is the actor's own and no matter of anybody else's: nobody else has the session for theirs, and it is no group."""
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
+_TOPIC = re.compile(r"(telegram:[0-9]+):[0-9]+")
 _STRICTNESS: tuple[Answer, ...] = ("run", "ask", "refuse")
 _CONSENT: Mapping[Row, Mapping[Mode, Answer]] = {
     "low": {"default": "run", "accept-edits": "run", "plan": "run", "bypass": "run"},
@@ -128,6 +129,12 @@ def is_group(session: str) -> bool:
 def own_session(key: str) -> str:
     """The session that the user with this key has of their own, unless users.json names another."""
     return key
+
+
+def without_topic(session: str) -> str:
+    """The session of a private chat of Telegram's, for one of its topics; any other session is itself."""
+    found = _TOPIC.fullmatch(session)
+    return found[1] if found else session
 
 
 class Access:
@@ -261,7 +268,8 @@ class Access:
     def session_for(self, actor: Actor, default: str) -> str:
         """The session for a message that would go to `default`: the user's `session` in place of their own one."""
         user = self._user(actor)
-        return user.session if user and user.session and default == own_session(actor.key) else default
+        own = without_topic(default) == own_session(actor.key)
+        return user.session if user and user.session and own else default
 
     def _user(self, actor: Actor) -> User | None:
         return self._users.get(actor.key) if actor.key else None
@@ -283,7 +291,8 @@ class Access:
             return Decision(False, f"{object_} is a group")
         here = {each.key for each in _chain(actor)}
         others = (user for user in self._users.all() if user.key not in here)
-        other = next((user.key for user in others if object_ in (user.session, own_session(user.key))), "")
+        home = without_topic(object_)
+        other = next((user.key for user in others if object_ == user.session or home == own_session(user.key)), "")
         return Decision(False, f"{object_} is a session of {other}") if other else None
 
     def _by_person(self, actor: Actor, action: str, object_: str) -> Decision:
@@ -346,7 +355,7 @@ def _own(person: Person, _: Actor, session: str) -> Decision:
         return Decision(True, f"users.json {user.key} role {ADMIN}")
     if person.roles and session == user.session:
         return Decision(True, f"users.json {user.key} session")
-    if person.roles and session == own_session(user.key):
+    if person.roles and without_topic(session) == own_session(user.key):
         return Decision(True, f"own session of {user.key}")
     return Decision(False, f"{session} is not a session of {user.key}")
 

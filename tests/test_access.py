@@ -386,3 +386,15 @@ def test_the_conversation_of_an_agent_is_read_by_whoever_reads_its_session_and_w
         assert access().authorize(who, action, theirs).allowed == access().authorize(who, action, home).allowed
     assert not access().authorize(who, "session.write", theirs).allowed
     assert access().is_group(theirs) == access().is_group(home)
+
+
+def test_topics_of_a_private_chat_are_its_person_s_own() -> None:
+    rules = access()
+    for action in get_args(Action):
+        if action.startswith("session."):
+            assert rules.authorize(actor("telegram:1"), action, "telegram:1:7").allowed
+            assert not rules.authorize(actor("telegram:3"), action, "telegram:1:7").allowed
+    assert not rules.authorize(actor("telegram:1"), "session.write", "telegram:11:7").allowed
+    assert not rules.authorize(actor("telegram:1"), "session.write", "telegram:1:7:8").allowed
+    assert rules.session_for(actor("telegram:1"), "telegram:1:7") == "telegram:1:7"
+    assert rules.session_for(actor("telegram:2"), "telegram:2:7") == "shared", "users.json names one"

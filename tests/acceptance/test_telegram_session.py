@@ -218,6 +218,22 @@ async def test_a_message_that_is_edited_while_it_waits_is_answered_as_it_is_then
     assert await ann.hears(2) == [ann.answer("a"), ann.answer("c")]
 
 
+@pytest.mark.promise("P-order")
+async def test_each_topic_of_a_private_chat_is_a_conversation_of_its_own(ann: Person, shared: SharedDaemon) -> None:
+    for letter, topic in (("a", 7), ("b", 8), ("c", None)):
+        await ann.say(f"{ann.name(letter)} plain", topic=topic)
+        await ann.hears("abc".index(letter) + 1)
+    assert [sent.thread for sent in ann.sent()] == [7, 8, None]
+    assert [len(texts_of(body)) for body in ann.requests] == [1, 1, 1], "none knows of the others"
+    shared.telegram.fail(
+        "sendMessage", status=400, description="Bad Request: message thread not found", chat=ann.number
+    )
+    await ann.say(f"{ann.name('d')} plain", topic=7)
+    await ann.hears(4)
+    assert (ann.texts()[-1], ann.sent()[-1].thread) == (ann.answer("d"), None)
+    assert len(texts_of(ann.requests[-1])) == 3, "the topic's conversation goes on"
+
+
 @pytest.mark.promise("P-media")
 async def test_film_is_a_file_and_a_place_has_its_coordinates(ann: Person, shared: SharedDaemon) -> None:
     film = shared.telegram.world.keep_file(b"\0\0\0\x18ftypmp42 film", "clip.mp4")

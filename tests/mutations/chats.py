@@ -55,6 +55,22 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_intake.py::test_a_message_that_is_taken_in_gets_its_reaction_once",
     ),
     bug(
+        "the topic of a private chat is a session of somebody else",
+        "class sessions: nobody but an admin is heard in a topic",
+        "goclaw/access.py",
+        "    if person.roles and without_topic(session) == own_session(user.key):",
+        "    if person.roles and session == own_session(user.key):",
+        "tests/test_access.py::test_topics_of_a_private_chat_are_its_person_s_own",
+    ),
+    bug(
+        "what is meant for a deleted topic is lost",
+        "class telegram: an answer that fails for good",
+        "goclaw/channels/telegram/sending.py",
+        "if target.thread is None or not names_lost_topic(error):",
+        "if True:",
+        "tests/channels/telegram/test_sending_faults.py::test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat",
+    ),
+    bug(
         "a video note is a file and nothing else",
         "class telegram: what was spoken is not heard",
         "goclaw/sessions/received.py",

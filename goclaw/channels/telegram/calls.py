@@ -16,6 +16,7 @@ NOT_MODIFIED = "not modified"
 """Part of Telegram's error for an edit that changes nothing: the message says what it should."""
 NO_TEXT = "there is no text in the message to edit"
 """Part of Telegram's error for an edit of the text of a file: that is its caption."""
+LOST_TOPIC = "message thread not found"
 NOT_THERE = "message to delete not found"
 CLOSED = (
     "chat not found",
@@ -139,6 +140,11 @@ async def delete(bot: Bot, chat: int, message_id: int) -> None:
     except BadRequest as error:
         if NOT_THERE not in error.message.lower():
             raise
+
+
+def names_lost_topic(error: TelegramError) -> bool:
+    """Whether a message was refused because the topic that it was for is gone."""
+    return isinstance(error, BadRequest) and LOST_TOPIC in error.message.lower()
 
 
 def closes_chat(error: TelegramError) -> bool:

@@ -112,7 +112,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
     return Inbound(
         id=identity,
         actor=actor_of(sender),
-        session=f"{session}:{thread}" if in_group and thread else session,
+        session=f"{session}:{thread}" if thread else session,
         text=text,
         address=Address(CHANNEL, str(chat_id), thread, str(message_id) if in_group else None),
         received_at=terms.now,

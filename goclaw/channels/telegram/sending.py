@@ -21,6 +21,7 @@ from goclaw.channels.telegram.calls import (
     edit_caption,
     edit_keyboard,
     edit_text,
+    names_lost_topic,
     send_text,
     target_of,
 )
@@ -203,15 +204,24 @@ class Sender:
     async def _hand_over(
         self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None, handover: Handover
     ) -> int:
-        """Send one message when its turn comes; returns its id."""
+        """Send one message when its turn comes; returns its id. Where its topic is gone the chat itself gets it."""
         await self._outlet.pace(target.chat)
         await handover.sending()
+        try:
+            return await self._hand_over_once(part, target, keyboard)
+        except BadRequest as error:
+            if target.thread is None or not names_lost_topic(error):
+                raise
+            log.info("telegram: topic %d of chat %d is gone, the chat gets the message", target.thread, target.chat)
+            return await self._hand_over_once(part, replace(target, thread=None), keyboard)
+
+    async def _hand_over_once(self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None) -> int:
         if isinstance(part, File):
             return await upload(self._bot, part, target, keyboard)
         try:
             return await send_text(self._bot, target, part, keyboard)
         except BadRequest as error:
-            if not part.spans or closes_chat(error):
+            if not part.spans or closes_chat(error) or names_lost_topic(error):
                 raise
             log.warning("telegram refused the formatting of a message, it goes without: %s", error.message)
             return await send_text(self._bot, target, Chunk(part.text), keyboard)

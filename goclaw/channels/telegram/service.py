@@ -4,7 +4,7 @@ Readers of raw updates: each returns nothing where an update is not of its kind,
 `inbound.UNREADABLE` where it is, but has an unknown shape.
 """
 
-from goclaw.channels.telegram.inbound import CHANNEL, Json, Terms, is_group, is_open, number
+from goclaw.channels.telegram.inbound import CHANNEL, Json, Terms, is_group, is_open, number, topic_of
 from goclaw.events import Actor, Address, Inbound
 from goclaw.records import record
 
@@ -65,12 +65,12 @@ def stop_of(update: Json, terms: Terms) -> Inbound | None:
     if stopped is None or stopped["chat"]["type"] != "private" or not is_open(stopped["chat"], terms):
         return None
     person = number(stopped["chat"]["id"])
-    thread = stopped.get("message_thread_id")
+    thread = topic_of({"is_topic_message": "message_thread_id" in stopped, **stopped})
     return Inbound(
         id=f"{CHANNEL}:{number(update['update_id'])}",
         actor=Actor(key=f"{CHANNEL}:{person}", entry=CHANNEL),
-        session=f"{CHANNEL}:{person}",
+        session=f"{CHANNEL}:{person}:{thread}" if thread else f"{CHANNEL}:{person}",
         text=STOP,
-        address=Address(CHANNEL, str(person), None if thread is None else str(number(thread))),
+        address=Address(CHANNEL, str(person), thread),
         received_at=terms.now,
     )

@@ -43,6 +43,11 @@ async def test_a_group_has_one_session_and_its_messages_are_answered_by_reply() 
     assert inbound.text == "hello"
 
 
+async def test_a_topic_of_a_private_chat_has_a_session_of_its_own() -> None:
+    inbound = await read("hello", topic=77)
+    assert inbound and inbound.session == "telegram:5:77" and inbound.address == Address("telegram", "5", "77")
+
+
 async def test_a_topic_has_a_session_of_its_own() -> None:
     inbound = await read("@claw_bot hello", chat=-100, topic=77)
     assert inbound

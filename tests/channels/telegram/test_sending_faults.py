@@ -172,3 +172,14 @@ async def test_a_kill_while_the_chats_pace_is_waited_for_marks_nothing(tmp_path:
         ):
             await outbox.flush(20)
         assert quick.texts() == ["before", "hi"]
+
+
+async def test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat() -> None:
+    async with open_stage(running=False) as stage:
+        stage.telegram.world.meet(5)
+        stage.telegram.fail("sendMessage", status=400, description="Bad Request: message thread not found")
+        await stage.deliver("an **answer**", thread="7")
+        assert [(sent.text, sent.thread) for sent in stage.telegram.sent(5)] == [("an answer", None)]
+        assert [call.get("message_thread_id") for call in stage.telegram.called("sendMessage")] == [7, None]
+        await stage.deliver("more", number="more", thread="8")
+        assert [(sent.text, sent.thread) for sent in stage.telegram.sent(5)][1:] == [("more", 8)]
