@@ -21,6 +21,7 @@ from goclaw.clock import Clock, RealClock
 from goclaw.records import record
 from goclaw.tui import clipboard, colourless
 from goclaw.tui.approving import Approving
+from goclaw.tui.conversation import Conversation
 from goclaw.tui.editor import EditorError, edit, editor_of
 from goclaw.tui.incoming import FIRST_ROWS, Incoming, Parts
 from goclaw.tui.link import Link
@@ -28,12 +29,13 @@ from goclaw.tui.recall import FILE, Recall
 from goclaw.tui.remote import Remote, Way
 from goclaw.tui.switching import Switching
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.conversation import Conversation
+from goclaw.tui.widgets.conversation import ConversationView
 from goclaw.tui.widgets.follow import FollowedScroll
 from goclaw.tui.widgets.log_view import LogView
 from goclaw.tui.widgets.picker import SessionPicker
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.question_card import QuestionCard
+from goclaw.tui.widgets.question_cards import QuestionCards
 from goclaw.tui.widgets.status_bar import StatusBar
 from goclaw.tui.widgets.todo_panel import TodoPanel
 from goclaw.tui.widgets.tool_card import ToolCard
@@ -90,10 +92,10 @@ class Terminal(App[Farewell]):
         """
     Screen { layout: vertical; }
     #panes { height: 1fr; }
-    Conversation { width: 3fr; scrollbar-background: $background; scrollbar-color: $surface-lighten-2; }
+    ConversationView { width: 3fr; scrollbar-background: $background; scrollbar-color: $surface-lighten-2; }
     LogView { width: 2fr; max-width: 90; scrollbar-background: $surface; scrollbar-color: $surface-lighten-2; }
     Screen.-chat LogView { display: none; }
-    Screen.-log Conversation { display: none; }
+    Screen.-log ConversationView { display: none; }
     Screen.-log LogView { max-width: 100%; }
     Prompt { border-title-color: $foreground; border-title-style: bold; border-subtitle-color: $text-warning; }
     #jump { display: none; height: 1; background: $accent; color: $text; text-align: center; }
@@ -123,16 +125,18 @@ class Terminal(App[Farewell]):
         self._recall = Recall(place.state_dir / FILE)
         self._link = Link(place.way, session, FIRST_ROWS)
         clock = clock or RealClock()
-        self._conversation = Conversation(self._link.person, clock)
+        questions = QuestionCards(self._link.person, clock)
+        self._view = ConversationView(questions)
+        self._conversation = Conversation(self._view, questions, clock)
         self._todos = TodoPanel()
-        self._completion = Completion()
+        self._completion = Completion(lambda begun: self._link.ask(AskFiles(begun)))
         self._prompt = Prompt(self._recall, self._completion)
         self._bar = StatusBar(session)
         self._log_view = LogView(place.log)
-        self._approving = Approving(self._link, self._conversation, self._prompt, clock)
+        self._approving = Approving(self._link, questions, self._prompt, self, clock)
         parts = Parts(self._conversation, self._todos, self._completion, self._prompt, self._bar)
         self._incoming = Incoming(self._link, parts, self._approving, clock)
-        self._switching = Switching(place.way, self._link, self._incoming, self._conversation, clock)
+        self._switching = Switching(place.way, self._link, self._incoming, self._conversation, self, clock)
         self._pick_at_once = pick
         self._asked_at = float("-inf")
         self._layout = 0
@@ -149,7 +153,7 @@ class Terminal(App[Farewell]):
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
         with Horizontal(id="panes"):
-            yield self._conversation
+            yield self._view
             yield self._log_view
         yield Static("↓ the end is further down: End or a click", id="jump")
         yield self._todos
@@ -204,7 +208,7 @@ class Terminal(App[Farewell]):
         """A click on an option."""
         self._approving.choose(chosen.card, chosen.answer)
 
-    def on_conversation_answerable_changed(self) -> None:
+    def on_conversation_view_answerable_changed(self) -> None:
         """What the letters would answer."""
         self._incoming.say_doing()
 
@@ -219,11 +223,6 @@ class Terminal(App[Farewell]):
     def on_option_list_option_selected(self) -> None:
         """A click on a command or a file."""
         self._prompt.complete()
-
-    def on_completion_files_wanted(self, wanted: Completion.FilesWanted) -> None:
-        """Ask for paths; without a connection there are none."""
-        if not self._link.ask(AskFiles(wanted.begun)):
-            self._completion.unanswered()
 
     def on_tool_card_artifact_wanted(self, wanted: ToolCard.ArtifactWanted) -> None:
         """Ask for what a card shows; without a connection it asks again when it is opened the next time."""
@@ -331,12 +330,12 @@ class Terminal(App[Farewell]):
 
     def action_jump(self) -> None:
         """To the end of the conversation."""
-        self._conversation.jump()
+        self._view.jump()
 
     def action_page(self, direction: int) -> None:
         """A page up (-1) or down (1) in the conversation, or in the log where that stands alone."""
         in_log = LAYOUTS[self._layout] == "-log" or self.focused is self._log_view
-        pane = self._log_view if in_log else self._conversation
+        pane = self._log_view if in_log else self._view
         if direction < 0:
             pane.scroll_page_up(animate=False)
         else:

@@ -7,10 +7,11 @@ answers only while the input is empty, only an approval that stood before the pe
 
 from goclaw.clock import Clock
 from goclaw.events import ALLOW, ALWAYS, DENY
+from goclaw.tui.host import Host
 from goclaw.tui.link import Link
-from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.question_card import KEYS, QuestionCard
+from goclaw.tui.widgets.question_cards import QuestionCards
 from goclaw.wire import Accepted, Refused
 
 HOLD_SECONDS = 0.5
@@ -21,10 +22,11 @@ NOT_CONNECTED = "Not connected: answer again when the daemon is back."
 class Approving:
     """Answers questions by their ids."""
 
-    def __init__(self, link: Link, conversation: Conversation, prompt: Prompt, clock: Clock) -> None:
+    def __init__(self, link: Link, questions: QuestionCards, prompt: Prompt, host: Host, clock: Clock) -> None:
         self._link = link
-        self._conversation = conversation
+        self._questions = questions
         self._prompt = prompt
+        self._host = host
         self._clock = clock
         self._held: tuple[str, str, QuestionCard] | None = None
         """A letter that was just typed, the answer that it stands for, and to what."""
@@ -33,7 +35,7 @@ class Approving:
 
     def press(self, letter: str) -> bool:
         """`letter` was typed into the empty input; whether it may decide something, see `decide_soon`."""
-        target = self._conversation.questions.answerable
+        target = self._questions.answerable
         answer = next((answer for answer, key in KEYS.items() if key == letter), None)
         offered = target is not None and answer in target.question.options
         self._held = (letter, answer, target) if answer is not None and target is not None and offered else None
@@ -56,7 +58,7 @@ class Approving:
 
     def choose(self, card: QuestionCard, answer: str) -> None:
         """Somebody clicked an option."""
-        if self._conversation.questions.is_seen(card):
+        if self._questions.is_seen(card):
             self._decide(card, answer)
 
     def accepted(self, accepted: Accepted) -> bool:
@@ -85,12 +87,12 @@ class Approving:
         if decision:
             self._sent[decision] = card
             doing = {ALLOW: "allowing …", ALWAYS: "allowing for good …", DENY: "denying …"} if card.is_approval else {}
-            self._conversation.questions.say(card, doing.get(answer, "answering …"))
+            self._questions.say(card, doing.get(answer, "answering …"))
         else:
-            self._conversation.notify(NOT_CONNECTED, severity="warning")
+            self._host.notify(NOT_CONNECTED, severity="warning")
 
     def _told(self, decision: str, sentence: str) -> bool:
         card = self._sent.pop(decision, None)
         if card is not None and card.is_open:
-            self._conversation.questions.say(card, sentence)
+            self._questions.say(card, sentence)
         return card is not None

@@ -22,12 +22,12 @@ from goclaw.events import (
 from goclaw.records import record
 from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
+from goclaw.tui.conversation import Conversation
 from goclaw.tui.link import Link, turn_of
 from goclaw.tui.outstanding import TAKEN
 from goclaw.tui.text import FORGOTTEN, one_line
 from goclaw.tui.waiting import waiting_words
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.status_bar import StatusBar
@@ -50,7 +50,7 @@ AWAY = "trying to reach the daemon · `goclaw start` starts it"
 
 @record
 class Parts:
-    """The widgets that show what comes."""
+    """What shows what comes."""
 
     conversation: Conversation
     todos: TodoPanel
@@ -157,7 +157,7 @@ class Incoming:
         """Older rows are wanted; without a connection they are asked for when somebody scrolls again."""
         conversation = self._parts.conversation
         if self._link.ask(AskOlder(conversation.first_row, OLDER_ROWS)):
-            conversation.has_older, self._fetching = False, True
+            conversation.view.has_older, self._fetching = False, True
 
     async def lost(self, reason: str) -> None:
         """The connection broke; the link goes on trying. What was asked for on it is not answered any more."""
@@ -165,7 +165,7 @@ class Incoming:
         self._approving.lost()
         self._parts.completion.unanswered()
         if self._fetching:
-            self._parts.conversation.has_older, self._fetching = True, False
+            self._parts.conversation.view.has_older, self._fetching = True, False
         self._parts.bar.connection("reconnecting" if self._greeted else "no daemon")
         self._away = AWAY
         self.say_doing()

@@ -2,16 +2,15 @@
 
 import asyncio
 
-from textual.worker import Worker
-
 from goclaw.clock import Clock
 from goclaw.errors import StateError
 from goclaw.tui.client import Received
+from goclaw.tui.conversation import Conversation
+from goclaw.tui.host import Host, Work
 from goclaw.tui.incoming import Incoming
 from goclaw.tui.leftover import Leftover
 from goclaw.tui.link import Link
 from goclaw.tui.remote import Way
-from goclaw.tui.widgets.conversation import Conversation
 from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.picker import SessionPicker
 from goclaw.wire import AskSessions, Attached, Sessions
@@ -20,13 +19,16 @@ from goclaw.wire import AskSessions, Attached, Sessions
 class Switching:
     """Implements `link.Watcher`: what concerns the choice of a session it does itself, the rest goes to `Incoming`."""
 
-    def __init__(self, way: Way, link: Link, incoming: Incoming, conversation: Conversation, clock: Clock) -> None:
+    def __init__(
+        self, way: Way, link: Link, incoming: Incoming, conversation: Conversation, host: Host, clock: Clock
+    ) -> None:
         self._way = way
         self._link = link
         self._incoming = incoming
         self._conversation = conversation
+        self._host = host
         self._clock = clock
-        self._attending: Worker[None] | None = None
+        self._attending: Work | None = None
         self._going = asyncio.Lock()
         self._home = ""
         """The last session that was open to the person; empty: none yet."""
@@ -34,14 +36,14 @@ class Switching:
         """The key under which the daemon knows the session that is shown."""
         self._is_shut = False
         self._picker: SessionPicker | None = None
-        self._left: dict[str, tuple[Leftover, Worker[None]]] = {}
+        self._left: dict[str, tuple[Leftover, Work]] = {}
         """By session: what is on its way to where the terminal was before."""
         self.refusal: StateError | None = None
         """Why the very first session was not open to the person."""
 
     def start(self) -> None:
         """Attach; nothing is waited for."""
-        self._attending = self._conversation.run_worker(self._link.run(self), name="attending")
+        self._attending = self._host.run_worker(self._link.run(self), name="attending")
 
     def unsent(self) -> list[str]:
         """The texts that no daemon has taken yet, with their sessions where these are not shown."""
@@ -53,12 +55,12 @@ class Switching:
     def pick(self) -> None:
         """Let the person choose a session."""
         self._picker = SessionPicker(self._shown or self._link.session, self._clock)
-        self._conversation.app.push_screen(self._picker, self._picked)
+        self._host.push_screen(self._picker, self._picked)
         self._link.ask(AskSessions())
 
     def go(self, session: str) -> None:
         """Show another session, as soon as may be."""
-        self._conversation.run_worker(self._go(session), name=f"going to {session}")
+        self._host.run_worker(self._go(session), name=f"going to {session}")
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands."""
@@ -91,9 +93,9 @@ class Switching:
         session, sentence = self._link.session, f"{reason[0].upper()}{reason[1:]}."
         if not self._home:
             self.refusal = StateError(reason)
-            self._conversation.app.exit()
+            self._host.exit()
         elif self._home != session:
-            self._conversation.notify(sentence, severity="error")
+            self._host.notify(sentence, severity="error")
             self.go(self._home)
         else:
             await self._incoming.refused(reason)
@@ -132,8 +134,8 @@ class Switching:
         return leftover.link.waiting()
 
     def _deliver(self, session: str, waiting: dict[str, str]) -> None:
-        leftover = Leftover(self._way, session, waiting, self._conversation.notify)
-        delivering = self._conversation.run_worker(self._delivered(leftover), name=f"what is left for {session}")
+        leftover = Leftover(self._way, session, waiting, self._host.notify)
+        delivering = self._host.run_worker(self._delivered(leftover), name=f"what is left for {session}")
         self._left[session] = (leftover, delivering)
 
     async def _delivered(self, leftover: Leftover) -> None:

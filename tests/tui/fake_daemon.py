@@ -45,6 +45,7 @@ from goclaw.servers.socket import open_socket
 from goclaw.tui.app import Place, Terminal
 from tests.tui.screen import PATIENCE as PATIENCE
 from tests.tui.screen import Screen as Screen
+from tests.tui.unseen import Unseen, open_unseen
 
 SESSION = "tui:me"
 COMMANDS = [
@@ -254,3 +255,11 @@ class Stage:
             if self.place.socket.exists():
                 await screen.until(ready)
             yield screen
+
+    @asynccontextmanager
+    async def unseen(self, session: str = SESSION) -> AsyncIterator[Unseen]:
+        """The client without a screen, attached and at rest."""
+        async with open_unseen(self.place, session, self.clock) as client:
+            if self.place.socket.exists():
+                await client.until("12.3k of 200k tokens")
+            yield client

@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from goclaw.clock import SteppedClock
-from goclaw.events import LOCAL, Address, Notice, Outcome, ToolStarted, TurnFinished, TurnStarted
-from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.events import (
+    Outcome,
+    ToolStarted,
+    TurnFinished,
+)
+from goclaw.messages import ToolCall, ToolResult, UserMessage
+from goclaw.tui.widgets.entries import Said
+from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
+from tests.tui.unseen import fetch_all
 
 
 @pytest.fixture
@@ -28,156 +35,103 @@ async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
         yield gateway
 
 
+async def test_a_client_that_starts_without_a_daemon_attaches_and_sends_when_there_is_one(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE), stage.unseen() as client:
+        await client.until("no daemon")
+        await client.send("early bird")
+        assert "1 not sent yet" in client.doing
+        async with stage.daemon() as daemon:
+            await client.until("● connected")
+            while not daemon.heard:
+                await before_the_next_look()
+            assert [inbound.text for inbound in daemon.heard] == ["early bird"]
+
+
 async def test_a_turn_that_runs_already_has_its_true_age(
     daemon: FakeGateway, stage: Stage, clock: SteppedClock
 ) -> None:
     daemon.begin("t1", "a long task")
     clock.advance(185)
-    async with stage.terminal() as screen:
-        await screen.until("3 min 05 s")
+    async with stage.unseen() as client:
+        await client.until("3 min 05 s")
+        clock.advance(2)
+        client.tick()
+        await client.until("3 min 07 s")
         daemon.answer("t1", "done")
-        await screen.until("min", gone=True)
+        await client.until("min", gone=True)
 
 
-async def test_the_time_of_a_tool_of_the_past_is_about_what_lies_between_its_rows(
-    daemon: FakeGateway, stage: Stage, clock: SteppedClock
-) -> None:
-    daemon.store("t1", AssistantMessage("", (ToolCall("a", "exec", {"command": "slow"}),)))
-    clock.advance(14.4)
-    daemon.store("t1", ToolResult("a", "exec", "out"))
-    daemon.store("t1", AssistantMessage("", (ToolCall("a", "exec", {"command": "quick"}),)))
-    clock.advance(0.6)
-    daemon.store("t1", ToolResult("a", "exec", "out"))
-    async with stage.terminal() as screen:
-        text = await screen.until("quick")
-    assert "✓ exec  slow  ~14 s" in text and "✓ exec  quick\n" in "\n".join(
-        line.strip(" │") for line in text.splitlines()
-    )
-
-
-async def test_older_rows_are_fetched_from_before_the_oldest_and_find_their_results(
-    daemon: FakeGateway, stage: Stage
-) -> None:
-    calls = tuple(ToolCall(f"c{number}", "exec", {"command": f"call <{number}>"}) for number in range(40))
-    daemon.store("t1", UserMessage("do forty things"))
-    daemon.store("t1", AssistantMessage("I will.", calls))
-    for call in calls:
-        daemon.store("t1", ToolResult(call.id, "exec", f"result of {call.id}"))
-    daemon.store("t1", AssistantMessage("All done."))
-    async with stage.terminal((100, 100)) as screen:
-        await screen.until("call <30>")
-        while "do forty things" not in screen.text():
-            await screen.press("pageup")
-        cards = [str(card.render()) for card in screen.terminal.query("ToolCard")]
-    assert len(cards) == 40
-    assert all(card.startswith("✓ exec") and f"result of c{number}" in card for number, card in enumerate(cards))
-
-
-async def test_older_rows_of_a_turn_that_runs_get_their_results_when_those_come(
-    daemon: FakeGateway, stage: Stage
-) -> None:
-    daemon.begin("t1", "do it")
-    daemon.answer("t1", "I will.", ToolCall("c1", "exec", {"command": "the call"}))
-    for number in range(40):
-        daemon.store("t1", UserMessage(f"message <{number}>"))
-    async with stage.terminal() as screen:
-        await screen.until("message <39>")
-        while "the call" not in screen.text():
-            await screen.press("pageup")
-        assert "● exec  the call" in screen.text()
-        daemon.tell("t1", ToolResult("c1", "exec", "its result"))
-        await screen.until("✓ exec  the call")
-
-
-async def test_older_rows_can_be_asked_for_again_after_a_break(stage: Stage) -> None:
+async def test_older_rows_come_once_and_can_be_asked_for_again_after_a_break(stage: Stage) -> None:
+    for number in range(60):
+        stage.gateway.store("t1", UserMessage(f"message <{number}>"))
     async with asyncio.timeout(PATIENCE):
-        async with stage.daemon() as daemon:
-            for number in range(60):
-                daemon.store("t1", UserMessage(f"message <{number}>"))
-            terminal = stage.terminal()
-            screen = await terminal.__aenter__()
-        await screen.until("reconnecting")
-        for _ in range(12):
-            await screen.press("pageup")
         async with stage.daemon():
-            await screen.until("connected")
-            while "message <0>" not in screen.text():
-                await screen.press("pagedown", "pageup")
-                await screen.press("pageup")
-            said = [str(entry.render()) for entry in screen.terminal.query("Said")]
-            await terminal.__aexit__(None, None, None)
+            opened = stage.unseen()
+            client = await opened.__aenter__()
+        await client.until("reconnecting")
+        client.incoming.fetch_older()
+        assert client.view.has_older, "nobody was there to ask"
+        async with stage.daemon():
+            await client.until("connected")
+            client.incoming.fetch_older()
+            client.incoming.fetch_older()
+            await fetch_all(client)
+            said = client.said(Said)
+            await opened.__aexit__(None, None, None)
     assert said == [f"message <{number}>" for number in range(60)]
-
-
-async def test_what_a_turn_without_rows_says_stands_below_the_message_that_asked_for_it(
-    daemon: FakeGateway, stage: Stage
-) -> None:
-    async with asyncio.timeout(PATIENCE), stage.terminal((100, 40)) as screen:
-        await screen.type("compact it")
-        await screen.press("enter")
-        while not daemon.heard:
-            await screen.pilot.pause()
-        turn = daemon.heard[0].id
-        daemon.bus.publish(TurnStarted(turn, SESSION, Address(LOCAL, SESSION)))
-        daemon.bus.publish(Notice(SESSION, "making room", turn))
-        daemon.bus.publish(TurnFinished(turn, SESSION, Outcome.ANSWERED, "there is room"))
-        await screen.until("there is room")
-        daemon.begin("t2", "the next one")
-        daemon.answer("t2", "the next answer")
-        text = await screen.until("the next answer")
-        assert not screen.terminal.query(".-waiting"), "it waits no more"
-    order = ("compact it", "making room", "there is room", "the next one", "the next answer")
-    places = [text.find(words) for words in order]
-    assert -1 not in places and places == sorted(places), text
 
 
 async def test_while_the_daemon_is_out_of_reach_no_key_is_offered_but_what_helps(stage: Stage) -> None:
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:
-            terminal = stage.terminal()
-            screen = await terminal.__aenter__()
+            opened = stage.unseen()
+            client = await opened.__aenter__()
             daemon.begin("t1", "a long task")
-            await screen.until("Esc stops")
-        text = await screen.until("`goclaw start` starts it")
+            await client.until("Esc stops")
+        text = await client.until("`goclaw start` starts it")
         assert "Esc stops" not in text
+        client.incoming.stop()
+        assert client.link.unsent() == [], "nothing is stopped later that is not seen now"
         async with stage.daemon():
-            await screen.until("`goclaw start` starts it", gone=True)
-            await terminal.__aexit__(None, None, None)
+            await client.until("`goclaw start` starts it", gone=True)
+            await opened.__aexit__(None, None, None)
+
+
+async def test_a_key_stops_the_turn_that_runs_and_nothing_else(daemon: FakeGateway, stage: Stage) -> None:
+    daemon.replies["/stop"] = "Stopped."
+    async with stage.unseen() as client:
+        client.incoming.stop()
+        daemon.begin("t1", "a long task")
+        await client.until("working")
+        client.incoming.stop()
+        async with asyncio.timeout(PATIENCE):
+            while not daemon.heard:
+                await before_the_next_look()
+        daemon.bus.publish(TurnFinished("t1", SESSION, Outcome.STOPPED, "Stopped."))
+        text = await client.until("working", gone=True)
+    assert [inbound.text for inbound in daemon.heard] == ["/stop"]
+    assert text.count("Stopped.") == 1
 
 
 async def test_a_message_that_is_refused_comes_back_to_the_input_and_the_next_one_goes_on(
     daemon: FakeGateway, stage: Stage
 ) -> None:
-    daemon.refuses.add("too many")
-    async with stage.terminal() as screen:
-        await screen.type("too many")
-        await screen.press("enter")
-        text = await screen.until("Not taken: no room for more")
+    daemon.refuses |= {"too many", "one more"}
+    async with stage.unseen() as client:
+        await client.send("too many")
+        text = await client.until("Not taken: no room for more")
         assert text.count("too many") == 2, "above, where it was refused, and in the input"
-        await screen.type(" or few")
-        await screen.press("enter")
+        await client.send("one more")
+        client.type("a draft")
+        async with asyncio.timeout(PATIENCE):
+            while client.text().count("Not taken") < 2:
+                await before_the_next_look()
+        assert client.prompt.text == "a draft", "what stands in the input stays"
+        await client.send("few")
         async with asyncio.timeout(PATIENCE):
             while not daemon.heard:
-                await screen.pilot.pause()
-    assert [heard.text for heard in daemon.heard] == ["too many or few"]
-
-
-async def test_a_session_that_is_forgotten_begins_anew_and_says_so(daemon: FakeGateway, stage: Stage) -> None:
-    for number in range(40):
-        daemon.store("t1", UserMessage(f"message <{number}>"))
-    async with stage.terminal() as screen:
-        await screen.until("message <39>")
-        daemon.begin("t2", "forget it")
-        daemon.stream("t2", "Half an")
-        daemon.bus.publish(ToolStarted("t2", SESSION, "c1", "exec", {}))
-        await screen.until("exec")
-        daemon.forget()
-        text = await screen.until("This session was forgotten")
-        assert "message" not in text.replace("Write a message", "") and "Half an" not in text and "exec" not in text
-        daemon.begin("t3", "a new beginning")
-        daemon.answer("t3", "Hello.")
-        text = await screen.until("Hello.")
-        assert "a new beginning" in text and "message <" not in text, text
+                await before_the_next_look()
+    assert [heard.text for heard in daemon.heard] == ["few"]
 
 
 async def test_after_it_was_forgotten_a_break_brings_what_was_said_since(stage: Stage) -> None:
@@ -185,33 +139,35 @@ async def test_after_it_was_forgotten_a_break_brings_what_was_said_since(stage: 
         async with stage.daemon() as daemon:
             for number in range(5):
                 daemon.store("t1", UserMessage(f"message <{number}>"))
-            terminal = stage.terminal()
-            screen = await terminal.__aenter__()
-            await screen.until("message <4>")
+            opened = stage.unseen()
+            client = await opened.__aenter__()
+            await client.until("message <4>")
             daemon.forget()
-            await screen.until("This session was forgotten")
-        await screen.until("reconnecting")
+            await client.until("This session was forgotten")
+        await client.until("reconnecting")
         daemon.store("t2", UserMessage("a new beginning"))
         async with stage.daemon():
-            await screen.until("a new beginning")
-            await terminal.__aexit__(None, None, None)
+            await client.until("a new beginning")
+            await opened.__aexit__(None, None, None)
 
 
+@pytest.mark.promise("P-terminal-history")
 async def test_a_turn_from_telegram_is_mirrored_live_in_two_clients(daemon: FakeGateway, stage: Stage) -> None:
-    async with stage.terminal((100, 40)) as first, stage.terminal((100, 40)) as second:
+    async with stage.unseen() as first, stage.unseen() as second:
         turn, call = "telegram:1", ToolCall("c1", "read", {"path": "notes.txt"})
         daemon.begin(turn, "from my phone", sender="telegram:5")
         daemon.think(turn, "Let me see")
-        for screen in (first, second):
-            await screen.until("Let me see")
+        for client in (first, second):
+            await client.until("Let me see")
         daemon.answer(turn, "I look.", call)
         daemon.bus.publish(ToolStarted(turn, SESSION, "c1", "read", call.input))
         daemon.tell(turn, ToolResult("c1", "read", "the notes"))
         daemon.stream(turn, "They say")
-        for screen in (first, second):
-            await screen.until("They say")
-        daemon.answer(turn, "They say hello.")
-        seen = [await screen.until("They say hello.") for screen in (first, second)]
+        async with stage.unseen() as third:
+            for client in (first, second, third):
+                await client.until("They say")
+            daemon.answer(turn, "They say hello.")
+            seen = [await client.until("They say hello.") for client in (first, second, third)]
     for text in seen:
         for words in ("telegram:5", "from my phone", "I look.", "✓ read", "the notes", "They say hello."):
             assert text.count(words) == 1, text

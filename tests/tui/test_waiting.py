@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from goclaw.tui.waiting import waiting_words
-from tests.tui.fake_daemon import PATIENCE, FakeGateway, Screen, Stage
+from tests.harness import before_the_next_look
+from tests.tui.fake_daemon import PATIENCE, FakeGateway, Stage
 
 
 @pytest.mark.parametrize(
@@ -39,53 +40,50 @@ async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
         yield gateway
 
 
-async def send(daemon: FakeGateway, screen: Screen, text: str) -> str:
-    """Type and send; returns the turn that it becomes."""
-    number = len(daemon.heard)
-    await screen.type(text)
-    await screen.press("enter")
+async def heard(daemon: FakeGateway, number: int) -> None:
     async with asyncio.timeout(PATIENCE):
-        while len(daemon.heard) == number:
-            await screen.pilot.pause()
-    return daemon.heard[-1].id
+        while len(daemon.heard) < number:
+            await before_the_next_look()
 
 
 @pytest.mark.promise("P-terminal-typing")
 async def test_queued_messages_are_counted_until_their_turns_come(daemon: FakeGateway, stage: Stage) -> None:
-    async with stage.terminal() as screen:
-        first = await send(daemon, screen, "first")
-        assert "queued" not in screen.text()
+    async with stage.unseen() as client:
+        first = await client.send("first")
+        await heard(daemon, 1)
+        assert "queued" not in client.doing
         daemon.begin(first, "first")
-        await screen.until("Esc stops")
-        second = await send(daemon, screen, "second")
-        await screen.until("1 queued")
-        await send(daemon, screen, "third")
-        await screen.until("2 queued")
+        await client.until("Esc stops")
+        second = await client.send("second")
+        await client.until("1 queued")
+        await client.send("third")
+        await client.until("2 queued")
         daemon.answer(first, "answer one")
         daemon.begin(second, "second")
-        text = await screen.until("1 queued")
+        text = await client.until("1 queued")
         assert text.index("second") < text.index("third")
-        await screen.press("escape")
-        await screen.until("1 queued")
+        client.incoming.stop()
+        await heard(daemon, 4)
+        await client.until("1 queued")
     assert [inbound.text for inbound in daemon.heard] == ["first", "second", "third", "/stop"]
 
 
 async def test_the_mode_of_the_session_is_said_while_somebody_types(daemon: FakeGateway, stage: Stage) -> None:
     daemon.numbers["queue_mode"] = "steer"
-    async with stage.terminal() as screen:
-        turn = await send(daemon, screen, "go")
+    async with stage.unseen() as client:
+        turn = await client.send("go")
         daemon.begin(turn, "go")
-        assert "Enter steers" not in await screen.until("Esc stops")
-        await screen.type("more")
-        await screen.until("Enter steers the answer")
-        await screen.press("enter")
-        await screen.until("1 waiting to steer the answer")
+        assert "Enter steers" not in await client.until("Esc stops")
+        client.type("more")
+        assert "Enter steers the answer" in client.doing
+        await client.send("more")
+        await client.until("1 waiting to steer the answer")
 
 
 async def test_a_turn_from_a_chat_is_not_steered_from_here(daemon: FakeGateway, stage: Stage) -> None:
     daemon.numbers["queue_mode"] = "steer"
-    async with stage.terminal() as screen:
+    async with stage.unseen() as client:
         daemon.begin("telegram:77", "from the chat", "telegram:5")
-        await screen.until("Esc stops")
-        await send(daemon, screen, "from here")
-        assert "steer" not in await screen.until("1 queued")
+        await client.until("Esc stops")
+        await client.send("from here")
+        assert "steer" not in await client.until("1 queued")

@@ -1,10 +1,9 @@
 """The list above the input: slash commands after `/`, paths of the workspace after `@`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual.content import Content
-from textual.message import Message as TextualMessage
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -29,15 +28,10 @@ class Completion(OptionList, can_focus=False):
     }
     """
 
-    class FilesWanted(TextualMessage):
-        """Paths are wanted for what was begun; they come by `answer`."""
-
-        def __init__(self, begun: str) -> None:
-            super().__init__()
-            self.begun = begun
-
-    def __init__(self) -> None:
+    def __init__(self, want_files: Callable[[str], bool]) -> None:
+        """`want_files` asks for the paths for what was begun, which come by `answer`; False: nobody can be asked."""
         super().__init__()
+        self._want_files = want_files
         self._commands: Sequence[CommandInfo] = ()
         self._offered_for: tuple[str, str] | None = None
         self._closed_at: int | None = None
@@ -129,9 +123,8 @@ class Completion(OptionList, can_focus=False):
         return first + [command for command in self._commands if begun in command.name and command not in first]
 
     def _want(self, begun: str) -> None:
-        if self._asked is None:
+        if self._asked is None and self._want_files(begun):
             self._asked = begun
-            self.post_message(self.FilesWanted(begun))
 
     def _narrow(self, begun: str) -> None:
         """What is shown fits what is typed, at every moment: Enter may come before the answer does."""

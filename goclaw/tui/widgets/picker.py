@@ -117,18 +117,33 @@ class SessionPicker(ModalScreen[str]):
             self.dismiss(chosen.id)
 
     def _fill(self) -> None:
-        known = self._sessions or ()
-        found = _found(known, self._input.value)
-        options = _lines(found, self._current, self._clock.now(), self.size.width)
-        key = new_key(self._input.value)
-        if key and key not in [info.key for info in known]:
-            options.append(Option(Content.assemble("  new session ", (printable(key), "bold")), id=key))
-        if not options:
-            nothing = "Nothing was said yet." if self.has_sessions else "Waiting for the daemon …"
-            options.append(Option(Content.styled(nothing, "$text-muted"), disabled=True))
+        now, columns = self._clock.now(), self.size.width
         self._list.clear_options()
-        self._list.add_options(options)
+        self._list.add_options(options_of(self._sessions, self._input.value, self._current, now, columns))
         self._list.highlighted = 0
+
+
+def options_of(
+    sessions: Sequence[SessionInfo] | None, typed: str, current: str, now: float, columns: int
+) -> list[Option]:
+    """What may be chosen, the likeliest first; where there is nothing, a line that says so.
+
+    Args:
+        sessions: the latest first; None: they have not come yet.
+        typed: words that must be in a session's key or title, or a name for a new one.
+        current: the key of the session that is shown.
+        now: epoch seconds.
+        columns: of the terminal.
+    """
+    known = sessions or ()
+    options = _lines(_found(known, typed), current, now, columns)
+    key = new_key(typed)
+    if key and key not in [info.key for info in known]:
+        options.append(Option(Content.assemble("  new session ", (printable(key), "bold")), id=key))
+    if not options:
+        nothing = "Waiting for the daemon …" if sessions is None else "Nothing was said yet."
+        options.append(Option(Content.styled(nothing, "$text-muted"), disabled=True))
+    return options
 
 
 def new_key(typed: str) -> str:

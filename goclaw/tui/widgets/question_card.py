@@ -105,17 +105,18 @@ class QuestionCard(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as the question has at this width."""
-        return len(self._lines(width))
+        return len(self.lines(width))
 
     def render(self) -> Content:
         """The lines."""
-        return Content("\n").join(self._lines(self.content_size.width))
+        return Content("\n").join(self.lines(self.content_size.width))
 
     def _redraw(self, *, same_height: bool = False) -> None:
         self._drawn = None
         self.refresh(layout=not same_height)
 
-    def _lines(self, width: int) -> list[Content]:
+    def lines(self, width: int) -> list[Content]:
+        """The question, or what was decided, no line wider than `width`."""
         if self._drawn is None or self._drawn[0] != width:
             content = self._open_lines(width) if self._outcome is None else self._outcome
             self._drawn = (width, [part for line in content for part in line.wrap(max(width, 1))])

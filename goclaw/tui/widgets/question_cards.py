@@ -1,15 +1,22 @@
 """The questions on the screen: each once, and which of them a key may answer."""
 
-from collections.abc import Iterable
-
-from textual.geometry import Region
+from collections.abc import Iterable, Mapping
 
 from goclaw.clock import Clock
 from goclaw.events import Question, QuestionAnswered
+from goclaw.records import record
 from goclaw.tui.widgets.question_card import QuestionCard
 
 SEEN_SECONDS = 0.5
 """How long an approval must have stood before somebody's eyes: a key that was already on its way answers nothing."""
+
+
+@record
+class InView:
+    """Which ends of a card are in view."""
+
+    begin: bool
+    end: bool
 
 
 class QuestionCards:
@@ -21,6 +28,8 @@ class QuestionCards:
         self._open: dict[str, QuestionCard] = {}
         self._withdrawn: dict[str, QuestionCard] = {}
         """Closed without an answer that is known here. A restart of the daemon asks some of them again."""
+        self._replaced: list[QuestionCard] = []
+        """Those that a new card for the same question takes the place of."""
         self._begun: set[str] = set()
         """Questions whose first line has been in view: one that is longer than the screen is not decided by its end."""
         self._seen: dict[str, float] = {}
@@ -41,8 +50,8 @@ class QuestionCards:
         if question.id in self._open:
             return []
         self._seen.clear()
-        if (withdrawn := self._withdrawn.pop(question.id, None)) and withdrawn.is_attached:
-            withdrawn.remove()
+        if withdrawn := self._withdrawn.pop(question.id, None):
+            self._replaced.append(withdrawn)
         self._open[question.id] = QuestionCard(question, self._me, self._clock)
         return [self._open[question.id]]
 
@@ -73,14 +82,18 @@ class QuestionCards:
         for card in self._open.values():
             card.say("")
 
-    def look(self, view: Region) -> None:
-        """Notice what is in view: of a long card the first line at some time, and the last, where the options are."""
+    def replaced(self) -> list[QuestionCard]:
+        """The cards that have to go since the last call: new ones ask the same."""
+        replaced, self._replaced = self._replaced, []
+        return replaced
+
+    def look(self, in_view: Mapping[str, InView]) -> None:
+        """Notice what is in view, by question: of a long card the beginning at some time, and the end, its options."""
         now = self._clock.monotonic()
         for name, card in self._open.items():
-            place = card.region
-            if place.width and view.contains_point((view.x, place.y)):
+            if in_view[name].begin:
                 self._begun.add(name)
-            if card.is_undecided and place.width and view.contains_point((view.x, place.bottom - 1)):
+            if card.is_undecided and in_view[name].end:
                 self._seen.setdefault(name, now)
             else:
                 self._seen.pop(name, None)

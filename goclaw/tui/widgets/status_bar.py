@@ -64,11 +64,14 @@ class StatusBar(Static):
         self._elapsed = duration
         self._show()
 
-    def _show(self) -> None:
+    def line(self, width: int) -> Content:
+        """As much as fits into `width` columns."""
         shorter = (self._line(detail) for detail in Detail)
-        line = next((line for line in shorter if line.cell_length <= self.content_size.width), self._line(Detail.FEW))
+        return next((line for line in shorter if line.cell_length <= width), self._line(Detail.FEW))
+
+    def _show(self) -> None:
         # A new layout of everything for one line that keeps its height would cost thirty times as much.
-        self.update(line, layout=False)
+        self.update(self.line(self.content_size.width), layout=False)
 
     def _line(self, detail: Detail) -> Content:
         connected = self._connection == "connected"

@@ -8,12 +8,16 @@ from goclaw.clock import Clock
 from goclaw.tui.widgets.entries import Answer
 from goclaw.tui.widgets.thought import Thought
 
+Change = Callable[[Sequence[Widget]], Awaitable[None]]
+"""Puts entries into the conversation, or takes them out."""
+
 
 class Stream:
     """At most one answer and one thought, which stands above it."""
 
-    def __init__(self, add: Callable[[Sequence[Widget]], Awaitable[None]], clock: Clock) -> None:
+    def __init__(self, add: Change, remove: Change, clock: Clock) -> None:
         self._add = add
+        self._remove = remove
         self._clock = clock
         self._answer: Answer | None = None
         self._thought: Thought | None = None
@@ -48,7 +52,7 @@ class Stream:
         if answer is None:
             return None
         if not text.strip():
-            await answer.remove()
+            await self._remove([answer])
             return None
         answer.finish(text)
         return answer
@@ -57,8 +61,7 @@ class Stream:
         """What was streamed is void."""
         entries = self.entries
         self._answer = self._thought = None
-        for entry in entries:
-            await entry.remove()
+        await self._remove(entries)
 
     async def end(self) -> None:
         """The turn has ended: no row follows, what was thought stays."""

@@ -60,7 +60,7 @@ class Thought(Growing):
         """Paint what has gathered; the rest of the screen moves only when there are more lines than before."""
         self._text += printable(text)
         self._whole = None
-        height = len(self._lines(self.content_size.width))
+        height = len(self.lines(self.content_size.width))
         self.refresh(layout=height != self._height)
         self._height = height
 
@@ -82,13 +82,14 @@ class Thought(Growing):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as are shown at this width."""
-        return len(self._lines(width))
+        return len(self.lines(width))
 
     def render(self) -> Content:
         """The lines."""
-        return Content("\n").join(self._lines(self.content_size.width))
+        return Content("\n").join(self.lines(self.content_size.width))
 
-    def _lines(self, width: int) -> list[Content]:
+    def lines(self, width: int) -> list[Content]:
+        """A line that says how long, and below it what is shown of the thought."""
         if self._open:
             if self._whole is None or self._whole[0] != width:
                 self._whole = (width, Content(self._text.strip()).wrap(max(width, 1)))

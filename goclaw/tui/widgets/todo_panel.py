@@ -56,25 +56,31 @@ class TodoPanel(Static):
         """More lines on a larger screen."""
         self._redraw()
 
-    def _redraw(self) -> None:
+    def lines(self, width: int, height: int) -> list[Content]:
+        """What there is to see on a screen of this size; nothing where nothing is to be done."""
         done = sum(todo.status == "completed" for todo in self._todos)
-        shown = bool(self._todos) and (done < len(self._todos) or self._turn_runs)
-        self.set_class(shown, "-shown")
-        if shown:
-            lines = [self._headline(done), *(self._body() if self._open else [])]
-            self.update(Content("\n").join(lines))
+        if not self._todos or (done == len(self._todos) and not self._turn_runs):
+            return []
+        return [self._headline(done, width), *(self._body(width, height) if self._open else [])]
 
-    def _headline(self, done: int) -> Content:
+    def _redraw(self) -> None:
+        if self.is_attached:
+            lines = self.lines(self.size.width, self.app.size.height)
+            self.set_class(bool(lines), "-shown")
+            if lines:
+                self.update(Content("\n").join(lines))
+
+    def _headline(self, done: int, width: int) -> Content:
         doing = next((todo.content for todo in self._todos if todo.status == "in_progress"), "")
-        folded = "" if self._open or not doing else f"  ▶ {one_line(doing, max(self.size.width - 24, 10))}"
+        folded = "" if self._open or not doing else f"  ▶ {one_line(doing, max(width - 24, 10))}"
         words = f"{'▾' if self._open else '▸'} {done} of {len(self._todos)} done"
         return Content.assemble((words, QUIET), folded)
 
-    def _body(self) -> list[Content]:
-        room = max(self.app.size.height // SHARE, FEWEST_LINES) - 1
+    def _body(self, width: int, height: int) -> list[Content]:
+        room = max(height // SHARE, FEWEST_LINES) - 1
         first, more = _window(self._todos, room)
         shown = self._todos[first : first + room - bool(more)]
-        lines = [_line(todo, max(self.size.width - 4, 10)) for todo in shown]
+        lines = [_line(todo, max(width - 4, 10)) for todo in shown]
         return [*lines, Content.styled(f"  +{more} more", QUIET)] if more else lines
 
 

@@ -59,9 +59,6 @@ class ToolCard(Static):
         self._clock = clock
         self._began: float | None = None
         """None: it was asked for and may still wait, for others or for a person."""
-
-    def on_mount(self) -> None:
-        """Show what is known."""
         self._show()
 
     @property

@@ -1,0 +1,34 @@
+"""What the program around does for the parts that know no screen: work beside, words at the edge, the list, the end."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, Protocol
+
+from goclaw.tui.widgets.picker import SessionPicker
+
+
+class Work(Protocol):
+    """Something that goes on beside everything else, and ends with the program."""
+
+    def cancel(self) -> object:
+        """End it now."""
+        ...
+
+
+class Host(Protocol):
+    """The program around: a `textual.app.App`."""
+
+    def run_worker(self, work: Coroutine[Any, Any, None], *, name: str) -> Work:
+        """Begin `work`; an error in it ends the program."""
+        ...
+
+    def notify(self, message: str, *, severity: Literal["information", "warning", "error"] = "information") -> None:
+        """Tell the person something that does not stay."""
+        ...
+
+    def push_screen(self, screen: SessionPicker, callback: Callable[[str | None], None]) -> object:
+        """Show the list of sessions until one is chosen, or none."""
+        ...
+
+    def exit(self) -> None:
+        """End the program."""
+        ...
