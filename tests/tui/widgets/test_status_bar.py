@@ -1,38 +1,44 @@
 """The line at the bottom says as much as fits, and the time always."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.events import LOCAL, Address, TurnStarted
+from goclaw.tui.widgets.status_bar import StatusBar
 from tests.tui.fake_daemon import SESSION, Stage
 
 MODEL = "anthropic:claude-sonnet-4-5-20250929"
+NUMBERS = {"model": MODEL, "tokens": 12_345, "context_window": 200_000}
+
+
+def bar(**numbers: Any) -> StatusBar:
+    """A bar that knows these numbers, of a turn that has just begun."""
+    made = StatusBar(SESSION)
+    made.connection("connected")
+    made.numbers({**NUMBERS, **numbers})
+    made.elapsed(0.0)
+    return made
 
 
 @pytest.mark.parametrize(
-    ("width", "line"),
+    ("columns", "line"),
     [
-        (120, f"● connected │ {SESSION} │ {MODEL} │ 12.3k of 200k tokens │ context 6 % │ $0.42+ │ 0.0 s"),
-        (110, f"● connected │ {MODEL} │ 12.3k of 200k tokens │ context 6 % │ $0.42+ │ 0.0 s"),
-        (96, f"● connected │ {MODEL} │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
-        (80, "● connected │ claude-sonnet-4-5-20250… │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
+        (118, f"● connected │ {SESSION} │ {MODEL} │ 12.3k of 200k tokens │ context 6 % │ $0.42+ │ 0.0 s"),
+        (108, f"● connected │ {MODEL} │ 12.3k of 200k tokens │ context 6 % │ $0.42+ │ 0.0 s"),
+        (94, f"● connected │ {MODEL} │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
+        (78, "● connected │ claude-sonnet-4-5-20250… │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
+        (20, "● connected │ claude-sonnet-4-5-20250… │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
     ],
 )
-async def test_a_narrow_terminal_gets_fewer_words(tmp_path: Path, width: int, line: str) -> None:
-    stage = Stage(tmp_path, SteppedClock())
-    stage.gateway.numbers |= {"model": MODEL, "cost": 0.4249, "spent": {"requests": 3, "unpriced": 1}}
-    async with stage.daemon() as daemon, stage.terminal((width, 24), ready="12.3k of 200k") as screen:
-        daemon.bus.publish(TurnStarted("t1", SESSION, Address(LOCAL, SESSION)))
-        await screen.until(line)
+def test_a_narrow_terminal_gets_fewer_words(columns: int, line: str) -> None:
+    assert bar(cost=0.4249, spent={"requests": 3, "unpriced": 1}).line(columns).plain == line
 
 
-async def test_a_cost_that_is_not_known_is_not_shown(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
-    stage.gateway.numbers |= {"cost": None, "spent": {"requests": 3, "unpriced": 3}}
-    async with stage.daemon(), stage.terminal() as screen:
-        assert "$" not in screen.text()
+def test_a_cost_that_is_not_known_is_not_shown() -> None:
+    assert "$" not in bar(cost=None, spent={"requests": 3, "unpriced": 3}).line(118).plain
 
 
 @pytest.mark.parametrize(
@@ -42,9 +48,25 @@ async def test_a_cost_that_is_not_known_is_not_shown(tmp_path: Path) -> None:
         ("plan", "● connected │ plan │ claude-sonnet-4-… │ 12.3k of 200k (6 %) │ $0.42 │ 0.0 s"),
     ],
 )
-async def test_a_permission_mode_that_is_not_the_usual_one_is_shown(tmp_path: Path, mode: str, line: str) -> None:
+def test_a_permission_mode_that_is_not_the_usual_one_is_shown(mode: str, line: str) -> None:
+    assert bar(cost=0.42, spent={}, mode=mode).line(78).plain == line
+
+
+def test_another_session_has_no_numbers_yet() -> None:
+    made = bar()
+    made.enter("tui:work")
+    made.connection("connecting")
+    made.elapsed(None)
+    assert made.line(118).plain == "○ connecting │ tui:work"
+
+
+async def test_the_line_grows_and_shrinks_with_the_terminal(tmp_path: Path) -> None:
     stage = Stage(tmp_path, SteppedClock())
-    stage.gateway.numbers |= {"model": MODEL, "cost": 0.42, "spent": {}, "mode": mode}
-    async with stage.daemon() as daemon, stage.terminal((80, 24), ready="12.3k of 200k") as screen:
+    stage.gateway.numbers |= {"model": MODEL, "cost": 0.4249, "spent": {"requests": 3, "unpriced": 1}}
+    async with stage.daemon() as daemon, stage.terminal((120, 24)) as screen:
         daemon.bus.publish(TurnStarted("t1", SESSION, Address(LOCAL, SESSION)))
-        await screen.until(line)
+        await screen.until(bar(cost=0.4249, spent={"unpriced": 1}).line(118).plain)
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.until(bar(cost=0.4249, spent={"unpriced": 1}).line(78).plain)
+        await screen.pilot.resize_terminal(110, 24)
+        await screen.until(bar(cost=0.4249, spent={"unpriced": 1}).line(108).plain)
