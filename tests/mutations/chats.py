@@ -34,8 +34,8 @@ BUGS: list[Bug] = [
         "what is shared in a forwarded message passes for its sender's words",
         "class telegram: a poll that was forwarded gives orders",
         "goclaw/channels/telegram/inbound.py",
-        "notes = [(note, origin) for origin,",
-        'notes = [(note, "") for origin,',
+        '        (note, origin, FORWARDED) if origin else (note, "")',
+        '        (note, "")',
         "tests/channels/telegram/test_descriptions.py::test_what_was_forwarded_is_another_s_words",
     ),
     bug(

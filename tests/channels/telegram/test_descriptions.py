@@ -66,7 +66,7 @@ async def test_what_was_forwarded_is_another_s_words() -> None:
     origin = {"type": "user", "date": 1, "sender_user": {"id": 9, "is_bot": False, "first_name": "Eve"}}
     inbound = await received({"poll": LUNCH | {"options": OPTIONS}, "forward_origin": origin})
     assert inbound and inbound.forwarded
-    assert [origin for text, origin in inbound.pieces if "Lunch?" in text] == ["forwarded from Eve"]
+    assert [piece[1] for piece in inbound.pieces if "Lunch?" in piece[0]] == ["forwarded from Eve"]
 
 
 @pytest.mark.parametrize(
