@@ -192,7 +192,7 @@ async def test_an_answer_that_is_denied_is_replaced_by_the_reason(tmp_path: Path
     assert world.texts() == ["This answer is held back: it names a customer"]
 
 
-async def test_only_the_last_word_of_a_turn_is_a_message_out(tmp_path: Path) -> None:
+async def test_a_text_before_a_tool_call_is_a_message_out_too(tmp_path: Path) -> None:
     trail = Trail()
     first = Answer("I look.", calls=(ToolCall("c1", "look", {}),))
     world = World(tmp_path, [first, Answer("Done.")], tools=[acting("look", trail.leave)])
@@ -200,7 +200,8 @@ async def test_only_the_last_word_of_a_turn_is_a_message_out(tmp_path: Path) -> 
     world.hooks = hooks("message_out", hook=ears)
     async with world.running() as core:
         await talk(core, "go")
-    assert ears.heard == [("message_out", "Done.")] and world.texts() == ["Done."]
+    assert ears.heard == [("message_out", "I look."), ("message_out", "Done.")]
+    assert world.texts() == ["I look.", "Done."]
 
 
 async def test_commands_are_no_messages(tmp_path: Path) -> None:
