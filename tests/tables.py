@@ -62,7 +62,7 @@ def _short(values: Mapping[str, Any]) -> str:
 def _over_function(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
     @wraps(test)
     def run(**fixtures: Any) -> None:
-        failures = _Failures(len(cases))
+        failures = Failures(len(cases))
         for number, (name, values) in enumerate(cases.items()):
             with failures.of(name), _own(fixtures, number) as given:
                 test(**given, **values)
@@ -74,7 +74,7 @@ def _over_function(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
 def _over_coroutine(test: Test, cases: Mapping[str, Mapping[str, Any]]) -> Test:
     @wraps(test)
     async def run(**fixtures: Any) -> None:
-        failures = _Failures(len(cases))
+        failures = Failures(len(cases))
         for number, (name, values) in enumerate(cases.items()):
             with failures.of(name), _own(fixtures, number) as given:
                 await test(**given, **values)
@@ -97,8 +97,8 @@ def _own(fixtures: Mapping[str, Any], number: int) -> Iterator[dict[str, Any]]:
         yield given | {"monkeypatch": patch}
 
 
-class _Failures:
-    """The errors of the rows so far."""
+class Failures:
+    """The errors of the rows so far; also for a loop whose rows share what is dear to make."""
 
     def __init__(self, total: int) -> None:
         self._total, self._errors, self._skipped = total, list[BaseException](), list[str]()

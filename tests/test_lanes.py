@@ -1,5 +1,6 @@
 """The lanes, the tables and the net below hanging tests, tried by pytest runs of their own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from tests import house
 from tests.tables import table
 
 SECONDS = 50
+MOST_SCREENS = 60
+"""Tests that run the terminal client on a screen; each costs as much as ten of its logic without one."""
 HANGS = """
 import asyncio, threading
 
@@ -84,6 +87,29 @@ def test_a_table_tries_every_row_and_names_those_that_fail(tmp_path: Path, monke
         check(tmp_path=tmp_path, monkeypatch=monkeypatch)
     assert tried == [(1, "a"), (2, "b"), (3, "c")]
     assert [error.__notes__ for error in failed.value.exceptions] == [["row 1: second"], ["row 2: number=3, word='c'"]]
+
+
+def test_few_tests_need_the_terminal_client_on_a_screen() -> None:
+    options = ["-p", "no:cacheprovider", "--collect-only", "-qq", "-m", "screen and not long", "tests/tui"]
+    short_lane = {**os.environ, "TESTS_LONG": ""}
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(
+        command, cwd=house.ROOT, env=short_lane, capture_output=True, text=True, timeout=SECONDS, check=True
+    )
+    counts = [int(line.rpartition(": ")[2]) for line in done.stdout.splitlines() if line.startswith("tests/tui/")]
+    assert 0 < sum(counts) <= MOST_SCREENS, (
+        "what needs no keys, mouse or scrolling needs no screen: tests/tui/unseen.py"
+    )
+
+
+def test_only_tests_of_the_terminal_client_run_an_app() -> None:
+    calls = [
+        house.name_of(path)
+        for path in house.python_files("tests")
+        for call in house.facts(path).calls
+        if call.name.endswith(".run_test") and path.parent.name not in ("tui", "widgets")
+    ]
+    assert calls == []
 
 
 async def test_a_table_of_a_coroutine_raises_the_one_failure_itself() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from textual._compositor import Compositor
+from textual.app import App
 
 from goclaw.tui import link
 from goclaw.tui.widgets import conversation, log_view
@@ -16,6 +17,17 @@ def quick_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "RETRY_SECONDS", SOON_SECONDS)
     monkeypatch.setattr(conversation, "LOOK_SECONDS", SOON_SECONDS)
     monkeypatch.setattr(log_view, "LOOK_SECONDS", OFTEN_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def screens_are_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running App is dear: only tests that are marked, and so counted, may have one."""
+    if request.node.get_closest_marker("screen") is None:
+        monkeypatch.setattr(App, "run_test", _refuse)
+
+
+def _refuse(app: App[Any], **given: Any) -> None:
+    pytest.fail("a test with a running App is marked: pytest.mark.screen; most need none (tests/tui/unseen.py)")
 
 
 @pytest.fixture(autouse=True)

@@ -257,9 +257,9 @@ class Stage:
             yield screen
 
     @asynccontextmanager
-    async def unseen(self, session: str = SESSION) -> AsyncIterator[Unseen]:
+    async def unseen(self, *, ready: str = "12.3k of 200k tokens") -> AsyncIterator[Unseen]:
         """The client without a screen, attached and at rest."""
-        async with open_unseen(self.place, session, self.clock) as client:
+        async with open_unseen(self.place, SESSION, self.clock) as client:
             if self.place.socket.exists():
-                await client.until("12.3k of 200k tokens")
+                await client.until(ready)
             yield client

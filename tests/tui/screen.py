@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from goclaw.clock import RealClock
 from goclaw.tui.app import Farewell, Terminal
+from goclaw.tui.widgets.picker import SessionPicker
 
 PATIENCE = 15.0
 GLANCE_SECONDS = 0.01
@@ -111,6 +112,32 @@ class Screen:
         """Bring what shows a time up to it, as the client does once a second."""
         assert isinstance(self.terminal, Terminal)
         self.terminal._incoming.tick()
+
+    async def leave_for_a_moment(self) -> None:
+        """Go to another session and come back, which clears the conversation, and undo what the keys have done.
+
+        There must be no daemon: it would be attached to on the way. The client greets and begins as at its start.
+        """
+        app = self.terminal
+        assert isinstance(app, Terminal)
+        if isinstance(app.screen, SessionPicker):
+            await self.press("escape")
+        session = app._link.session
+        app._incoming._greeted, app._switching._home = False, ""
+        for each in (f"{session}-aside", session):
+            await app._switching._go(each)
+            await self.pilot.pause()
+        app._prompt.take()
+        while app._layout:
+            app.action_layout()
+        if app._conversation._cards.are_open:
+            app.action_fold()
+        if not app._todos._open:
+            app.action_todos()
+        app.clear_notifications()
+        app._prompt.focus()
+        app.action_jump()
+        await self.pilot.settle()
 
     async def type(self, text: str) -> None:
         """Type a text into the input."""

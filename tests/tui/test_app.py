@@ -42,6 +42,7 @@ async def heard(daemon: FakeGateway, screen: Screen, number: int = 1) -> str:
 
 
 @pytest.mark.promise("P-terminal-typing")
+@pytest.mark.screen
 async def test_what_is_typed_or_pasted_is_sent_with_enter_and_comes_back_with_up_in_the_next_run_too(
     daemon: FakeGateway, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ async def test_what_is_typed_or_pasted_is_sent_with_enter_and_comes_back_with_up
 
 
 @pytest.mark.promise("P-terminal-history")
+@pytest.mark.screen
 async def test_after_a_break_nothing_is_missing_and_nothing_twice(stage: Stage) -> None:
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:
@@ -120,6 +122,7 @@ async def test_after_a_break_nothing_is_missing_and_nothing_twice(stage: Stage) 
 
 
 @pytest.mark.promise("P-terminal-typing")
+@pytest.mark.screen
 async def test_typing_while_a_turn_runs_stays_and_queues_and_escape_stops_the_turn(
     daemon: FakeGateway, stage: Stage
 ) -> None:
@@ -147,6 +150,7 @@ async def test_typing_while_a_turn_runs_stays_and_queues_and_escape_stops_the_tu
 
 
 @pytest.mark.promise("P-terminal-ctrl-c")
+@pytest.mark.screen
 async def test_ctrl_c_copies_then_stops_then_clears_then_asks_then_leaves(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.terminal() as screen:
         await screen.type("draft")
@@ -167,6 +171,7 @@ async def test_ctrl_c_copies_then_stops_then_clears_then_asks_then_leaves(daemon
     assert farewell is not None and farewell.connected and farewell.unsent == ()
 
 
+@pytest.mark.screen
 async def test_there_are_other_ways_out(daemon: FakeGateway, stage: Stage) -> None:
     for way in ("/quit", "/exit", "ctrl+q"):
         async with stage.terminal() as screen:
@@ -178,6 +183,7 @@ async def test_there_are_other_ways_out(daemon: FakeGateway, stage: Stage) -> No
     assert sent(daemon) == []
 
 
+@pytest.mark.screen
 async def test_tab_completes_a_command_while_the_list_is_open_else_moves_the_focus(
     daemon: FakeGateway, stage: Stage
 ) -> None:
@@ -195,6 +201,7 @@ async def test_tab_completes_a_command_while_the_list_is_open_else_moves_the_foc
     assert sent(daemon) == ["/stop"]
 
 
+@pytest.mark.screen
 async def test_cards_open_to_input_result_and_time_and_to_what_a_call_kept_which_is_fetched_once(
     daemon: FakeGateway, stage: Stage
 ) -> None:
@@ -229,6 +236,7 @@ async def test_cards_open_to_input_result_and_time_and_to_what_a_call_kept_which
         assert sorted(daemon.wanted) == ["c" * 64, "d" * 64]
 
 
+@pytest.mark.screen
 async def test_ctrl_l_shows_both_then_the_chat_then_the_log(daemon: FakeGateway, stage: Stage) -> None:
     stage.place.log.write_text('{"event": "a log line", "level": "info", "timestamp": "2026-01-01T12:00:00+00:00"}\n')
     daemon.store("t1", UserMessage("said"))
@@ -241,6 +249,7 @@ async def test_ctrl_l_shows_both_then_the_chat_then_the_log(daemon: FakeGateway,
         assert "said" in text and "a log line" in text
 
 
+@pytest.mark.screen
 async def test_scrolling_up_holds_the_place_end_goes_back_and_the_top_brings_older_rows_once(
     daemon: FakeGateway, stage: Stage
 ) -> None:
@@ -265,6 +274,7 @@ async def test_scrolling_up_holds_the_place_end_goes_back_and_the_top_brings_old
         await screen.until("something new")
 
 
+@pytest.mark.screen
 async def test_a_look_in_the_middle_of_a_change_is_put_right(daemon: FakeGateway, stage: Stage) -> None:
     for number in range(30):
         daemon.store(f"t{number}", UserMessage(f"message <{number}>"))
@@ -281,6 +291,7 @@ async def test_a_look_in_the_middle_of_a_change_is_put_right(daemon: FakeGateway
         assert "message <29>" in screen.text()
 
 
+@pytest.mark.screen
 async def test_a_large_screen_is_filled_with_older_rows(daemon: FakeGateway, stage: Stage) -> None:
     for number in range(60):
         daemon.store(f"t{number}", UserMessage(f"message <{number}>"))
@@ -288,6 +299,7 @@ async def test_a_large_screen_is_filled_with_older_rows(daemon: FakeGateway, sta
         await screen.until("message <15>")
 
 
+@pytest.mark.screen
 async def test_a_mistake_of_ours_ends_the_client_without_printing_what_was_said(stage: Stage) -> None:
     terminal = Terminal(stage.place, SESSION)
 
@@ -301,6 +313,7 @@ async def test_a_mistake_of_ours_ends_the_client_without_printing_what_was_said(
     assert isinstance(terminal.failure, ZeroDivisionError)
 
 
+@pytest.mark.screen
 async def test_a_selected_part_of_an_answer_is_copied(daemon: FakeGateway, stage: Stage) -> None:
     daemon.store("t1", AssistantMessage("- alpha beta\n- **gamma** delta"))
     async with stage.terminal() as screen:

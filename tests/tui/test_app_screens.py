@@ -11,7 +11,7 @@ from goclaw.clock import Clock, SteppedClock
 from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
 from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
-from tests.tables import table
+from tests.tables import Failures
 from tests.tui.contrast import contrasts
 from tests.tui.fake_daemon import SESSION, FakeGateway, Screen, Stage
 from tests.tui.screen import SOON_SECONDS
@@ -311,27 +311,41 @@ SCREENS: list[Act] = [
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=["80x24", "160x50"])
-@table("act", SCREENS, ids=lambda act: act.__name__)
-async def test_screen(tmp_path: Path, act: Act, size: tuple[int, int]) -> None:
+@pytest.mark.screen
+async def test_screens(tmp_path: Path, size: tuple[int, int]) -> None:
+    """One program plays them all, each from a conversation that has just begun."""
     stage = Stage(tmp_path, SteppedClock())
     stage.place.log.write_text('{"event": "listening", "level": "info", "path": "/run/goclaw.sock"}\n')
-    async with stage.daemon() as daemon:
-        daemon.store("t1", UserMessage("What is in the notes?"))
-        daemon.store("t1", AssistantMessage("I look.", (ToolCall("c1", "read", {"path": "notes.txt"}),)))
-        daemon.store("t1", ToolResult("c1", "read", "first line\nsecond line"))
-        daemon.store("t1", AssistantMessage(ANSWER))
-        async with stage.terminal(size) as screen:
-            if act is not log_alone:
-                await screen.until("listening")
-            await act(screen, daemon)
-            kept = Path(__file__).parent / "screens" / f"{act.__name__}-{size[0]}x{size[1]}.txt"
-            if os.environ.get("GOCLAW_UPDATE_SCREENS"):
-                await screen.pilot.pause(1.0)
-                kept.write_text(f"{screen.text()}\n")
-            assert await at_rest(screen, kept.read_text()) == kept.read_text()
+    failures = Failures(len(SCREENS))
+    async with stage.terminal(size) as screen:
+        for act in SCREENS:
+            with failures.of(act.__name__):
+                await begin_anew(screen, stage)
+                async with stage.daemon() as daemon:
+                    await screen.until("12.3k of 200k tokens")
+                    if act is not log_alone:
+                        await screen.until("listening")
+                    await act(screen, daemon)
+                    kept = Path(__file__).parent / "screens" / f"{act.__name__}-{size[0]}x{size[1]}.txt"
+                    if os.environ.get("GOCLAW_UPDATE_SCREENS"):
+                        await screen.pilot.pause(1.0)
+                        kept.write_text(f"{screen.text()}\n")
+                    assert await at_rest(screen, kept.read_text()) == kept.read_text()
+    failures.raised()
+
+
+async def begin_anew(screen: Screen, stage: Stage) -> None:
+    """Let the client be as it was when it started, and let another daemon with its own transcript be the next."""
+    await screen.leave_for_a_moment()
+    stage.gateway = daemon = FakeGateway(stage.clock)
+    daemon.store("t1", UserMessage("What is in the notes?"))
+    daemon.store("t1", AssistantMessage("I look.", (ToolCall("c1", "read", {"path": "notes.txt"}),)))
+    daemon.store("t1", ToolResult("c1", "read", "first line\nsecond line"))
+    daemon.store("t1", AssistantMessage(ANSWER))
 
 
 @pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+@pytest.mark.screen
 async def test_every_word_can_be_read_in_dark_and_in_light(tmp_path: Path, theme: str) -> None:
     stage = Stage(tmp_path, SteppedClock())
     async with stage.daemon() as daemon:

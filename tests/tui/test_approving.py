@@ -1,7 +1,7 @@
 """Approvals and questions in the terminal client: what answers them, and what must not."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,15 +11,11 @@ from goclaw.clock import SteppedClock
 from goclaw.events import ALLOW, ALWAYS, DENY, Outcome, Question, TurnFinished
 from goclaw.tui import link
 from goclaw.tui.approving import HOLD_SECONDS
-from goclaw.tui.widgets.prompt import Prompt
-from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS, InView
 from tests.harness import before_the_next_look
-from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
-from tests.tui.screen import SOON_SECONDS
+from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
+from tests.tui.questions_asked import COLOUR, MAY, approval, until_asleep, until_decided
 from tests.tui.unseen import NOTHING, Unseen
-
-MAY = "y allows"
 
 
 @pytest.fixture
@@ -38,25 +34,6 @@ async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
         yield gateway
 
 
-def approval(clock: SteppedClock, name: str = "q1", *, about: str = "exec", asker: str = SESSION) -> Question:
-    return Question(
-        id=name,
-        kind="approval",
-        asker=asker,
-        title=f"May {about} run?",
-        text='exec with network.\n\n```json\n{\n  "command": "pip install left-pad"\n}\n```',
-        options=(ALLOW, DENY),
-        free_text=False,
-        required=True,
-        asked_at=clock.now(),
-        expires_at=clock.now() + 1_800,
-        about=about,
-    )
-
-
-COLOUR = Question("q7", "question", SESSION, "Colour", "Which colour should it be?", ("red", "blue"))
-
-
 def seen_by(client: Unseen, clock: SteppedClock) -> str:
     """Look at everything for as long as it takes."""
     client.look()
@@ -70,20 +47,6 @@ async def asked(client: Unseen, daemon: FakeGateway, clock: SteppedClock, questi
     daemon.ask("t1", question)
     await client.until(question.title)
     return seen_by(client, clock)
-
-
-async def until_asleep(clock: SteppedClock) -> None:
-    """Wait until a pressed letter waits for another one."""
-    async with asyncio.timeout(PATIENCE):
-        while not clock.sleepers:
-            await before_the_next_look()
-
-
-async def until_decided(daemon: FakeGateway, number: int = 1) -> Sequence[tuple[str, str]]:
-    async with asyncio.timeout(PATIENCE):
-        while len(daemon.decided) < number:
-            await before_the_next_look()
-    return daemon.decided
 
 
 @pytest.mark.parametrize(("letter", "answer", "words"), [("y", ALLOW, "allowed by you"), ("n", DENY, "denied by you")])
@@ -115,6 +78,9 @@ async def test_always_is_a_letter_of_its_own_and_answers_only_where_it_is_offere
         client.type("a")
         await client.send("a")
         await client.until("1 queued")
+        async with asyncio.timeout(PATIENCE):
+            while not daemon.heard:
+                await before_the_next_look()
         assert daemon.decided == [] and [heard.text for heard in daemon.heard] == ["a"]
         offered = replace(approval(clock, "q2", about="pip"), options=(ALLOW, ALWAYS, DENY))
         assert "a always" in await asked(client, daemon, clock, offered)
@@ -365,135 +331,3 @@ async def test_nothing_of_a_call_stays_hidden(daemon: FakeGateway, stage: Stage,
     async with stage.unseen() as client:
         daemon.ask("t1", Question("q1", "approval", SESSION, trick.title, text, (ALLOW, DENY), about="exec"))
         await client.until(r"a\u202eb\u200bc \u001b[2K")
-
-
-# On a screen: keys, what is in view, clicks
-
-
-async def until_seen(screen: Screen, clock: SteppedClock, words: str = MAY) -> str:
-    """Let time go by until a letter would answer the approval that is in view."""
-    async with asyncio.timeout(PATIENCE):
-        while words not in screen.text():
-            clock.advance(SEEN_SECONDS)
-            await screen.pilot.pause(2 * SOON_SECONDS)
-    return screen.text()
-
-
-def line_of(card: QuestionCard, words: str) -> int:
-    """On which line of the card `words` stand."""
-    return next(at for at, line in enumerate(card.render().plain.split("\n")) if words in line)
-
-
-@pytest.mark.promise("P-terminal-approval")
-async def test_keys_of_a_real_input_answer_and_words_do_not(
-    daemon: FakeGateway, stage: Stage, clock: SteppedClock
-) -> None:
-    async with stage.terminal() as screen:
-        daemon.begin("t1", "install it")
-        daemon.ask("t1", approval(clock))
-        await screen.until("May exec run?")
-        clock.advance(SEEN_SECONDS - 0.1)
-        await screen.press("y")
-        clock.advance(10 * HOLD_SECONDS)
-        await screen.until("empty the input to answer")
-        assert daemon.decided == [], "it was on its way when the approval came"
-        await screen.press("backspace")
-        await until_seen(screen, clock)
-
-        await screen.type("you")
-        clock.advance(10 * HOLD_SECONDS)
-        await screen.until("empty the input to answer")
-        await screen.type(" are slow")
-        await screen.press("enter")
-        await screen.until("you are slow")
-        assert [heard.text for heard in daemon.heard] == ["you are slow"]
-        assert daemon.decided == [], "a message that begins with the letter"
-
-        await until_seen(screen, clock)
-        await screen.press("n")
-        await until_asleep(clock)
-        assert daemon.decided == [], "a letter may follow"
-        clock.advance(HOLD_SECONDS)
-        assert await until_decided(daemon) == [("q1", DENY)]
-        await screen.until("denied by you")
-        assert screen.terminal.query_one(Prompt).text == ""
-
-        daemon.ask("t1", approval(clock, "q2"))
-        await until_seen(screen, clock)
-        await screen.press("y", "enter")
-        assert await until_decided(daemon, 2) == [("q1", DENY), ("q2", ALLOW)], "with Enter at once"
-        await screen.until("allowed by you")
-    assert len(daemon.heard) == 1, "letters that answer are no messages"
-
-
-@pytest.mark.promise("P-terminal-approval")
-async def test_an_approval_that_is_out_of_view_is_not_answered_by_a_letter(
-    daemon: FakeGateway, stage: Stage, clock: SteppedClock
-) -> None:
-    async with stage.terminal() as screen:
-        for number in range(10):
-            daemon.stream("t0", f"line {number}\n\n")
-        daemon.ask("t1", approval(clock))
-        await until_seen(screen, clock)
-        await screen.press("pageup")
-        await screen.until("look at all of it")
-        await screen.press("y")
-        clock.advance(10 * HOLD_SECONDS)
-        await screen.press("backspace", "end")
-        await until_seen(screen, clock)
-        await screen.press("ctrl+l", "ctrl+l")
-        await screen.until("look at all of it")
-    assert daemon.decided == []
-
-
-@pytest.mark.promise("P-approval")
-async def test_of_a_call_that_is_longer_than_the_screen_the_beginning_must_have_been_seen(
-    daemon: FakeGateway, stage: Stage, clock: SteppedClock
-) -> None:
-    long = replace(approval(clock), text="rm -rf ~\n\n" + "\n\n".join(["padding"] * 20))
-    async with stage.terminal() as screen:
-        daemon.begin("t1", "tidy up")
-        daemon.ask("t1", long)
-        await screen.until("Deny")
-        for _ in range(3):
-            clock.advance(SEEN_SECONDS)
-            await screen.pilot.pause(2 * SOON_SECONDS)
-        await screen.until("look at all of it")
-        card = screen.terminal.query_one(QuestionCard)
-        await screen.pilot.click(card, offset=(5, line_of(card, "Allow")))
-        while "rm -rf" not in screen.text():
-            await screen.press("pageup")
-        await screen.pilot.pause(2 * SOON_SECONDS)
-        await screen.press("end")
-        await until_seen(screen, clock)
-        assert daemon.decided == []
-
-
-async def test_a_click_on_an_option_answers_and_a_click_beside_does_not(
-    daemon: FakeGateway, stage: Stage, clock: SteppedClock
-) -> None:
-    async with stage.terminal((100, 40)) as screen:
-        daemon.begin("t1", "install it")
-        daemon.ask("t1", approval(clock))
-        await screen.until("Deny")
-        card = screen.terminal.query_one(QuestionCard)
-        line = line_of(card, "Deny")
-        await screen.pilot.click(card, offset=(5, line))
-        await screen.pilot.click(card, offset=(5, 0))
-        await screen.press("end")
-        assert daemon.decided == [], "too early, then beside"
-        await until_seen(screen, clock)
-        await screen.pilot.click(card, offset=(5, line))
-        assert await until_decided(daemon) == [("q1", DENY)]
-        await screen.until("denied by you")
-
-        daemon.ask("t1", COLOUR)
-        await screen.until("what you send is the answer")
-        card = screen.terminal.query(QuestionCard).last()
-        line = line_of(card, "blue")
-        async with asyncio.timeout(PATIENCE):
-            while len(daemon.decided) < 2:
-                await screen.pilot.click(card, offset=(5, line))
-                clock.advance(SEEN_SECONDS)
-        assert daemon.decided[1:] == [("q7", "blue")]
-        await screen.until("✓ Colour  blue (you)")

@@ -66,6 +66,7 @@ def place_of(terminal: Terminal, words: str) -> str:
     raise AssertionError(f"{words!r} is not on the screen:\n{terminal.text()}")
 
 
+@pytest.mark.screen
 async def test_more_than_terminals_take_is_refused_in_words(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     async with stage.daemon(), stage.terminal() as screen:

@@ -64,6 +64,18 @@ async def test_a_message_is_shown_once_and_what_was_streamed_becomes_its_answer(
     assert [inbound.text for inbound in daemon.heard] == ["first line\nsecond line"]
 
 
+@pytest.mark.promise("P-terminal-history")
+async def test_a_row_that_came_with_the_history_is_not_shown_again_as_an_event(
+    daemon: FakeGateway, stage: Stage
+) -> None:
+    rows = [daemon.store("t1", UserMessage("once")), daemon.store("t1", AssistantMessage("and for all"))]
+    async with stage.unseen() as client:
+        for row in rows:
+            daemon.bus.publish(row)
+        daemon.begin("t2", "next")
+        assert in_order(await client.until("next"), "once", "and for all", "next")
+
+
 async def test_two_thousand_deltas_arrive_whole(daemon: FakeGateway, stage: Stage) -> None:
     deltas = [f"word{number} " if number % 50 else "\n\n- item\n" for number in range(2_000)]
     async with stage.unseen() as client:

@@ -207,6 +207,7 @@ async def pick(screen: Screen, typed: str) -> None:
     await screen.press("enter")
 
 
+@pytest.mark.screen
 async def test_the_list_opens_finds_and_begins_sessions_and_its_keys_reach_nothing_behind_it(
     daemon: FakeGateway, stage: Stage
 ) -> None:
@@ -239,6 +240,7 @@ async def test_the_list_opens_finds_and_begins_sessions_and_its_keys_reach_nothi
         assert await heard(daemon, 1) == [("tui:my-project", "hello")]
 
 
+@pytest.mark.screen
 async def test_a_program_whose_first_session_is_not_open_ends_by_itself(daemon: FakeGateway, stage: Stage) -> None:
     daemon.closed = {SESSION}
     terminal = Terminal(stage.place, SESSION)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.clock import RealClock
 from goclaw.errors import StateError
 from goclaw.events import Actor, QuestionAsked
 from goclaw.messages import ToolCall
@@ -19,13 +20,18 @@ from goclaw.tools.ask_user import ask_user
 from goclaw.tools.todo_write import todo_write
 from goclaw.tui.app import Terminal
 from goclaw.tui.widgets.prompt import Prompt
-from tests.harness import PATIENCE, Answer, Core, World
+from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
 from tests.lanes import repeats
 from tests.tui.bad_line import BadLine, open_bad_line
 from tests.tui.fake_daemon import SESSION, Screen, Stage
+from tests.tui.unseen import Unseen
 
 SIZE = (100, 60)
 LAST = "Blue it is."
+REST_SECONDS = 0.1
+"""Within which everything that is under way is over."""
+MOST_WRITES = 18
+EVERY = repeats(3, 1)
 
 
 def peek() -> Tool:
@@ -101,63 +107,68 @@ ME = Actor(SESSION, "socket", owner=True)
 
 @asynccontextmanager
 async def stage_of(
-    folder: Path, *, die_before: int | None = None, die_after: int | None = None
-) -> AsyncIterator[tuple[Screen, Life]]:
+    folder: Path, *, on_screen: bool = False, die_before: int | None = None, die_after: int | None = None
+) -> AsyncIterator[tuple[Unseen | Screen, Life]]:
     await asyncio.to_thread(folder.mkdir, exist_ok=True)
     world = story(folder)
     stage = Stage(folder, world.clock)
     async with asyncio.timeout(2 * PATIENCE), open_bad_line(stage.place.socket, folder / "d") as line:
         life = Life(world, line, folder / "d")
         async with background(life.live(die_before, die_after), "the daemon"):
-            async with stage.terminal(SIZE, ready="● connected") as screen:
-                await screen.press("ctrl+l")
-                yield screen, life
+            if on_screen:
+                async with stage.terminal(SIZE, ready="● connected") as screen:
+                    await screen.press("ctrl+l")
+                    yield screen, life
+            else:
+                async with stage.unseen(ready="● connected") as client:
+                    yield client, life
 
 
-async def seen(screen: Screen) -> str:
+async def seen(client: Unseen | Screen) -> str:
     """Ask, and see what there is in the end.
 
     What stands in no row may be missing, but is not there twice: that the model thought, the card of a question that
     was answered, times of less than a second. Tokens are the provider's count in one run and an estimate in the next.
     """
-    await screen.until("● connected")
-    screen.terminal.query_one(Prompt).put("paint it")
-    await screen.press("enter")
-    await screen.until(LAST)
-    await screen.until("working", gone=True)
-    await screen.until("● connected")
-    assert isinstance(screen.terminal, Terminal)
+    await client.until("● connected")
+    if isinstance(client, Unseen):
+        await client.send("paint it")
+        link = client.link
+    else:
+        assert isinstance(client.terminal, Terminal)
+        client.terminal.query_one(Prompt).put("paint it")
+        await client.press("enter")
+        link = client.terminal._link
+    await client.until(LAST)
+    await client.until("working", gone=True)
+    await client.until("● connected")
     async with asyncio.timeout(PATIENCE):
-        while screen.terminal._link.unsent():
-            await screen.pilot.pause()
+        while link.unsent():
+            await before_the_next_look()
         text = ""
-        while text != (text := screen.text()):
-            await screen.pilot.pause(0.1)
+        while text != (text := client.text()):
+            await RealClock().sleep(REST_SECONDS)
     assert len(re.findall("thought", text)) <= 2 and len(re.findall("A question", text)) <= 1, text
     text = re.sub(r"\d+ of 200k", "few of 200k", text)
-    return re.sub(r"(?m)  ~?0(\.0)? s| +thought\n| *│ [✓·] A question.*\n", "", text)
+    return re.sub(r"(?m)  ~?0(\.0)? s| +thought\n|^thought\n| *(│ )?[✓·] A question.*\n", "", text)
 
 
-_undisturbed: list[tuple[str, int]] = []
+_undisturbed: dict[bool, tuple[str, int]] = {}
 
 
-@pytest.fixture
-async def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
+async def undisturbed(folders: pytest.TempPathFactory, *, on_screen: bool) -> tuple[str, int]:
     """What somebody sees whose daemon lives, and how often that writes."""
-    if not _undisturbed:
-        async with stage_of(tmp_path_factory.mktemp("u")) as (screen, life):
-            text = await seen(screen)
+    if on_screen not in _undisturbed:
+        async with stage_of(folders.mktemp("u"), on_screen=on_screen) as (client, life):
+            text = await seen(client)
         assert life.deaths == 0
-        _undisturbed.append((text, life.writes))
-    return _undisturbed[0]
+        _undisturbed[on_screen] = (text, life.writes)
+    return _undisturbed[on_screen]
 
 
-MOST_WRITES = 18
-EVERY = repeats(6, 1)
-
-
-async def test_the_story_shows_everything_once(undisturbed: tuple[str, int]) -> None:
-    text, writes = undisturbed
+@pytest.mark.parametrize("on_screen", [False, pytest.param(True, marks=pytest.mark.screen)])
+async def test_the_story_shows_everything_once(tmp_path_factory: pytest.TempPathFactory, on_screen: bool) -> None:
+    text, writes = await undisturbed(tmp_path_factory, on_screen=on_screen)
     for words in ("paint it", "I will look.", "✓ peek  here", "seen: here", "Let me ask.", LAST):
         assert text.count(words) == 1, text
     assert 10 < writes <= MOST_WRITES, "the tests below kill the daemon at each of them"
@@ -168,11 +179,27 @@ async def test_the_story_shows_everything_once(undisturbed: tuple[str, int]) -> 
 @pytest.mark.parametrize("number", range(1, MOST_WRITES, EVERY))
 @pytest.mark.parametrize("when", ["die_before", "die_after"])
 async def test_a_daemon_that_died_at_any_write_leaves_no_trace(
-    tmp_path: Path, undisturbed: tuple[str, int], when: str, number: int
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, when: str, number: int
 ) -> None:
-    expected, writes = undisturbed
+    await die_and_compare(tmp_path, tmp_path_factory, when, number, on_screen=False)
+
+
+@pytest.mark.deep
+@pytest.mark.promise("P-terminal-history")
+@pytest.mark.parametrize("number", repeats([MOST_WRITES // 2], range(1, MOST_WRITES, 4)))
+@pytest.mark.screen
+async def test_a_daemon_that_died_leaves_no_trace_on_a_screen(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, number: int
+) -> None:
+    await die_and_compare(tmp_path, tmp_path_factory, "die_before", number, on_screen=True)
+
+
+async def die_and_compare(
+    folder: Path, folders: pytest.TempPathFactory, when: str, number: int, *, on_screen: bool
+) -> None:
+    expected, writes = await undisturbed(folders, on_screen=on_screen)
     if number > writes:
         pytest.skip("the daemon has nothing more to write")
-    async with stage_of(tmp_path, **{when: number}) as (screen, life):
-        assert await seen(screen) == expected
+    async with stage_of(folder, on_screen=on_screen, **{when: number}) as (client, life):
+        assert await seen(client) == expected
     assert life.deaths == 1

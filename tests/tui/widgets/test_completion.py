@@ -203,6 +203,7 @@ async def heard(daemon: FakeGateway, screen: Screen, text: str) -> None:
             await screen.pilot.pause()
 
 
+@pytest.mark.screen
 async def test_keys_choose_paths_and_close_the_list(daemon: FakeGateway, stage: Stage) -> None:
     async with stage.terminal() as screen:
         await screen.type("look at @term")
@@ -249,6 +250,7 @@ async def test_keys_choose_paths_and_close_the_list(daemon: FakeGateway, stage: 
         await heard(daemon, screen, "@README.md")  # written out it is sent with one Enter
 
 
+@pytest.mark.screen
 async def test_the_path_goes_where_the_cursor_is_and_what_was_typed_before_has_no_list_in_its_way(
     daemon: FakeGateway, stage: Stage
 ) -> None:
@@ -276,6 +278,7 @@ async def test_the_path_goes_where_the_cursor_is_and_what_was_typed_before_has_n
         assert typed(screen) == "see @README.md"
 
 
+@pytest.mark.screen
 async def test_a_key_that_was_meant_for_the_list_goes_nowhere_else(
     daemon: FakeGateway, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from goclaw.tui.widgets.log_view import LogView
 from tests.tui.fake_daemon import PATIENCE, Stage
 
@@ -12,6 +14,7 @@ LINES = [
 ]
 
 
+@pytest.mark.screen
 async def test_the_newest_line_stays_in_view_until_somebody_scrolls_up(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.place.log.write_text("".join(LINES[:60]))

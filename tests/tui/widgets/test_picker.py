@@ -105,6 +105,7 @@ class Around(App[None]):
         return picker
 
 
+@pytest.mark.screen
 async def test_a_session_is_chosen_by_moving_by_typing_and_by_a_click() -> None:
     sessions = known("tui:one", "tui:two", "telegram:-5:7")
     around = Around()
@@ -138,6 +139,7 @@ async def test_a_session_is_chosen_by_moving_by_typing_and_by_a_click() -> None:
         assert around.picked == ["tui:two"]
 
 
+@pytest.mark.screen
 async def test_a_line_that_says_that_there_is_nothing_is_no_choice() -> None:
     around = Around()
     async with around.run_test():

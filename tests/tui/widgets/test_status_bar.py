@@ -60,6 +60,7 @@ def test_another_session_has_no_numbers_yet() -> None:
     assert made.line(118).plain == "○ connecting │ tui:work"
 
 
+@pytest.mark.screen
 async def test_the_line_grows_and_shrinks_with_the_terminal(tmp_path: Path) -> None:
     stage = Stage(tmp_path, SteppedClock())
     stage.gateway.numbers |= {"model": MODEL, "cost": 0.4249, "spent": {"requests": 3, "unpriced": 1}}

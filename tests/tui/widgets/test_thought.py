@@ -125,6 +125,7 @@ async def test_after_a_break_the_thinking_that_goes_on_is_there_once(stage: Stag
             await opened.__aexit__(None, None, None)
 
 
+@pytest.mark.screen
 async def test_a_long_paragraph_of_thinking_ends_on_the_screen_as_it_ends_and_a_click_opens_it(
     daemon: FakeGateway, stage: Stage
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_folded_list_says_what_is_being_done_in_one_line() -> None:
     assert shown(panel, 34) == ["▸ 1 of 3 done  ▶ write the…"], "and no more than fits"
 
 
+@pytest.mark.screen
 async def test_the_panel_comes_folds_grows_and_goes(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.gateway.todos = THREE
