@@ -5,6 +5,7 @@ from itertools import chain, zip_longest
 from tests.mutations import (
     approvals,
     chats,
+    client,
     commands,
     conversations,
     doors,
@@ -20,6 +21,7 @@ from tests.mutations.bug import Bug
 AREAS = (
     approvals.BUGS,
     chats.BUGS,
+    client.BUGS,
     commands.BUGS,
     conversations.BUGS,
     doors.BUGS,
