@@ -94,6 +94,22 @@ async def test_the_running_turn_of_the_session_before_is_not_that_of_the_next(
     assert daemon.heard == []
 
 
+async def test_nothing_of_the_session_before_stays_while_no_daemon_answers(stage: Stage) -> None:
+    async with asyncio.timeout(PATIENCE):
+        async with stage.daemon() as daemon:
+            opened = stage.unseen()
+            client = await opened.__aenter__()
+            daemon.begin("m2", "a long task")
+            daemon.plan("m2", Todo("pack the bags"))
+            await client.until("pack the bags")
+        await client.until("reconnecting")
+        await go(client, OTHER)
+        await client.until("pack the bags", gone=True)
+        assert client.lines == [] and not client.incoming.running
+        assert client.bar.line(100).plain.endswith("│ tui:work"), "no numbers, no time"
+        await opened.__aexit__(None, None, None)
+
+
 @pytest.mark.promise("P-terminal-typing")
 async def test_what_was_not_sent_goes_to_the_session_that_it_was_written_in(stage: Stage) -> None:
     async with asyncio.timeout(2 * PATIENCE):

@@ -113,7 +113,7 @@ def test_one_question_at_a_time_and_only_the_answer_for_what_is_typed_now_counts
     typing.completion.answer("", ["late"])
     assert typing.offered == []
     typing.completion.answer("abc", ["file for abc"])
-    assert typing.offered == ["file for abc"]
+    assert typing.offered == ["file for abc"] and typing.asked == ["", "abc"]
 
 
 def test_known_paths_are_narrowed_down_while_the_answer_is_under_way() -> None:
