@@ -44,7 +44,7 @@ from goclaw.memory.desk import OFF, MemoryDesk
 from goclaw.memory.desk import Question as MemoryQuestion
 from goclaw.past import Position
 from goclaw.records import record
-from goclaw.sessions.wording import NotTaken, chosen
+from goclaw.sessions.wording import NotTaken, chosen, fenced
 from goclaw.specs import MCP
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
@@ -325,7 +325,7 @@ class Gateway:
         reply: Reply = await command.run(CommandContext(inbound, arguments, self._ports.command_ports))
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
-        return await self._answer(inbound, reply.text)
+        return await self._answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
 
     async def _edit(self, inbound: Inbound) -> Acceptance:
         """A new version of a message: never a turn, a command or an answer of its own."""
@@ -351,8 +351,11 @@ class Gateway:
         text = await questions.decide(inbound.actor, question.id, answer, settled)
         return Acceptance(AcceptKind.ANSWER, text=text)
 
-    async def _answer(self, inbound: Inbound, text: str) -> Acceptance:
-        """Answer at once: the message is settled and its answer promised in one transaction."""
+    async def _answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
+        """Answer at once: the message is settled and its answer promised in one transaction.
+
+        `markdown`: the same for chats, where it differs.
+        """
         settled = self._ports.journal.settled(inbound, self._ports.clock.now())
         if inbound.address.channel == LOCAL:
             try:
@@ -361,7 +364,9 @@ class Gateway:
                 # The answer reaches the terminal all the same: `/status` must work when nothing else does.
                 log.warning("a command was answered without a trace: %s", error)
         else:
-            await self._ports.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, text), settled)
+            await self._ports.outbox.promise(
+                Delivery(f"{inbound.id}:reply", inbound.address, markdown or text), settled
+            )
         return Acceptance(AcceptKind.REPLY, text=text)
 
     def _unknown(self, actor: Actor, name: str) -> str:

@@ -65,6 +65,8 @@ class Reply:
 
     text: str = ""
     turn: str = ""
+    aligned: bool = False
+    """Whether the text's lines are indented on purpose: a chat shows them as they are, in one width."""
 
 
 @record

@@ -2,9 +2,14 @@
 
 from goclaw.commands.base import Command, CommandContext, Reply
 
+FIRST = ("help", "status", "stop", "clear", "compact", "model")
+"""What people need most, in this order; all others follow as the catalogue has them."""
+
 
 async def _help(context: CommandContext) -> Reply:
-    lines = [f"/{info.name} - {info.summary}" for info in context.ports.visible(context.actor)]
+    visible = {info.name: info for info in context.ports.visible(context.actor)}
+    ordered = {name: visible[name] for name in FIRST if name in visible} | visible
+    lines = [f"/{info.name} - {info.summary}" for info in ordered.values()]
     return Reply("\n".join(["Available commands:", *lines]))
 
 

@@ -9,7 +9,7 @@ async def _status(context: CommandContext) -> Reply:
     if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
         details = details.without_others()
     status = await ports.sessions.status(context.session, details, context.actor)
-    return Reply(status.text(ports.sessions.compactor.health, ports.clock))
+    return Reply(status.text(ports.sessions.compactor.health, ports.clock), aligned=True)
 
 
 COMMAND = Command("status", "Show session status and compaction health", _status)

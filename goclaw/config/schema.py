@@ -85,10 +85,10 @@ class TelegramSettings(Section):
     ack_reaction: str | None = Field(
         None, description="An emoji that each message gets as soon as it is on disk, such as 👀; not set: none."
     )
-    artifacts: Literal["files", "none"] = Field(
-        "files",
-        description="Whether what tools keep for people comes as files behind the answer: three of a turn at most, and "
-        "in private chats only.",
+    artifacts: Literal["files", "no_diffs", "none"] = Field(
+        "no_diffs",
+        description="What tools keep for people comes as files behind the answer: everything, all but changes of files, "
+        "or nothing; three of a turn at most, and in private chats only.",
     )
 
 

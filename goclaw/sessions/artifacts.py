@@ -10,6 +10,8 @@ from goclaw.messages import Artifact
 
 MOST_FILES = 3
 """Of one turn, the latest ones: more are a heap that nobody asked for, and the transcript has them all."""
+DIFF = "text/x-diff"
+"""The media type of a change of a file."""
 LARGEST = 10 << 20
 """Bytes of one: what a telephone opens."""
 
@@ -28,7 +30,8 @@ def files_of(
         return []
     if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
         return []  # others read there, too, and what a tool kept is for whoever asked
-    fitting = {artifact.blob: artifact for artifact in artifacts if artifact.size <= LARGEST}
+    wanted = [each for each in artifacts if channel.capabilities.diffs or each.mime != DIFF]
+    fitting = {artifact.blob: artifact for artifact in wanted if artifact.size <= LARGEST}
     return [
         Delivery(
             f"{turn.id}:artifact:{number}",

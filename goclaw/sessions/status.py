@@ -17,8 +17,9 @@ SMALL = 0.01
 MINUTE = 60
 """Seconds; of less than that minutes say nothing."""
 
-FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools"})
-"""Of `Details`: what names other people and their conversations. What counts theirs is said in `memory.telling`."""
+FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools", "Event loop"})
+"""Of `Details`: what names other people and their conversations, and how the daemon runs inside. What counts theirs is
+said in `memory.telling`."""
 
 
 @record

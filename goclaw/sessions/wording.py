@@ -137,15 +137,16 @@ def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
     text = whole_call(call)
     left = len(text) - most
     if left <= 0:
-        return _fenced(text)
+        return fenced(text, "json")
     # The end as well: what matters is easily pushed out of sight behind what does not.
     beginning, end = text[: most // 2], text[-(most // 2) :]
     missing = f"**{left:,} characters between these two parts are not shown. Deny the call unless you know them.**"
-    return f"{_fenced(beginning)}\n\n{missing}\n\n{_fenced(end)}"
+    return "\n\n".join((fenced(beginning, "json"), missing, fenced(end, "json")))
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str, language: str = "") -> str:
+    """A text as a block of code, which Markdown leaves as it is."""
     fence = "`" * 3
     while fence in text:
         fence += "`"
-    return f"{fence}json\n{text}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"

@@ -14,6 +14,9 @@ from goclaw.tools.text import shown
 KIND = "diff"
 COMPARED = 200_000
 """Characters of either side that are compared line by line (see `review`)."""
+SHORT_LINE = 60
+"""Characters of a changed line that are shown in one line with what it was."""
+_NAMES = ("before", "after")
 _MOST_PAIRS = 500_000
 """Lines that changed on one side times those on the other: of more, difflib may need hours."""
 
@@ -23,6 +26,15 @@ class Difference(BaseModel):
 
     path: str
     lines: Annotated[list[str], Field(description="A unified diff, line by line.")]
+
+    def brief(self) -> str:
+        """The change in one line: both lines where one short line became another, else how many; empty: unknown."""
+        body = self.lines[2:] if self.lines[:1] == [f"--- {_NAMES[0]}"] else []
+        gone = [line[1:].strip() for line in body if line.startswith("-")]
+        new = [line[1:].strip() for line in body if line.startswith("+")]
+        if len(gone) == len(new) == 1 and max(len(gone[0]), len(new[0])) <= SHORT_LINE:
+            return f"{gone[0]} → {new[0]}"
+        return f"+{len(new)} -{len(gone)} lines" if body else ""
 
     def file(self) -> FileForm:
         """The diff as people and their editors know it."""
@@ -39,7 +51,7 @@ async def difference(path: str, before: str, after: str) -> Difference:
 def _lines(before: str, after: str) -> list[str]:
     # Bytes that are no text fit into no JSON.
     old, new = shown(before).splitlines(), shown(after).splitlines()
-    return list(unified(old, new, ("before", "after"), 3))
+    return list(unified(old, new, _NAMES, 3))
 
 
 def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:

@@ -28,6 +28,7 @@ class EditResult(Result):
     places: Annotated[int, Field(ge=1)]
     how: str
     preview: Annotated[str, Field(description="The lines that changed, and some around.")]
+    change: Annotated[str, Field(description="The change in a few words.")]
 
     def text(self) -> str:
         """The file, how the text was found unless exactly, and the preview."""
@@ -53,7 +54,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     annotations=Annotations("Edit a file", read_only=False, destructive=True, idempotent=False, open_world=False),
     access=lambda arguments, ctx: Access(writes=(arguments.path,)),
     call_hint="Editing {{ path }}",
-    result_hint="Edited {{ path }}{{ how }}",
+    result_hint="Edited {{ path }}{{ how }}{% if change %}: {{ change }}{% endif %}",
     artifacts={KIND: Difference},
     examples=(
         Example(
@@ -81,8 +82,12 @@ async def edit(
     wanted = Replacement(old_string, new_string, replace_all)
     check(wanted)
     text, made = await again_when_changed(ctx, "edit", partial(_change, ctx, path, wanted))
-    ctx.attach(KIND, await difference(path, text.body, made.body))
-    return EditResult(path=path, tier=made.match.tier, places=len(made.match.spans), how=made.how, preview=made.preview)
+    changed = await difference(path, text.body, made.body)
+    ctx.attach(KIND, changed)
+    match = made.match
+    return EditResult(
+        path=path, tier=match.tier, places=len(match.spans), how=made.how, preview=made.preview, change=changed.brief()
+    )
 
 
 async def _change(ctx: ToolContext, path: str, wanted: Replacement) -> tuple[Text, Replaced]:

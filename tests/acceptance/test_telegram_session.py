@@ -234,6 +234,22 @@ async def test_each_topic_of_a_private_chat_is_a_conversation_of_its_own(ann: Pe
     assert len(texts_of(ann.requests[-1])) == 3, "the topic's conversation goes on"
 
 
+async def test_the_status_keeps_its_indentation_in_a_chat(ann: Person) -> None:
+    assert "\n  Messages: 0\n  Tokens: " in await ann.ask("/status")
+    assert [(mark["type"], mark["offset"]) for mark in ann.sent()[-1].entities] == [("pre", 0)]
+
+
+async def test_the_change_of_a_file_is_no_document(ann: Person, shared: SharedDaemon) -> None:
+    shared.home.workspace.mkdir(exist_ok=True)
+    (shared.home.workspace / "given.md").write_text("one\ntwo\n")
+    edit = {"path": "given.md", "old_string": "two", "new_string": "zwei"}
+    await ann.say(f"{ann.name('a')} call edit {orjson.dumps(edit).decode()}")
+    assert (await ann.hears())[-1].startswith(f"answer {ann.name('a')}: ")
+    assert (shared.home.workspace / "given.md").read_text() == "one\nzwei\n"
+    await ann.ask("/whoami")
+    assert [sent.file_name for sent in ann.sent()] == ["", ""]
+
+
 @pytest.mark.promise("P-media")
 async def test_film_is_a_file_and_a_place_has_its_coordinates(ann: Person, shared: SharedDaemon) -> None:
     film = shared.telegram.world.keep_file(b"\0\0\0\x18ftypmp42 film", "clip.mp4")

@@ -25,13 +25,23 @@ async def test_help_lists_every_command_of_the_catalogue(tmp_path: Path) -> None
     async with World(tmp_path).running() as core:
         head, *lines = (await core.command("/help")).splitlines()
     assert head == "Available commands:"
-    assert [line.split(" - ")[0] for line in lines] == [f"/{name}" for name in catalog.COMMANDS]
+    names = [line.split(" - ")[0][1:] for line in lines]
+    assert names[:6] == ["help", "status", "stop", "clear", "compact", "model"]
+    assert names[6:] == [name for name in catalog.COMMANDS if name not in names[:6]]
     summaries = dict(line.split(" - ", 1) for line in lines)
     # The words of the tools contract.
     assert summaries["/status"] == "Show session status and compaction health"
     assert summaries["/compact"] == "Force context compaction immediately"
     assert summaries["/clear"] == "Clear conversation history and reset session"
     assert summaries["/help"] == "Show available commands"
+
+
+async def test_help_names_only_what_this_person_may_use(tmp_path: Path) -> None:
+    roles = {"guest": {"commands": ["help", "status", "whoami"]}}
+    world = World(tmp_path, users=[User("telegram:5", roles=frozenset({"guest"}))], roles=roles)
+    async with world.running() as core:
+        text = await core.command("/help", actor=ANNA, session="telegram:5")
+    assert [line.split(" - ")[0] for line in text.splitlines()[1:]] == ["/help", "/status", "/whoami"]
 
 
 @pytest.mark.parametrize(("name", "greeting"), [("Anna", "Hello Anna!"), ("", "Hello there!")])

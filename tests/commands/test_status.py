@@ -216,3 +216,15 @@ async def test_memory_takes_two_lines_and_counts_what_all_people_have_for_admins
     assert block(boss, "Memory") == ("Memory\n  Searched: 1 file, 2,000 conversations\n  Mode: keyword: words alone")
     assert block(anna, "Memory") == "Memory\n  Mode: keyword: words alone"
     assert numbers == {"embedder": "", "trouble": "", "coming": "", "details": ()}
+
+
+async def test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only(tmp_path: Path) -> None:
+    boss = Actor("telegram:6", "memory")
+    world = World(tmp_path, users=[User(ANNA.key), User(boss.key, roles=frozenset({"admin"}))])
+    world.details = Details({"Disk": "full", "Event loop": "900 ms at worst"})
+    async with world.running() as core:
+        shown = await core.command("/status", actor=ANNA, session=ANNA.key)
+        assert "Disk: full" in shown and "Event loop" not in shown
+        assert "Event loop: 900 ms" in await core.command("/status", actor=boss, session=boss.key)
+        await core.settled()
+    assert world.texts()[0] == f"```\n{shown}\n```"

@@ -71,6 +71,22 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_sending_faults.py::test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat",
     ),
     bug(
+        "each edit comes as a document",
+        "class telegram: three files behind each answer",
+        "goclaw/sessions/artifacts.py",
+        "if channel.capabilities.diffs or each.mime != DIFF]",
+        "]",
+        "tests/sessions/test_artifacts.py::test_changes_of_files_are_sent_only_where_the_channel_wants_them",
+    ),
+    bug(
+        "the indentation of the status is lost",
+        "class telegram: Markdown joins lines that stood below each other",
+        "goclaw/gateway.py",
+        'fenced(reply.text) if reply.aligned else ""',
+        '""',
+        "tests/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
+    ),
+    bug(
         "a video note is a file and nothing else",
         "class telegram: what was spoken is not heard",
         "goclaw/sessions/received.py",

@@ -1,6 +1,7 @@
 """What tools keep for people: never shown to a model, kept with its row, sent to the chat once."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,15 @@ def test_the_latest_few_are_sent_each_once_and_none_that_is_too_large() -> None:
     many = [artifact(number) for number in range(6)]
     assert sent(many) == [each.blob for each in many[-MOST_FILES:]]
     assert sent([artifact(1), artifact(1), artifact(2, LARGEST + 1)]) == [artifact(1).blob]
+
+
+def test_changes_of_files_are_sent_only_where_the_channel_wants_them() -> None:
+    class Sparing:
+        capabilities = Capabilities(media=True, artifacts=True, diffs=False)
+
+    change = replace(artifact(2), mime="text/x-diff")
+    assert sent([artifact(1), change]) == [artifact(1).blob, change.blob]
+    assert sent([artifact(1), change], channel=Sparing()) == [artifact(1).blob]
 
 
 def test_none_is_sent_where_others_read_or_nobody_takes_files_or_no_answer_came() -> None:

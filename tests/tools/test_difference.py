@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from goclaw.events import ToolFinished
 from goclaw.llm.scripted import Answer
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.tools.difference import COMPARED, difference
@@ -20,10 +21,23 @@ async def test_an_edit_keeps_the_whole_diff_for_people_and_tells_the_model_the_p
         [result] = [message for message in await core.messages() if isinstance(message, ToolResult)]
         [kept] = result.artifacts
         content = (await core.sessions._ports.blobs.get(kept.blob)).decode()
+        assert [event.hint for event in core.seen if isinstance(event, ToolFinished)] == ["Edited a.txt: two → zwei"]
     assert (kept.name, kept.mime) == ("a.txt.diff", "text/x-diff")
     assert content.splitlines() == ["--- before", "+++ after", "@@ -1,3 +1,3 @@", " one", "-two", "+zwei", " three"]
     assert "+zwei" not in repr(world.script.requests)
     assert [heard.delivery.media_name for heard in world.room.all] == ["", "a.txt.diff"]
+
+
+async def test_a_change_is_told_in_one_line() -> None:
+    for before, after, told in (
+        ("one\ntwo\n", "one\n  zwei\n", "two → zwei"),
+        ("one\n", "one\ntwo\nthree\n", "+2 -0 lines"),
+        ("--- a\nb\n", "+++ a\nb\n", "--- a → +++ a"),
+        ("x" * 61, "y", "+1 -1 lines"),
+        ("same", "same", ""),
+        ("x\n" * COMPARED, "", ""),
+    ):
+        assert (await difference("a", before, after)).brief() == told
 
 
 async def test_of_a_very_long_file_only_its_length_is_told() -> None:

@@ -69,8 +69,10 @@ class TelegramChannel:
 
     def __init__(self, settings: TelegramSettings, token: str, memory: Memory, ports: ChannelPorts) -> None:
         actions = frozenset({"send", "react", "edit", "delete"})
-        files, interim = settings.artifacts == "files", settings.interim == "separate"
-        self.capabilities = Capabilities(actions, media=True, artifacts=files, interim=interim)
+        chosen, interim = settings.artifacts, settings.interim == "separate"
+        self.capabilities = Capabilities(
+            actions, media=True, artifacts=chosen != "none", diffs=chosen == "files", interim=interim
+        )
         self._settings = settings
         self._ack_reaction = ack_reaction(settings)
         self._token = token

@@ -136,6 +136,12 @@ async def test_the_token_is_in_no_log_line_at_any_level(caplog: pytest.LogCaptur
     assert caplog.records, "there was something to look at"
 
 
+async def test_changes_of_files_are_no_documents_unless_that_is_wanted() -> None:
+    async with open_stage(running=False) as quiet, open_stage(running=False, artifacts="files") as wanting:
+        assert quiet.channel.capabilities.artifacts and not quiet.channel.capabilities.diffs
+        assert wanting.channel.capabilities.diffs
+
+
 @pytest.mark.parametrize("chosen", ["files", "none"])
 async def test_what_tools_keep_for_people_comes_as_a_document_unless_that_is_turned_off(chosen: str) -> None:
     async with open_stage(running=False, artifacts=chosen) as stage:
