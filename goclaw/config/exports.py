@@ -134,7 +134,7 @@ class ExportedToolSettings(Section):
     bounded: bool = Field(
         False,
         description="The result is a part of something larger: its fields say how much (`returned`, `total`, "
-        "`truncated`, `refinement`).",
+        "`truncated`, `refinement_hint`).",
     )
     replace: bool = replaceable()
 

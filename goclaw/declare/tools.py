@@ -17,14 +17,16 @@ from goclaw.config.pinned import PinnedSetSettings
 from goclaw.declare.options import ToolOption, ToolsetOption, collected, refuse_leftovers
 from goclaw.declare.registries import FromRegistry, told_of
 from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
+from goclaw.errors import ToolError
 from goclaw.records import record
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.base import tool as declared_tool
-from goclaw.toolkit.binding import Errors, Method, Service, bind
+from goclaw.toolkit.binding import Errors, Method, Service, bind, misfit
 from goclaw.toolkit.binding import passthrough as forwarded
 from goclaw.toolkit.consent import DENIED
 from goclaw.toolkit.parts import ToolsetPart
+from goclaw.toolkit.results import WrongResult, in_words
 
 PUBLISHED = PublishSettings.model_fields.keys()
 _PINNED = frozenset({"args", "returns"})
@@ -148,6 +150,11 @@ class ToolDeclaration:
                 does.method, name=self.name, description=self.description, service=does.service, errors=does.errors
             )
         takes = with_injected(model_from(said.get("args", ()), self.name), said.get("inject", ()), self.name)
+        fault = misfit(does.method, takes.model_fields, of_service=does.service is not None)
+        if fault and does.to_call is None:
+            raise ValueError(
+                f"{self.name}: args does not fit the method: {fault}; change one of them, or say to_call=…"
+            )
         gives = result_from(said.get("returns", ()), f"{self.name}_result", bounded=bool(said.get("bounded_result")))
         return bind(
             _keeping(does, artifacts),
@@ -284,7 +291,7 @@ def artifact(kind: str, *parts: Part, taken: Callable[[Any], Any]) -> ToolOption
 
 
 def bounded_result() -> ToolOption:
-    """The result is a part of something larger: it has `returned`, `total`, `truncated` and `refinement`."""
+    """The result is a part of something larger: it has `returned`, `total`, `truncated` and `refinement_hint`."""
     return ToolOption("bounded_result", True)
 
 
@@ -347,15 +354,24 @@ def _keeping(does: Bound, artifacts: tuple[_Artifact, ...]) -> Method:
     """The method, and what it returns is looked at for artifacts."""
 
     async def method(ctx: ToolContext, /, **given: Any) -> Any:
+        if fault := misfit(does.method, given, of_service=does.service is not None):
+            raise ToolError(f"not run: to_call does not fit: {fault}")
         on = (does.service(ctx),) if does.service else ()
         in_thread = not inspect.iscoroutinefunction(does.method)
         found = await (asyncio.to_thread(does.method, *on, **given) if in_thread else does.method(*on, **given))
         for each in artifacts:
             if (data := each.taken(found)) is not None:
-                ctx.attach(each.kind, each.model.model_validate(data, from_attributes=True))
+                ctx.attach(each.kind, _artifact_of(each, data))
         return found
 
     return method
+
+
+def _artifact_of(declared: _Artifact, data: Any) -> BaseModel:
+    try:
+        return declared.model.model_validate(data, from_attributes=True)
+    except ValidationError as error:
+        raise WrongResult(f"artifact {declared.kind}: {in_words(error)}") from None
 
 
 def _as(gives: Any) -> Callable[[Any], Any]:

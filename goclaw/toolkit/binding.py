@@ -21,13 +21,14 @@ in `errors`: the model reads their text.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from goclaw.errors import ToolError
 from goclaw.toolkit.base import ToolContext, ToolFunction
+from goclaw.toolkit.results import WrongResult, in_words
 
 ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
 
@@ -64,7 +65,14 @@ def bind(
     run = _caller(method, service, errors)
 
     async def bound(ctx: ToolContext, arguments: ArgumentsT, /) -> Any:
-        return to_result(await run(ctx, (), to_call(arguments)))
+        given = to_call(arguments)
+        if fault := misfit(method, given, of_service=service is not None):
+            raise ToolError(f"not run: to_call does not fit: {fault}")
+        found = await run(ctx, (), given)
+        try:
+            return to_result(found)
+        except ValidationError as error:
+            raise WrongResult(in_words(error)) from None
 
     bound.__annotations__ = {"ctx": ToolContext, "arguments": takes, "return": gives}
     return _named(bound, name or method.__name__, description or inspect.getdoc(method))
@@ -100,6 +108,31 @@ def passthrough(
     forwarded.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]  # any function has it
     forwarded.__annotations__ = hints
     return _named(forwarded, name or method.__name__, description or inspect.getdoc(method))
+
+
+def misfit(method: Method, names: Collection[str], *, of_service: bool = False) -> str:
+    """What keeps `method` from being called with these keyword arguments, in words that name the field; or nothing.
+
+    Args:
+        method: what is called; of one that is written in C nothing is known, and nothing said.
+        names: the keyword arguments.
+        of_service: whether its first parameter is the object that it is called on.
+    """
+    try:
+        parameters = list(inspect.signature(method).parameters.values())[1 if of_service else 0 :]
+    except (TypeError, ValueError):
+        return ""
+    called = getattr(method, "__name__", "the method")
+    named = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    for each in parameters:
+        if each.kind is each.POSITIONAL_ONLY and each.default is each.empty:
+            return f"{called} takes `{each.name}` by its position alone"
+        if each.name in named and each.default is each.empty and each.name not in names:
+            return f"{called} needs `{each.name}`, which is no argument of the tool"
+    if not takes_all and (unknown := [name for name in names if name not in named]):
+        return f"{called} takes no `{unknown[0]}`, only: {', '.join(named) or 'nothing'}"
+    return ""
 
 
 def _caller(method: Method, service: Service | None, errors: Errors) -> Callable[..., Any]:

@@ -112,8 +112,8 @@ class Dispatcher:
             raise
         except WrongResult as error:
             log.error("tool %s gave back something else than it declares: %s", watch.call.name, error)
-            what = "ran, but what it gave back is not what it declares"
-            content, failed = error_text(f"{watch.call.name} {what}; the log has the details"), True
+            what = f"{watch.call.name} ran, but what it gave back is not what it declares: {error}"
+            content, failed = error_text(_text(what)[:RESULT_LIMIT]), True
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError
 from goclaw.messages import Image
 from goclaw.records import record
 
-BOUNDS = ("returned", "total", "truncated", "refinement")
+BOUNDS = ("returned", "total", "truncated", "refinement_hint")
 
 
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 class WrongResult(Exception):
-    """A tool gave back something else than it declares. For the log: it tells whoever wrote the tool."""
+    """A tool gave back something else than it declares. It names the field, and never what it held."""
 
 
 class Result(BaseModel):
@@ -39,13 +39,13 @@ class Result(BaseModel):
 class BoundedResult(Result):
     """A part of something that may be larger (Goa-AI, BoundedResult).
 
-    One that leaves something out says in `refinement` how to come by the rest; the dispatcher takes no other.
+    One that leaves something out says in `refinement_hint` how to come by the rest; the dispatcher takes no other.
     """
 
     returned: Annotated[int, Field(ge=0, description="How many there are here.")]
     total: Annotated[int | None, Field(ge=0, description="How many there are in all, where that is known.")] = None
     truncated: Annotated[bool, Field(description="Whether something was left out.")] = False
-    refinement: Annotated[str, Field(description="How to ask for less, or for what was left out.")] = ""
+    refinement_hint: Annotated[str, Field(description="How to ask for less, or for what was left out.")] = ""
 
 
 @record
@@ -107,7 +107,7 @@ class ResultType:
         try:
             found = self._adapter.validate_python(value, strict=True)
         except ValidationError as error:
-            raise WrongResult(_in_words(error)) from None
+            raise WrongResult(in_words(error)) from None
         if self.is_bounded:
             _check_bounds(found)
         return found
@@ -144,12 +144,13 @@ class ResultType:
 
 
 def _check_bounds(value: Any) -> None:
-    if value.truncated and not value.refinement:
-        raise WrongResult("truncated without a refinement: it has to say how to come by what is left out")
+    if value.truncated and not value.refinement_hint:
+        raise WrongResult("truncated without a refinement_hint: it has to say how to come by what is left out")
     if value.total is not None and value.returned > value.total:
         raise WrongResult(f"returned {value.returned} of a total of {value.total}")
 
 
-def _in_words(error: ValidationError) -> str:
+def in_words(error: ValidationError) -> str:
+    """What is wrong with a result, each with the name of the field and without what it held."""
     details = error.errors(include_url=False, include_input=False)
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'result'}: {each['msg']}" for each in details)

@@ -39,7 +39,7 @@ class GlobResult(BoundedResult):
             lines = [f"no file matches {self.pattern}"]
         if self.truncated:
             of = f"{self.returned} of {self.total}" if self.total is not None else f"{self.returned}, there are more"
-            lines.append(f"[{of}; {self.refinement}]")
+            lines.append(f"[{of}; {self.refinement_hint}]")
         return "\n".join(lines)
 
 
@@ -93,5 +93,5 @@ async def glob(
         returned=len(newest),
         total=len(found.entries) if found.complete else None,
         truncated=more,
-        refinement="narrow the pattern or the path" if more else "",
+        refinement_hint="narrow the pattern or the path" if more else "",
     )

@@ -40,7 +40,7 @@ class ListResult(BoundedResult):
             f"{_shown(each.name)}/" if each.kind == "folder" else f"{_shown(each.name)}  {each.size:,} bytes"
             for each in self.entries
         ]
-        rest = [f"[{self.returned} of {self.total} entries; {self.refinement}]"] if self.truncated else []
+        rest = [f"[{self.returned} of {self.total} entries; {self.refinement_hint}]"] if self.truncated else []
         return "\n".join([*lines, *rest])
 
 
@@ -78,7 +78,7 @@ async def list_(
         returned=min(limit, len(entries)),
         total=None if len(found) > _MOST else len(entries),
         truncated=more,
-        refinement="give a larger limit, or use glob with a pattern" if more else "",
+        refinement_hint="give a larger limit, or use glob with a pattern" if more else "",
     )
 
 

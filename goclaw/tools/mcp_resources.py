@@ -27,7 +27,7 @@ class Resources(BoundedResult):
 
     def text(self) -> str:
         """A line for each resource."""
-        more = f"\n\n[{self.refinement}]" if self.truncated else ""
+        more = f"\n\n[{self.refinement_hint}]" if self.truncated else ""
         return ("\n".join(self.lines) or "No MCP server has resources.") + more
 
 
@@ -73,7 +73,7 @@ def _listing(servers: McpServers) -> Tool:
             returned=min(len(lines), MOST_LINES),
             total=len(lines),
             truncated=left_out,
-            refinement="ask for those of one server" if left_out else "",
+            refinement_hint="ask for those of one server" if left_out else "",
         )
 
     return list_mcp_resources

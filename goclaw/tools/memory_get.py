@@ -32,7 +32,7 @@ class Passage(BoundedResult):
         if not self.returned:
             return f"{self.path} has {self.total} lines; there is none from {self.start} on"
         head = f"{self.path}:{self.start}-{self.start + self.returned - 1} of {self.total}"
-        return "\n".join(part for part in (head, self.content, self.refinement) if part)
+        return "\n".join(part for part in (head, self.content, self.refinement_hint) if part)
 
 
 @tool(
@@ -95,5 +95,5 @@ def _passage(path: str, text: str, first: int, lines: int) -> Passage:
         returned=len(found),
         total=len(whole),
         truncated=more,
-        refinement=f'more lines: {{"path": "{path}", "from": {following}}}' if more else "",
+        refinement_hint=f'more lines: {{"path": "{path}", "from": {following}}}' if more else "",
     )

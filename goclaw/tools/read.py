@@ -47,7 +47,7 @@ class ReadResult(BoundedResult):
         parts = [self.note, self.content]
         if self.truncated:
             shown = f"{self.first + 1}-{self.first + self.returned}"
-            parts.append(f"[lines {shown} of {self.total}; {self.refinement}]")
+            parts.append(f"[lines {shown} of {self.total}; {self.refinement_hint}]")
         return "\n".join(filter(None, parts))
 
     def pictures(self) -> tuple[Image, ...]:
@@ -201,5 +201,5 @@ def _told(path: str, lines: Lines, window: Window) -> ReadResult:
         total=lines.total,
         note=f"[{path} is {LATIN_NAME}, not UTF-8]" if lines.latin else "",
         truncated=more,
-        refinement=f"to go on, read with offset={following}" if more else "",
+        refinement_hint=f"to go on, read with offset={following}" if more else "",
     )

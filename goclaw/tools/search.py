@@ -69,7 +69,7 @@ class SearchResult(BoundedResult):
             parts.append(f"nothing matches {self.pattern}")
         if self.truncated:
             of = f" of {self.total} matching lines" if self.total is not None else " matching lines, there are more"
-            parts.append(f"[{self.returned}{of}; {self.refinement}]")
+            parts.append(f"[{self.returned}{of}; {self.refinement_hint}]")
         return "\n".join(parts)
 
 
@@ -168,7 +168,7 @@ class _Finder:
             returned=returned,
             total=total if everything else None,
             truncated=more,
-            refinement=_refinement(complete=hits.complete) if more else "",
+            refinement_hint=_refinement(complete=hits.complete) if more else "",
         )
 
     async def by_terms(self, query: Query) -> SearchResult:
@@ -183,7 +183,7 @@ class _Finder:
                 break
             part = await _Finder(self._ctx, term, left, self._context).search(replace(query, expression=_of_term(term)))
             said.append(f"{term} ({part.returned})")
-            refinement = refinement or part.refinement
+            refinement = refinement or part.refinement_hint
             for file in part.files:
                 files[file.path] = _together(files[file.path], file) if file.path in files else file
         returned = sum(line.matches for file in files.values() for line in file.lines)
@@ -192,7 +192,7 @@ class _Finder:
             files=list(files.values()),
             returned=returned,
             truncated=bool(refinement),
-            refinement=refinement,
+            refinement_hint=refinement,
             note=f"[nothing matches the whole pattern; searched its terms one by one: {', '.join(said)}]",
         )
 

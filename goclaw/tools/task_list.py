@@ -18,7 +18,7 @@ class TaskList(BoundedResult):
         """One line each."""
         lines = [f"{task.task} {task.end}, {task.seconds:,} s: {task.command}" for task in self.tasks]
         if self.truncated:
-            lines.append(f"[{self.returned} of {self.total}; {self.refinement}]")
+            lines.append(f"[{self.returned} of {self.total}; {self.refinement_hint}]")
         return "\n".join(lines) or "no background tasks in this conversation"
 
 
@@ -46,5 +46,5 @@ async def task_list(ctx: ToolContext) -> TaskList:
         returned=min(len(tasks), MOST),
         total=len(tasks),
         truncated=cut,
-        refinement="older ones are found by their id with task_output" if cut else "",
+        refinement_hint="older ones are found by their id with task_output" if cut else "",
     )

@@ -31,7 +31,7 @@ class WebPage(BoundedResult):
         cached = f"\nCached, {self.age or 0:.0f} s old" if self.cached else ""
         title = f"\nTitle: {self.title}" if self.title else ""
         content = self.content or "(nothing to read here)"
-        more = f"\n\n[{self.refinement}]" if self.truncated else ""
+        more = f"\n\n[{self.refinement_hint}]" if self.truncated else ""
         return f"URL: {self.url}{status}{title}{cached}\n\n{content}{more}"
 
 
@@ -77,7 +77,7 @@ async def web_fetch(
         returned=len(content),
         total=None if page.cut else total,
         truncated=end < total or page.cut or offset > 0,
-        refinement=_refinement(offset, end, total, cut=page.cut),
+        refinement_hint=_refinement(offset, end, total, cut=page.cut),
     )
 
 

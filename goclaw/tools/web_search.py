@@ -34,7 +34,7 @@ class WebHits(BoundedResult):
         if not self.hits:
             return f"{self.provider} found nothing for {self.query!r}; try other words"
         found = [f"{number}. {hit.title}\n{hit.url}\n{hit.snippet}".rstrip() for number, hit in enumerate(self.hits, 1)]
-        more = [f"[there is more: {self.refinement}]"] if self.truncated else []
+        more = [f"[there is more: {self.refinement_hint}]"] if self.truncated else []
         return "\n\n".join((*found, *more))
 
 
@@ -74,5 +74,5 @@ async def web_search(
         hits=[WebHit(title=hit.title, url=hit.url, snippet=hit.snippet) for hit in found.hits],
         returned=len(found.hits),
         truncated=found.more,
-        refinement="ask for more with count, or narrow the query" if found.more else "",
+        refinement_hint="ask for more with count, or narrow the query" if found.more else "",
     )

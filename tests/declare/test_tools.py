@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from goclaw.declare import (
     SideEffect,
@@ -142,7 +143,13 @@ async def test_passthrough_hands_a_call_on_to_a_method_as_it_is(tmp_path: Path) 
 
 async def test_an_artifact_is_kept_for_people_and_the_result_is_bounded(tmp_path: Path) -> None:
     def bounds(page: Page) -> dict[str, Any]:
-        return {"returned": 1, "total": page.total, "truncated": True, "refinement": "ask for more", "first": "cake"}
+        return {
+            "returned": 1,
+            "total": page.total,
+            "truncated": True,
+            "refinement_hint": "ask for more",
+            "first": "cake",
+        }
 
     declared = tool(
         "look",
@@ -227,8 +234,72 @@ def test_a_pin_is_the_servers_own_schema_to_the_letter_or_none() -> None:
     assert pins["look"].input_schema is None, "only that it is there is wanted"
 
 
+async def test_the_bounded_result_of_the_source_document_is_one_here(tmp_path: Path) -> None:
+    """Its complete example, field by field."""
+
+    async def list_devices(site_id: str, limit: int) -> dict[str, Any]:
+        return {"devices": [site_id], "returned": 1, "total": 9, "truncated": True, "refinement_hint": "name a status"}
+
+    declared = tool(
+        "list_devices",
+        "List IoT devices",
+        args(attribute("site_id", str), attribute("limit", int, default=50, maximum=500), required("site_id")),
+        returns(
+            attribute("devices", list[str], "Matching devices"),
+            attribute("returned", int, "Count of returned devices"),
+            attribute("total", int, "Total matching devices"),
+            attribute("truncated", bool, "Results were capped"),
+            attribute("refinement_hint", str, "How to narrow results"),
+            required("devices", "returned"),
+        ),
+        bounded_result(),
+        bind_to(list_devices, side_effect=READS),
+    )
+    async with open_bench(tmp_path, declared.built()) as bench:
+        said = (await bench.call("list_devices", {"site_id": "hall"})).content
+    assert '"refinement_hint":"name a status"' in said and '"total":9' in said
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        ({"documents": "cake"}, "documents: Input should be a valid list"),
+        ({"pages": []}, "documents: Field required"),
+        ({"documents": [1]}, "documents.0: Input should be a valid string"),
+    ],
+)
+async def test_a_result_of_the_wrong_type_names_its_field(tmp_path: Path, found: Any, fault: str) -> None:
+    declared = tool(
+        "look",
+        "Look.",
+        returns(attribute("documents", list[str]), required("documents")),
+        bind_to(lambda: found, side_effect=READS),
+    )
+    async with open_bench(tmp_path, declared.built()) as bench:
+        said = (await bench.call("look", {})).content
+    assert f"look ran, but what it gave back is not what it declares: {fault}" in said
+
+
+async def test_what_to_call_gives_and_the_method_does_not_take_is_named_and_nothing_runs(tmp_path: Path) -> None:
+    ran: list[str] = []
+    bound = bind_to(lambda path: ran.append(path), side_effect=READS, to_call=lambda given: {"file": "x"})
+    async with open_bench(tmp_path, tool("look", "Look.", bound).built()) as bench:
+        said = (await bench.call("look", {})).content
+    assert "not run: to_call does not fit: <lambda> needs `path`, which is no argument of the tool" in said and not ran
+
+
 def make(*options: Any) -> ToolDeclaration:
     return tool("it", "Does it.", *options)
+
+
+class Wider(BaseModel):
+    query: str
+    limit: int
+    sort: str
+
+
+def by_position(value: int, /) -> int:
+    return value
 
 
 BOUND = bind_to(search, side_effect=READS)
@@ -241,8 +312,21 @@ BOUND = bind_to(search, side_effect=READS)
         (lambda: make(title("a"), title("b")), "title is said twice"),
         (lambda: make(BOUND, passthrough("read")), "exclude each other"),
         (lambda: make(BOUND, prompt("Do it.")), "something else does this tool"),
-        (lambda: make(BOUND, call_hint_template("{{ nobody }}")).built(), "the call hint of it names nobody"),
-        (lambda: make(BOUND, inject("nobody")).built(), "inject names nobody"),
+        (
+            lambda: make(SEARCH_ARGS, BOUND, call_hint_template("{{ nobody }}")).built(),
+            "the call hint of it names nobody",
+        ),
+        (lambda: make(SEARCH_ARGS, BOUND, inject("nobody")).built(), "inject names nobody"),
+        (lambda: make(BOUND).built(), "it: args does not fit the method: search needs `query`, which is no argument"),
+        (lambda: make(SEARCH_ARGS, args(attribute("sort", str))).built(), "args is said twice"),
+        (
+            lambda: make(args(Wider), BOUND).built(),
+            "it: args does not fit the method: search takes no `sort`, only: query, limit",
+        ),
+        (
+            lambda: make(args(int), bind_to(by_position, side_effect=READS)).built(),
+            "takes `value` by its position alone",
+        ),
     ],
 )
 def test_what_does_not_hold_together_is_refused_when_it_is_declared(build: Any, fault: str) -> None:

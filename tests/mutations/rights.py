@@ -192,6 +192,22 @@ BUGS: list[Bug] = [
         "tests/servers/test_serving.py",
     ),
     bug(
+        "a method is bound to arguments that it does not take",
+        "class declaration: found when somebody calls it",
+        "goclaw/declare/tools.py",
+        "        if fault and does.to_call is None:",
+        "        if fault and does.to_call is None and does.as_it_is:",
+        "tests/declare/test_tools.py::test_what_does_not_hold_together_is_refused_when_it_is_declared",
+    ),
+    bug(
+        "a result of the wrong type is an unexpected failure without a field",
+        "class declaration: an error that names nothing",
+        "goclaw/toolkit/binding.py",
+        "        except ValidationError as error:\n            raise WrongResult(in_words(error)) from None",
+        "        except ZeroDivisionError as error:\n            raise WrongResult(str(error)) from None",
+        "tests/declare/test_tools.py::test_a_result_of_the_wrong_type_names_its_field",
+    ),
+    bug(
         "one key of the operator's takes the whole packaged agent away",
         "class declaration: limits and tools of a package vanish",
         "goclaw/config/packaged.py",

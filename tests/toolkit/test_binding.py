@@ -74,7 +74,7 @@ class Issues(BoundedResult):
     titles: list[str]
 
     def text(self) -> str:
-        return "\n".join((*self.titles, self.refinement))
+        return "\n".join((*self.titles, self.refinement_hint))
 
 
 def _issues(page: Page) -> Issues:
@@ -83,7 +83,7 @@ def _issues(page: Page) -> Issues:
         returned=len(page.rows),
         total=page.count,
         truncated=cut,
-        refinement="use more words" if cut else "",
+        refinement_hint="use more words" if cut else "",
         titles=page.rows,
     )
 

@@ -214,7 +214,10 @@ async def see(ctx: ToolContext, path: str, note: str | None = None) -> Seen:
         ({"result_hint": "{{ path }}"}, "the result hint of see names path; there are args, count"),
         ({"confirm": Confirmation("Sure?", "{{ where }}")}, "the confirmation of see names where"),
         ({"denied": '{"path": {{ where | json }}}'}, "the template for denials of see names where"),
-        ({"bounded": True}, "see is bounded, so its result needs the fields returned, total, truncated, refinement"),
+        (
+            {"bounded": True},
+            "see is bounded, so its result needs the fields returned, total, truncated, refinement_hint",
+        ),
         ({"name": "see it"}, "'see it': a tool's name"),
         ({"examples": [Example("One", {"pth": "a"})]}, "the example 'One' of see: field \"path\": expected string"),
     ],

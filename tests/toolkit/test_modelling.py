@@ -58,7 +58,7 @@ def test_the_schema_of_the_model_keeps_descriptions_and_numbers() -> None:
 
 def test_a_bounded_result_has_the_fields_that_say_so() -> None:
     made = result_of({"properties": {"first": {"type": "string"}}}, "look", "here", bounded=True)
-    assert {"first", "returned", "total", "truncated", "refinement"} == set(made.model_fields)
+    assert {"first", "returned", "total", "truncated", "refinement_hint"} == set(made.model_fields)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ class Found(BoundedResult):
     files: tuple[File, ...] = ()
 
     def text(self) -> str:
-        return f"{self.returned} files {self.refinement}".rstrip()
+        return f"{self.returned} files {self.refinement_hint}".rstrip()
 
 
 class Plain(Result):
@@ -40,7 +40,7 @@ def test_the_schema_is_always_an_object() -> None:
     }
     listed = ResultType(list[File]).schema
     assert listed["properties"]["value"]["items"] == {"$ref": "#/$defs/File"} and "File" in listed["$defs"]
-    assert set(ResultType(Found).schema["properties"]) == {"returned", "total", "truncated", "refinement", "files"}
+    assert set(ResultType(Found).schema["properties"]) == {"returned", "total", "truncated", "refinement_hint", "files"}
 
 
 def test_templates_get_the_fields() -> None:
@@ -56,7 +56,7 @@ def test_templates_get_the_fields() -> None:
         (str, None, "expected a string, got NoneType"),
         (Plain, File(path="a"), "result: Input should be"),
         (list[int], [1, "2"], "1: Input should be a valid integer"),
-        (Found, Found(returned=1, truncated=True), "truncated without a refinement"),
+        (Found, Found(returned=1, truncated=True), "truncated without a refinement_hint"),
         (Found, Found(returned=3, total=2), "returned 3 of a total of 2"),
     ],
 )
@@ -66,7 +66,7 @@ def test_what_was_not_declared_is_refused(declared: Any, value: Any, said: str) 
 
 
 def test_what_was_declared_passes() -> None:
-    found = Found(returned=1, total=2, truncated=True, refinement="ask for more")
+    found = Found(returned=1, total=2, truncated=True, refinement_hint="ask for more")
     assert ResultType(Found).checked(found) is found
     assert ResultType(list[int]).checked([1]) == [1]
 
