@@ -7,8 +7,6 @@ event, or both; what was streamed gives way to the row that it became. Where the
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from textual.widget import Widget
-
 from goclaw.clock import Clock
 from goclaw.events import (
     AgentProgress,
@@ -30,7 +28,7 @@ from goclaw.events import (
 from goclaw.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.tui.text import FORGOTTEN
 from goclaw.tui.widgets.cards import Cards
-from goclaw.tui.widgets.entries import Answer, Note, Said
+from goclaw.tui.widgets.entries import Answer, Entry, Note, Said
 from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.question_cards import QuestionCards
 from goclaw.tui.widgets.stream import Stream
@@ -50,23 +48,23 @@ class View(Protocol):
     end_in_view: bool
 
     @property
-    def entries(self) -> Sequence[Widget]:
+    def entries(self) -> Sequence[Entry]:
         """All of them, oldest first."""
         ...
 
-    async def put(self, entries: Sequence[Widget], before: Widget | None) -> None:
+    async def put(self, entries: Sequence[Entry], before: Entry | None) -> None:
         """Put entries before one of those that stand, or (None) at the end."""
         ...
 
-    async def put_on_top(self, entries: Sequence[Widget]) -> None:
+    async def put_on_top(self, entries: Sequence[Entry]) -> None:
         """Put entries before all others; what is in view stays in view."""
         ...
 
-    async def take(self, entries: Sequence[Widget]) -> None:
+    async def take(self, entries: Sequence[Entry]) -> None:
         """Take entries out."""
         ...
 
-    def move(self, entry: Widget, before: Widget) -> None:
+    def move(self, entry: Entry, before: Entry) -> None:
         """Let an entry stand before another one."""
         ...
 
@@ -93,7 +91,7 @@ class Conversation:
     def __init__(self, view: View, questions: QuestionCards, clock: Clock) -> None:
         self.view = view
         self.questions = questions
-        self._rows: dict[Widget, int] = {}
+        self._rows: dict[Entry, int] = {}
         """Which row an entry shows."""
         self._cards = Cards(clock)
         self._stream = Stream(self._add, view.take, clock)
@@ -246,7 +244,7 @@ class Conversation:
         self.view.has_older = False
         await self.note(Note(FORGOTTEN))
 
-    async def _row(self, row: MessageStored, age: float = 0.0) -> list[Widget]:
+    async def _row(self, row: MessageStored, age: float = 0.0) -> list[Entry]:
         """The entries that a new row adds; what it completes is completed."""
         if row.row <= self._last_row:
             return []
@@ -264,7 +262,7 @@ class Conversation:
                 pass
         return self._keep(row, entries_of(row, self._cards))
 
-    def _keep(self, row: MessageStored, entries: Sequence[Widget]) -> list[Widget]:
+    def _keep(self, row: MessageStored, entries: Sequence[Entry]) -> list[Entry]:
         self._rows.update(dict.fromkeys(entries, row.row))
         return list(entries)
 
@@ -298,7 +296,7 @@ class Conversation:
 
     # What stands where
 
-    async def _add(self, entries: Sequence[Widget]) -> None:
+    async def _add(self, entries: Sequence[Entry]) -> None:
         """Below everything that stands, above what waits."""
         if entries:
             await self.view.put(entries, before=next(iter(self._waiting.values()), None))
@@ -330,13 +328,13 @@ class Conversation:
         self._last_row, self.first_row = 0, 1
 
 
-def entries_of(row: MessageStored, cards: Cards) -> list[Widget]:
+def entries_of(row: MessageStored, cards: Cards) -> list[Entry]:
     """The entries of a row by itself; who spoke is said when it was not somebody at a terminal."""
     match row.message:
         case UserMessage():
             return [Said(row.message.text, sender="" if row.sender.startswith("tui:") else row.sender)]
         case AssistantMessage():
-            answer: list[Widget] = [Answer(row.message.text)] if row.message.text.strip() else []
+            answer: list[Entry] = [Answer(row.message.text)] if row.message.text.strip() else []
             return [*answer, *cards.asked(row.turn, row.message.calls, row.at)]
         case ToolResult():
             cards.stored(row.turn, row.message, row.at)

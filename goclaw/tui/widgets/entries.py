@@ -3,12 +3,16 @@
 from typing import Literal
 
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from goclaw.tui.markdown import Document
 from goclaw.tui.text import QUIET, printable
 from goclaw.tui.widgets.growing import Growing
 from goclaw.tui.widgets.lined import Lined
+
+Entry = Widget
+"""Anything that stands in a conversation: these, cards of tools and questions, thoughts."""
 
 
 class Said(Static):
