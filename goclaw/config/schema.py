@@ -87,8 +87,8 @@ class TelegramSettings(Section):
     )
     artifacts: Literal["files", "no_diffs", "none"] = Field(
         "no_diffs",
-        description="What tools keep for people comes as files behind the answer: everything, all but changes of "
-        "files, or nothing; three of a turn at most, and in private chats only.",
+        description="Which artifacts of tools come as files behind the answer: all, all but changes of files, or none; "
+        "three of a turn at most, and in private chats only.",
     )
 
 

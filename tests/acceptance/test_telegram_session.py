@@ -218,6 +218,14 @@ async def test_a_message_that_is_edited_while_it_waits_is_answered_as_it_is_then
     assert await ann.hears(2) == [ann.answer("a"), ann.answer("c")]
 
 
+async def test_a_text_that_was_cut_into_messages_is_answered_once(ann: Person) -> None:
+    begun = f"{ann.name('a')} plain ".ljust(MAX_TEXT, "x")
+    await ann.say(begun)
+    await ann.say("and the rest")
+    assert await ann.hears() == [ann.answer("a")]
+    assert last_words(ann.requests[0]) == f"{begun}\nand the rest" and len(ann.requests) == 1
+
+
 @pytest.mark.promise("P-order")
 async def test_each_topic_of_a_private_chat_is_a_conversation_of_its_own(ann: Person, shared: SharedDaemon) -> None:
     for letter, topic in (("a", 7), ("b", 8), ("c", None)):

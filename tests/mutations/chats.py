@@ -87,6 +87,15 @@ BUGS: list[Bug] = [
         "tests/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
     ),
     bug(
+        "each part of a long text is a message",
+        "class telegram: half of a question is answered",
+        "goclaw/channels/telegram/intake.py",
+        "(name := name or self._text_of(message))",
+        "name",
+        "tests/channels/telegram/test_albums_texts.py::"
+        "test_the_parts_of_a_long_text_are_one_message_as_soon_as_a_short_one_ends_it",
+    ),
+    bug(
         "a video note is a file and nothing else",
         "class telegram: what was spoken is not heard",
         "goclaw/sessions/received.py",

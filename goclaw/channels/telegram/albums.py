@@ -1,4 +1,5 @@
-"""Albums: Telegram sends each picture of one as a message of its own; people mean one message.
+"""Albums and long texts: Telegram sends each picture of an album as a message of its own, and clients cut a long text
+into several; people mean one message.
 
 A part is on disk before it is acknowledged, and acknowledged before the next one comes: Telegram calls a webhook with
 one message of a chat at a time, so who waited for the whole album would never get it. What belongs to an album is
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter
 
 from goclaw.channels.telegram import kept
 from goclaw.channels.telegram.inbound import CHANNEL, UNREADABLE, Json, number
+from goclaw.channels.telegram.render import units
 from goclaw.channels.telegram.waiting import set_within
 from goclaw.clock import Clock
 from goclaw.errors import DiskError
@@ -24,8 +26,14 @@ log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.8
 """An album is whole when no part came for so long. Its parts arrive within a few hundred milliseconds."""
+TEXT_SECONDS = 1.0
+"""A long text is whole when nothing followed for so long, or when a part follows that is not long."""
+LONG_TEXT = 4_000
+"""UTF-16 units from which a text may be the first part of a longer one: clients cut below the limit of 4,096."""
 MOST_PARTS = 10
 """Of an album (Bot API, sendMediaGroup)."""
+TEXTS = f"{CHANNEL}:text:"
+"""How the names of long texts begin."""
 LONGEST_NAME = 64
 """Characters of a `media_group_id`; Telegram's own have about twenty."""
 KEPT = 200
@@ -62,7 +70,8 @@ class Album:
 
     async def whole(self, clock: Clock) -> None:
         """Return when it has ended."""
-        while not self.closed.is_set() and (left := self.last_at + QUIET_SECONDS - clock.monotonic()) > 0:
+        quiet = TEXT_SECONDS if self.name.startswith(TEXTS) else QUIET_SECONDS
+        while not self.closed.is_set() and (left := self.last_at + quiet - clock.monotonic()) > 0:
             await set_within(clock, left, self.closed)
         self.closed.set()
 
@@ -97,9 +106,25 @@ class Albums:
         if part not in album.parts:
             album.last_at = self._clock.monotonic()
         album.parts[part] = message
-        if len(album.parts) >= MOST_PARTS:
+        if len(album.parts) >= MOST_PARTS or (name.startswith(TEXTS) and not is_long(message)):
             album.closed.set()
         return album
+
+    def text_of(self, message: Json) -> str | None:
+        """The long text that a message begins, goes on with, or is a part of already; None: it stands for itself."""
+        chat, part = number(message["chat"]["id"]), number(message["message_id"])
+        mine = f"{TEXTS}{chat}:"
+        known = (name for name, parts in self._ended.items() if name.startswith(mine) and part in parts)
+        if found := next(known, None):
+            return found
+        if not is_plain(message):
+            return None
+        for album in self.open_of(chat, number(message["from"]["id"])):
+            first = next(iter(album.parts.values()))
+            same_topic = first.get("message_thread_id") == message.get("message_thread_id")
+            if album.name.startswith(mine) and (part in album.parts or (same_topic and not album.closed.is_set())):
+                return album.name
+        return f"{mine}{part}" if is_long(message) else None
 
     async def keep(self) -> None:
         """Have all that was gathered on disk.
@@ -117,6 +142,13 @@ class Albums:
     def open_of(self, chat: int, sender: int) -> Sequence[Album]:
         """What a person is sending in a chat: their next message ends it."""
         return [album for album in self._open.values() if (album.chat, album.sender) == (chat, sender)]
+
+    def text_with(self, message: Json) -> str | None:
+        """The long text that an edited message is a part of; None: it is a message of its own."""
+        mine, part = f"{TEXTS}{number(message['chat']['id'])}:", number(message["message_id"])
+        gathered = {name: [*album.parts] for name, album in self._open.items()}
+        texts = (name for name, parts in {**self._ended, **gathered}.items() if part in parts and name.startswith(mine))
+        return next(texts, None)
 
     def is_open(self, album: Album) -> bool:
         """Whether an album was not handed over yet."""
@@ -168,6 +200,17 @@ class Albums:
             return None
         self._recent[name] = [message if part["message_id"] == message["message_id"] else part for part in known]
         return self._recent[name]
+
+
+def is_plain(message: Json) -> bool:
+    """Whether a message is a text that its sender wrote, and no command."""
+    text = message.get("text")
+    return isinstance(text, str) and not text.startswith("/") and "forward_origin" not in message
+
+
+def is_long(message: Json) -> bool:
+    """Whether a text may go on in the next message."""
+    return units(message.get("text", "")) >= LONG_TEXT
 
 
 def album_name(message: Json) -> str | None:

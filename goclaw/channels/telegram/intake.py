@@ -1,7 +1,7 @@
 """Everything that Telegram tells us, one update at a time: when `take` returns, the update may be acknowledged.
 
 Polling and the webhook both end here. Messages of one chat are taken in the order in which they came; only the parts of
-an album wait for each other, on disk (see `albums`).
+an album or a long text wait for each other, on disk (see `albums`).
 """
 
 import asyncio
@@ -149,13 +149,17 @@ class Intake:
             await self._ports.moved.remember(move.old, move.new)
         elif shut:
             self._ports.unlisted.heard(chat)
-        elif person and name and (album := self._gather(name, message)):
+        elif person and (name := name or self._text_of(message)) and (album := self._gather(name, message)):
             await self._part(album)
         elif person:
             async with self._order_of(chat):
                 for open_album in self._ports.albums.open_of(chat, sender):
                     await self._settle(open_album)
                 await self._accept(single_of(update, await self._terms(message)))
+
+    def _text_of(self, message: Json) -> str | None:
+        with reading():
+            return self._ports.albums.text_of(message)
 
     def _gather(self, name: str, message: Json) -> Album | None:
         with reading():
@@ -190,7 +194,7 @@ class Intake:
     async def _edit(self, update: Json) -> None:
         with reading():
             message = update["edited_message"]
-            chat, name = number(message["chat"]["id"]), album_name(message)
+            chat, name = number(message["chat"]["id"]), album_name(message) or self._ports.albums.text_with(message)
             identity = f"{CHANNEL}:{number(update['update_id'])}"
         if name and (album := self._ports.albums.replace(name, message)):
             await self._part(album)
