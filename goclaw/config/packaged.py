@@ -17,7 +17,7 @@ from goclaw.config.report import dotted
 from goclaw.plugins import load, plugins
 from goclaw.records import record
 
-SECTIONS = ("agents", "toolsets")
+SECTIONS = ("agents", "toolsets", "mcp")
 """The sections of the entry-point group whose lines say something of the configuration."""
 REPLACE = "replace"
 Path = tuple[str, ...]

@@ -1,8 +1,9 @@
 """What an MCP server offers, in the words of the source document: tools, resources, prompts, notifications.
 
 `mcp_server` compiles to three things: `declared`, which a package names `mcp.<name>` in the entry-point group
-`goclaw.plugins` and which GoClaw's server then offers; `tools`, a toolset like any other (`toolsets.<name>`); and
-`settings`, the keys of `mcp.server` that the operator sets for the name, version and protocol version to be these.
+`goclaw.plugins` and which GoClaw's server then offers, under this name, version and protocol version unless the
+operator says others; `tools`, a toolset like any other (`toolsets.<name>`); and `settings`, these as keys of
+`mcp.server`.
 """
 
 import asyncio
@@ -79,13 +80,15 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
         names = [word.name for word in words if isinstance(word, kind)]
         if twice := [each for at, each in enumerate(names) if each in names[:at]]:
             raise ValueError(f"{name}: the {kind.__name__.lower()} {twice[0]} is there twice")
+    settings = {"name": name, "version": version, **said}
     return McpServer(
-        McpServerSettings.model_validate({"enabled": True, "name": name, "version": version, **said}),
+        McpServerSettings.model_validate({"enabled": True, **settings}),
         made_toolset(name, *(word for word in words if isinstance(word, ToolDeclaration))),
         Declared(
             prompts=tuple(word for word in words if isinstance(word, Prompt)),
             resources=tuple(resources.values()),
             notifications=tuple(word for word in words if isinstance(word, Notification)),
+            settings=settings,
         ),
     )
 

@@ -102,6 +102,8 @@ class Declared:
     prompts: tuple[Prompt, ...] = ()
     resources: tuple[Resource, ...] = ()
     notifications: tuple[Notification, ...] = field(default=())
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Keys of `mcp.server`, where the operator says nothing else: `name`, `version`, `protocol_version`."""
 
 
 def together(parts: Sequence[Declared]) -> Declared:

@@ -1,10 +1,11 @@
-"""What installed packages declare beside single tools: agents, toolsets, and the registries that these name.
+"""What installed packages declare beside single tools: agents, toolsets, the registries that these name, MCP servers.
 
 They become what the configuration would have said, below everything that the operator says (`config.packaged`). What
 comes from a package is foreign code: whatever fails is left out and reported by name.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from goclaw.config.exports import PublishSettings
 from goclaw.config.packaged import Entry, Packaged, PackagedPart, given, may_have_said
 from goclaw.config.pinned import PinnedSetSettings
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
+from goclaw.mcp.declared import Declared
 from goclaw.plugins import Plugin, fault_of, load, plugins
 from goclaw.records import record
 from goclaw.toolkit.base import Tool
@@ -75,6 +77,7 @@ class Parts:
     toolsets: Mapping[str, ToolsetPart] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
     """What does not work: its title, and why."""
+    servers: Mapping[str, Declared] = field(default_factory=dict)
 
     @property
     def sets(self) -> Iterator[tuple[str, ToolsetPart]]:
@@ -115,6 +118,11 @@ class Parts:
         for title, registry in self.registries:
             path = ("registries", registry.name)
             yield Entry(path, given(registry.settings), f"registry {registry.name} of {title}")
+        for title, server in self.servers.items():
+            # Whether anybody may come in is the operator's to say, so `enabled` is none of them.
+            yield from (
+                Entry(("mcp", "server", key), said, f"{key} of {title}") for key, said in server.settings.items()
+            )
 
 
 def _keys(toolset: ToolsetPart) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -141,7 +149,14 @@ def read() -> Packaged:
     absent: list[tuple[str, ...]] = []
     agents = _loaded("agents", AgentPart, faults, absent)
     toolsets = _loaded("toolsets", ToolsetPart, faults, absent)
-    return replace(Parts(agents, toolsets, faults).packaged, absent=tuple(absent))
+    return replace(Parts(agents, toolsets, faults, dict(_servers())).packaged, absent=tuple(absent))
+
+
+def _servers() -> Iterator[tuple[str, Declared]]:
+    """What is declared for the MCP server. What cannot be loaded is reported by that (`servers.mcp.declarations`)."""
+    for plugin in plugins("mcp"):
+        with suppress(Exception, SystemExit):
+            yield plugin.title, load(plugin.path, Declared)
 
 
 def _loaded(section: str, kind: type[PartT], faults: dict[str, str], absent: list[tuple[str, ...]]) -> dict[str, PartT]:

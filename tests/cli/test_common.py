@@ -28,6 +28,18 @@ tools: {from_registry: {data: {private: true}}}
 models: {agent: [demo]}
 """
 BROKEN = "from goclaw.declare import *\nBAD = agent('bad', 'B.', max_tool_calls(1))\n"
+WIPERS = """
+from goclaw.declare import *
+
+async def wipe() -> str:
+    return "wiped"
+
+WIPERS = toolset(
+    "wipers",
+    tool("wipe_all", "Wipe.", bind_to(wipe, side_effect=SideEffect.MUTATING)),
+    confirmation(prompt_template="Wipe everything?"),
+)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +82,16 @@ def test_a_declaration_with_a_leftover_is_left_out_and_named(
     said = out(capsys, "agents", "list")
     assert "bad: max_tool_calls stands in run_policy(…), not in agent(…)" in said
     assert "chat" in said and "\nbad" not in said
+
+
+def test_a_tool_whose_question_stands_in_the_wrong_place_is_never_run_unasked(
+    packages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(packages, "wiper-tools", {"wiper_tools": WIPERS}, {"toolsets.wipers": "wiper_tools:WIPERS"})
+    assert run(["tool", "run", "wipe_all"]) == 1
+    said = capsys.readouterr()
+    assert "unknown tool: wipe_all" in said.out
+    assert "wipers: confirmation stands in tool(…), not in toolset(…)" in said.err
 
 
 def test_the_daemon_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:

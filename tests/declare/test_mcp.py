@@ -27,7 +27,7 @@ from goclaw.events import Actor
 from goclaw.mcp.declared import Declared, Message, together
 from goclaw.servers.mcp.declarations import declarations
 from goclaw.testing import open_bench
-from tests.plugin import install, packages
+from tests.plugin import install, packages, with_packages
 
 __all__ = ["packages"]
 
@@ -84,6 +84,14 @@ SERVER = mcp_server(
 def test_name_version_and_protocol_version_are_the_keys_of_the_server() -> None:
     written = {"enabled": True, "name": "calc", "version": "1.0.0", "protocol_version": "2025-06-18"}
     assert SERVER.settings == McpServerSettings.model_validate(written)
+
+
+def test_they_are_in_force_unless_the_operator_says_others_and_open_nothing(packages: Path, tmp_path: Path) -> None:
+    source = "from goclaw.declare import *\nIT = mcp_server('calc', '1.0.0', protocol_version('2025-06-18')).declared\n"
+    install(packages, "calc-server", {"calc_server": source}, {"mcp.calc": "calc_server:IT"})
+    server = with_packages(tmp_path, mcp={"server": {"version": "2"}}).config.mcp.server
+    assert (server.name, server.version, server.protocol_version) == ("calc", "2", "2025-06-18")
+    assert not server.enabled
 
 
 def test_mcp_is_the_same_by_a_short_name() -> None:

@@ -192,6 +192,14 @@ BUGS: list[Bug] = [
         "tests/servers/test_serving.py",
     ),
     bug(
+        "a packaged MCP server speaks every version of the protocol",
+        "class declaration: a restriction vanishes in silence",
+        "goclaw/declare/mcp.py",
+        "            settings=settings,\n",
+        "",
+        "tests/declare/test_mcp.py::test_they_are_in_force_unless_the_operator_says_others_and_open_nothing",
+    ),
+    bug(
         "a method is bound to arguments that it does not take",
         "class declaration: found when somebody calls it",
         "goclaw/declare/tools.py",
