@@ -19,6 +19,7 @@ from goclaw.declare.registries import FromRegistry, told_of
 from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
 from goclaw.errors import ToolError
 from goclaw.records import record
+from goclaw.selection import BUILT_IN
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.base import tool as declared_tool
@@ -202,6 +203,8 @@ def toolset(
     refuse_leftovers([first], (str, FromRegistry), "toolset", "toolset")
     name = first if isinstance(first, str) else first.toolset
     refuse_leftovers(parts, (ToolDeclaration, Tool, ToolsetOption, FromRegistry), name, "toolset")
+    if name in {each.name for each in BUILT_IN}:
+        raise ValueError(f"{name}: is the name of a built-in set, whose tools an agent would get; choose another one")
     origin = next((part for part in (first, *parts) if isinstance(part, FromRegistry)), None)
     said = collected([part for part in parts if isinstance(part, ToolsetOption)], name)
     if origin is not None:

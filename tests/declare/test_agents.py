@@ -190,6 +190,26 @@ def test_what_does_not_hold_together_is_refused_when_it_is_declared(build: Any, 
         build()
 
 
+async def test_a_limit_of_the_operators_holds_a_packaged_agent_that_keeps_its_tools(tmp_path: Path) -> None:
+    words = use("words", *(acting(name, Trail(name).leave) for name in ("look_up", "spell")))
+    chat = agent("chat", "Talks.", words, run_policy(default_caps(max_tool_calls(8))))
+    script = [
+        asks_for("hello", ToolCall("c1", "look_up", {}), ToolCall("c2", "spell", {})),
+        says("", "Done."),
+    ]
+    operator = {"kinds": {"chat": {"policy": {"max_tool_calls": 1}}}, "routes": [{"agent": "chat"}]}
+    world = World(tmp_path, script, agents=operator)
+    parts = Parts(agents={"c": chat})
+    world.config = merged(parts, world.config)
+    world.tools = Tools([each for _, tools in parts.tools for each in tools])
+    async with world.running() as core:
+        await core.say("hello")
+        await core.settled()
+    (said,) = world.texts()
+    assert "after 1 tool calls in one turn (agents.kinds.chat.policy.max_tool_calls)" in said
+    assert [spec.name for spec in world.script.requests[0].tools] == ["look_up", "spell"]
+
+
 async def test_declared_agents_work_together_in_a_conversation(tmp_path: Path) -> None:
     exported = export("planning.tools", own_tools(), tool("create_plan", "Plan.", GOAL, prompt("Plan {{ goal }}!")))
     planner = agent("planner", "Plans.", use(COMMON), exported)

@@ -71,6 +71,7 @@ MISPLACED = [
     (lambda: toolset("wipers", WIPE, ASK), "wipers: confirmation stands in tool(…), not in toolset(…)"),
     (lambda: toolset("wipers", WIPE, NOTHING), "wipers: None is nothing that toolset(…) takes"),
     (lambda: toolset("wipers", USE), "wipers: use stands in agent(…), not in toolset(…)"),
+    (lambda: toolset("memory", WIPE), "memory: is the name of a built-in set"),
     (lambda: toolset(NOTHING), "toolset: None is nothing that toolset(…) takes"),
     (lambda: tool("t", "d", THREE), "t: max_tool_calls stands in run_policy(…), not in tool(…)"),
     (lambda: export("x", ASK), "x: confirmation stands in tool(…), not in export(…)"),
