@@ -54,6 +54,9 @@ _BOUNDS = {
 }
 """pydantic's error types for values of the right type outside their bounds."""
 
+_EXACT = 2**53
+"""Beyond it a float has no ones any more; JSON's larger integers are read as floats, too."""
+
 _MOST_LINES, _LONGEST_FIELD = 20, 80
 """Fields at fault that are named, and characters of a field's name: whoever sends more makes no slips."""
 
@@ -154,13 +157,17 @@ def _parsed(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
         return model.model_validate(given, strict=True, extra="forbid")
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            if detail["type"] == "int_type" and isinstance(detail["input"], float) and detail["input"].is_integer():
+            if detail["type"] == "int_type" and _is_whole(detail["input"]):
                 given = _with(given, detail["loc"], int(detail["input"]))
         try:
             text = orjson.dumps(given)
         except orjson.JSONEncodeError:  # a hook filled in an object, or there is half a character
             return model.model_validate(given, strict=True, extra="forbid")
         return model.model_validate_json(text, strict=True, extra="forbid")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
 
 
 def _with(given: Any, place: Sequence[str | int], number: int) -> Any:

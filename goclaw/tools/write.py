@@ -1,6 +1,7 @@
 """The `write` tool: a whole file in one step."""
 
 import asyncio
+import operator
 import posixpath
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -27,7 +28,12 @@ class WriteResult(Result):
     path: str
     size: Annotated[int, Field(ge=0, description="Bytes written.")]
     created: Annotated[bool, Field(description="False: a file was replaced.")]
-    kept: Annotated[str, Field(description="What of the form of the file that was replaced the content had not.")] = ""
+    kept: Annotated[
+        str,
+        Field(
+            description="What of the form of the file that was replaced the content had not.", exclude_if=operator.not_
+        ),
+    ] = ""
 
     def text(self) -> str:
         """In one line."""
