@@ -28,6 +28,7 @@ from goclaw.events import (
     Acceptance,
     AcceptKind,
     Actor,
+    Beside,
     CommandInfo,
     Delivery,
     Inbound,
@@ -144,11 +145,12 @@ class Gateway:
         inbound = replace(inbound, session=session, text=text, actor=actor)
         decision = self._ports.access.authorize(inbound.actor, "session.write", session)
         if not decision.allowed:
-            self._log_stranger(inbound, decision.rule)
-            await self._ports.stranger(inbound)
+            if not inbound.beside:  # who speaks to others may be unknown here
+                self._log_stranger(inbound, decision.rule)
+                await self._ports.stranger(inbound)
             return Acceptance(AcceptKind.IGNORED)
-        if inbound.edited:
-            return await self._edit(inbound)
+        if inbound.edited or inbound.beside:
+            return await self._note(inbound)
         # What was forwarded are another's words, whatever its channel made of them.
         match = None if inbound.forwarded else COMMAND.fullmatch(text.strip())
         if match and not await self._asks_agent(inbound, match.group(1).lower()):
@@ -327,12 +329,32 @@ class Gateway:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
         return await self._answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
 
-    async def _edit(self, inbound: Inbound) -> Acceptance:
-        """A new version of a message: never a turn, a command or an answer of its own."""
+    async def _note(self, inbound: Inbound) -> Acceptance:
+        """A new version of a message, a reaction, words to others: never a turn, a command or an answer of its own."""
         if await self._ports.journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
-        replaced = await self._ports.engine.replace(inbound)
-        return Acceptance(AcceptKind.REPLACED if replaced else AcceptKind.IGNORED)
+        if inbound.edited and await self._ports.engine.replace(inbound):
+            return Acceptance(AcceptKind.REPLACED)
+        overheard, now = self._ports.command_ports.sessions.overheard, self._ports.clock.now()
+        match inbound.beside:
+            case None:
+                noted = await overheard.edited(inbound, now)
+            case Beside("said", keep):
+                noted = await overheard.said(inbound, keep, now) or await overheard.edited(inbound, now)
+            case beside:
+                noted = await self._reaction(inbound, beside.on)
+        return Acceptance(AcceptKind.NOTED if noted else AcceptKind.IGNORED)
+
+    async def _reaction(self, inbound: Inbound, on: str) -> bool:
+        """Note a reaction; False: it is not on a message of ours, or that is in a session that is not the person's."""
+        for delivery in await self._ports.outbox.sent_as(inbound.address, on):
+            session = delivery.session or inbound.session
+            if delivery.text and self._ports.access.authorize(inbound.actor, "session.write", session).allowed:
+                mine = replace(inbound, session=session)
+                sessions = self._ports.command_ports.sessions
+                await sessions.overheard.reacted(mine, on, delivery.text, self._ports.clock.now())
+                return True
+        return False
 
     async def _answer_question(self, inbound: Inbound, question: Question) -> Acceptance:
         """A plain message that answers what a turn waits for: it reaches the turn, not the queue."""

@@ -126,6 +126,15 @@ async def test_a_taken_port_is_a_problem_before_the_daemon_starts(tmp_path: Path
     assert (await found(tmp_path, "http", **settings))[0].verdict == "ok"
 
 
+async def test_a_context_that_privacy_mode_keeps_empty_is_named(tmp_path: Path) -> None:
+    async with FakeTelegram() as telegram:
+        settings = {"telegram.base_url": telegram.base_url, "telegram.token": telegram.token}
+        silent = await found(tmp_path, "groups", **settings, **{"telegram.groups": '{"-100": {"context": 0}}'})
+        [said] = await found(tmp_path, "groups", **settings, **{"telegram.groups": '{"-100": {"context": 5}}'})
+    assert silent == []
+    assert (said.verdict, "-100" in said.text, "/setprivacy" in said.remedy) == ("warning", True, True)
+
+
 async def test_what_telegram_says_of_the_webhook_is_passed_on(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         url = "https://claw.example.org/hook"

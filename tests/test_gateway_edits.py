@@ -41,22 +41,25 @@ async def test_the_last_edit_of_a_message_that_waits_is_what_is_answered(tmp_pat
     assert world.texts() == ["One.", "Two."]
 
 
-async def test_an_edit_of_what_was_answered_is_dropped(tmp_path: Path) -> None:
-    world = World(tmp_path, [Answer("One.")])
+async def test_an_edit_of_what_was_answered_starts_nothing_and_goes_with_the_next_message(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("One."), Answer("Two.")])
     async with world.running() as core:
         await core.say("first", ref="r1")
         await core.settled()
-        assert (await core.say("1st", ref="r1", edited=True)).kind is AcceptKind.IGNORED
+        assert (await core.say("1st", ref="r1", edited=True)).kind is AcceptKind.NOTED
         await core.settled()
-        assert await said(core) == ["first"]
-    assert world.texts() == ["One."]
+        assert await said(core) == ["first"] and world.texts() == ["One."]
+        await core.say("and now?")
+        await core.settled()
+        assert (await said(core))[1].endswith('edited an earlier message: "first" → "1st"]\nand now?')
+    assert world.texts() == ["One.", "Two."]
 
 
 async def test_an_edit_runs_no_command(tmp_path: Path) -> None:
     world = busy_world(tmp_path)
     async with world.running() as core:
         await core.say("first", ref="r1")
-        assert (await core.say("/stop", ref="r1", edited=True)).kind is AcceptKind.IGNORED
+        assert (await core.say("/stop", ref="r1", edited=True)).kind is AcceptKind.NOTED
         assert core.engine.running("memory:here")
     assert world.texts() == []
 

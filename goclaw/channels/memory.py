@@ -25,6 +25,7 @@ from goclaw.events import (
     Actor,
     Address,
     Attachment,
+    Beside,
     Choice,
     Delivery,
     GatewayPort,
@@ -79,12 +80,13 @@ class Room:
         edited: bool = False,
         pictures: Mapping[str, bytes] | None = None,
         files: Sequence[tuple[Attachment, bytes]] = (),
+        beside: Beside | None = None,
     ) -> Acceptance:
         """Write a message; returns when the gateway has it.
 
         `session` is `memory:<chat>` if not given. The same `message_id` again is the same message again. `pictures`
         are bytes by their media type; the handles of `files` are made here. `edited`: a new version of the message
-        that was said with the same `ref`.
+        that was said with the same `ref`. `beside`: it is not said to the agent.
         """
         gateway = await self._door()
         shown = [(Attachment("image", "", mime, size=len(data)), data) for mime, data in (pictures or {}).items()]
@@ -100,6 +102,7 @@ class Room:
                 attachments=attachments,
                 ref=ref,
                 edited=edited,
+                beside=beside,
             )
         )
 

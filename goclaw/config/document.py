@@ -8,7 +8,19 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 
 from goclaw.config.environment import COMMON_VARIABLES, PREFIX
-from goclaw.config.keys import ANY_NAME, ITEM, Key, Loc, entry_kind, is_list, is_mapping, is_model, is_secret, keys
+from goclaw.config.keys import (
+    ANY_NAME,
+    ITEM,
+    Key,
+    Loc,
+    entry_kind,
+    form_of,
+    is_list,
+    is_mapping,
+    is_model,
+    is_secret,
+    keys,
+)
 from goclaw.config.schema import Config
 from goclaw.redact import mask
 from goclaw.selection import BUILT_IN
@@ -214,6 +226,8 @@ def _words(kind: Any) -> str:
         return "secret"
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f"`{choice}`" for choice in get_args(kind))
+    if is_list(kind) and is_mapping(form_of(kind, dict)):
+        return "list or mapping"
     if is_list(kind):
         return "list" if get_origin(kind) is tuple else "list or `auto`"
     return "mapping" if is_mapping(kind) else _PLAIN.get(getattr(kind, "__name__", ""), "any")

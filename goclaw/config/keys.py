@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
-from types import NoneType
-from typing import Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -54,11 +54,11 @@ def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
 def child_kind(kind: Any, name: str | int) -> Any:
     """The type of `name` inside a mapping of type `kind`, or of an entry of a list; None where there is no such."""
     if isinstance(name, int):
-        return item_kind(kind)
+        return item_kind(form_of(kind, tuple))
     if is_model(kind):
         field = next((field for own, field in kind.model_fields.items() if name in (own, field.alias)), None)
         return without_none(field.annotation) if field else None
-    return Any if kind is Any else entry_kind(kind)
+    return Any if kind is Any else entry_kind(form_of(kind, dict))
 
 
 def names_in(kind: Any) -> list[str]:
@@ -75,7 +75,13 @@ def is_mapping(kind: Any) -> bool:
 
 
 def is_list(kind: Any) -> bool:
-    return any(get_origin(member) is tuple for member in (kind, *get_args(kind)))
+    return any(get_origin(member) is tuple for member in (kind, *get_args(kind), form_of(kind, tuple)))
+
+
+def form_of(kind: Any, container: type) -> Any:
+    """The one of several types in which a value may be written that is such a container; else `kind`."""
+    forms = map(without_none, get_args(kind)) if get_origin(kind) in (Union, UnionType) else ()
+    return next((form for form in forms if get_origin(form) is container), kind)
 
 
 def is_secret(kind: Any) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goclaw.config.keys import Loc, child_kind, is_list, is_mapping, is_secret
+from goclaw.config.keys import Loc, child_kind, entry_kind, form_of, is_list, is_mapping, is_secret
 from goclaw.config.report import problem_line
 from goclaw.config.schema import Config
 
@@ -35,7 +35,8 @@ class Layer:
         """Put in a value that came as text: JSON for mappings, JSON or commas for lists, else as it is."""
         kind = key_kind(path)
         value: Any = text
-        if is_mapping(kind) or (is_list(kind) and text.startswith("[")):
+        either = entry_kind(form_of(kind, dict)) is not None and text.startswith("{")
+        if is_mapping(kind) or either or (is_list(kind) and text.startswith("[")):
             try:
                 value = json.loads(text)
             except (ValueError, RecursionError):

@@ -10,12 +10,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from goclaw.config.keys import Loc, child_kind, closest, is_secret, keys, names_in
+from goclaw.config.values import LISTED, MAPPED
 
 Place = Callable[[Loc], str]
 """Where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
 
 _MOST_PLACES = 3
 """Sections with a key of that name that are named."""
+FORMS = (LISTED, MAPPED)
+"""What pydantic puts before the rest where a value may be written in two forms (`values.Groups`)."""
 MOST_PROBLEMS = 100
 """Problems of one file that are worded: beyond that it is the wrong file."""
 
@@ -145,6 +148,8 @@ def _real(loc: Loc, model: type[BaseModel]) -> Loc:
     for part in loc:
         if part == "[key]":
             break
+        if part in FORMS:
+            continue
         inner = child_kind(kind, part)
         if isinstance(part, str) and inner is None and not names_in(kind):
             continue

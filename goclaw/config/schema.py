@@ -71,7 +71,11 @@ class TelegramSettings(Section):
         "https://api.telegram.org", description="A Bot API server, without `/bot…`: `http://host:port`."
     )
     proxy: Url | None = Field(None, description="HTTP proxy for Telegram only, `http://user:password@host:port`.")
-    groups: Groups = Field((), description="Numeric ids of the groups where the bot may answer; empty: none.")
+    groups: Groups = Field(
+        (),
+        description="Numeric ids of the groups where the bot may answer, as a list or a mapping "
+        "`<id>: {context: N}`; empty: none.",
+    )
     messages_per_second: float = Field(30, gt=0, description="Telegram's limit over all chats.")
     chat_messages_per_second: float = Field(1, gt=0, description="Telegram's limit per chat, after a burst.")
     burst: int = Field(3, ge=1, description="Messages that a chat takes at once before its rate counts.")

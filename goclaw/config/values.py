@@ -2,13 +2,15 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from unicodedata import category
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, SecretStr, Tag, WithJsonSchema
 
+from goclaw.config.section import Section
 from goclaw.selection import malformed
 
 _LONGEST_PATH, _LONGEST_NAME = 4095, 255
@@ -156,7 +158,34 @@ Names = Annotated[tuple[str, ...], OneOrMore]
 Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
 """Which tools: see `goclaw.selection`."""
 Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65_535)], ...], OneOrMore]
-Groups = Annotated[tuple[Annotated[int, AfterValidator(_check_group)], ...], OneOrMore]
+GroupId = Annotated[int, AfterValidator(_check_group)]
+
+
+class GroupSettings(Section):
+    """One group."""
+
+    context: int = Field(
+        0, ge=0, le=100, description="How many messages of listed people before one to the bot it is told of."
+    )
+
+
+LISTED, MAPPED = "[list]", "[mapping]"
+"""How the two forms of `Groups` are told apart; no key has such a name."""
+Groups = Annotated[
+    Annotated[tuple[GroupId, ...], Tag(LISTED)] | Annotated[dict[GroupId, GroupSettings], Tag(MAPPED)],
+    Discriminator(lambda value: MAPPED if isinstance(value, Mapping) else LISTED),
+    OneOrMore,
+]
+"""Ids of groups, or what holds for each of them."""
+
+
+def contexts_of(groups: Groups) -> Mapping[int, int]:
+    """How many messages before one to the bot it is told of, by group."""
+    if isinstance(groups, tuple):
+        return dict.fromkeys(groups, 0)
+    return {group: settings.context for group, settings in groups.items()}
+
+
 ChatName = Annotated[str, AfterValidator(_check_chat)]
 Host = Annotated[str, AfterValidator(_check_host)]
 Hosts = Annotated[tuple[Host, ...], OneOrMore]

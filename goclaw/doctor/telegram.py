@@ -6,6 +6,7 @@ import aiohttp
 
 from goclaw.config.listening import uses_webhook
 from goclaw.config.schema import Config, TelegramSettings
+from goclaw.config.values import contexts_of
 from goclaw.doctor.base import Finding
 from goclaw.net import open_client
 from goclaw.redact import mask
@@ -27,7 +28,7 @@ async def check_telegram(config: Config) -> list[Finding]:
     except (aiohttp.ClientError, ValueError, OSError) as error:
         return [Finding("telegram", "problem", f"{settings.base_url} does not answer: {mask(str(error))}")]
     name = Finding("telegram", "ok", f"@{me['result'].get('username')} answers")
-    return [name, *_webhook(config, found.get("result") or {})]
+    return [name, *_privacy(settings, me["result"]), *_webhook(config, found.get("result") or {})]
 
 
 async def _asked(http: aiohttp.ClientSession, settings: TelegramSettings, method: str) -> dict[str, Any]:
@@ -38,6 +39,16 @@ async def _asked(http: aiohttp.ClientSession, settings: TelegramSettings, method
     if not isinstance(answer, dict):
         raise ValueError("it is no Bot API server")
     return answer
+
+
+def _privacy(settings: TelegramSettings, me: dict[str, Any]) -> list[Finding]:
+    """Whether the bot gets the messages of groups of which it is to be told (`telegram.groups.<id>.context`)."""
+    wanted = [str(group) for group, context in contexts_of(settings.groups).items() if context]
+    if not wanted or me.get("can_read_all_group_messages"):
+        return []
+    text = f"privacy mode hides what people say to each other in {', '.join(wanted)} (telegram.groups: context)"
+    remedy = "@BotFather, /setprivacy: disable it, then add the bot anew; or make the bot an admin of the group"
+    return [Finding("groups", "warning", text, remedy)]
 
 
 def _webhook(config: Config, found: dict[str, Any]) -> list[Finding]:

@@ -1,6 +1,7 @@
 """The journal: what came in, and what each turn has done so far."""
 
 import asyncio
+import json
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -24,6 +25,9 @@ T = TypeVar("T")
 KEEP_SECONDS = 7 * 24 * 3600.0
 """How long the id of a finished message is remembered. Telegram redelivers for 24 hours at most."""
 
+LOOK_BACK = 2_000
+"""Rows of the inbox among which the older version of an edited message is looked for: there is no index of them."""
+
 _INBOUND: Codec[Inbound] = Codec(Inbound)
 _ANSWER: Codec[str] = Codec(str)
 
@@ -42,6 +46,17 @@ _REPLACE = Statement(
 _END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
 _OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
 _KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
+_VERSION = Statement(
+    select(inbox.c.body)
+    .where(
+        inbox.c.seq > select(func.max(inbox.c.seq)).scalar_subquery() - LOOK_BACK,
+        inbox.c.session == bindparam("of_session"),
+        inbox.c.kind == "message",
+        func.instr(inbox.c.body, bindparam("named")) > 0,
+    )
+    .order_by(inbox.c.seq.desc())
+    .limit(1)
+)
 _PRUNE = Statement(delete(inbox).where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before")))
 _INTENT = insert_into(steps, "turn", "name", "state")
 _FORGET_INTENT = Statement(delete(steps).where(steps.c.turn == bindparam("turn"), steps.c.name == bindparam("name")))
@@ -276,6 +291,13 @@ class Journal:
     async def knows(self, inbound_id: str) -> bool:
         """Whether a message with this id came in before."""
         return bool((await self._database.read(_KNOWN(turn=inbound_id)))[0][0])
+
+    async def version(self, session: str, ref: str) -> Inbound | None:
+        """The latest version of the message that its channel calls `ref`; None: it is gone, or never came."""
+        if not ref:
+            return None
+        rows = await self._database.read(_VERSION(of_session=session, named=f'"ref":{json.dumps(ref)}'))
+        return _INBOUND.from_json(rows[0]["body"]) if rows else None
 
     async def open_turns(self) -> list[JournaledTurn]:
         """Everything that was not finished when the daemon last ended.

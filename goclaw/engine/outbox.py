@@ -24,7 +24,7 @@ from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.engine.parcel import Parcel, parcel_of
 from goclaw.errors import DeliveryError, StateError
-from goclaw.events import Delivery, Receipt
+from goclaw.events import Address, Delivery, Receipt
 from goclaw.store.database import Bound, Database, Statement, insert_into
 from goclaw.store.tables import deliveries
 from goclaw.supervise import goes_on, keep_running, result_of
@@ -150,6 +150,12 @@ class Outbox:
         self._queue([parcel for parcel in early if parcel.delivery.id not in known])
         return len(rows)
 
+    async def sent_as(self, address: Address, message_id: str) -> Sequence[Delivery]:
+        """What was delivered with this message of a chat; nothing: the message is not ours, or an old one."""
+        quoted = json.dumps(message_id)
+        rows = await self._database.read(_OF_MESSAGE(at_channel=address.channel, in_chat=address.chat, quoted=quoted))
+        return [_DELIVERY.from_json(row["body"]) for row in rows if row["body"]]
+
     async def prune(self) -> None:
         """Forget receipts that nobody can ask for any more."""
         await self._database.write(_PRUNE(before=self._clock.now() - KEEP_SECONDS))
@@ -269,13 +275,9 @@ class Outbox:
             if receipt is None or not receipt.message_id:
                 raise DeliveryError("the message to be changed never arrived", permanent=True, closed=True)
             return replace(delivery, message_id=receipt.message_id)
-        if delivery.message_id and delivery.action in ("edit", "delete"):
-            address, quoted = delivery.address, json.dumps(delivery.message_id)
-            found = await self._database.read(
-                _OF_MESSAGE(at_channel=address.channel, in_chat=address.chat, quoted=quoted)
-            )
-            if any(_DELIVERY.from_json(row["body"]).asks for row in found):
-                raise DeliveryError("that message asks a person something and cannot be changed", permanent=True)
+        changes = delivery.message_id if delivery.action in ("edit", "delete") else None
+        if changes and any(each.asks for each in await self.sent_as(delivery.address, changes)):
+            raise DeliveryError("that message asks a person something and cannot be changed", permanent=True)
         return delivery
 
     async def _settle(self, delivery: Delivery, receipt: Receipt) -> None:

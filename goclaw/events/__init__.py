@@ -14,7 +14,7 @@ from goclaw.events.people import (
 )
 from goclaw.events.port import CommandInfo, GatewayPort
 from goclaw.events.questions import ALLOW, ALWAYS, DECIDED, DENY, GONE, Question, Todo
-from goclaw.events.traffic import Acceptance, AcceptKind, Attachment, Choice, Delivery, Inbound, Receipt
+from goclaw.events.traffic import Acceptance, AcceptKind, Attachment, Beside, Choice, Delivery, Inbound, Receipt
 from goclaw.events.transcripts import CompactionRecord, Outline, SessionInfo, TranscriptRow
 from goclaw.events.turns import (
     AgentProgress,
@@ -52,6 +52,7 @@ __all__ = [
     "AgentProgress",
     "Alerts",
     "Attachment",
+    "Beside",
     "Choice",
     "CommandInfo",
     "CompactionRecord",

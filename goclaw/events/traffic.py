@@ -27,6 +27,18 @@ class Attachment:
 
 
 @record
+class Beside:
+    """What makes an `Inbound` no message to the agent: it starts no turn, and goes with the session's next one."""
+
+    kind: Literal["said", "reaction"]
+    """`said`: to others in the group. `reaction`: the text says what the person did, up to the message."""
+    keep: int = 0
+    """Of what was said: how many of the latest are kept."""
+    on: str = ""
+    """Of a reaction: the message's id at its channel."""
+
+
+@record
 class Inbound:
     """One message from a person, as a channel hands it over."""
 
@@ -46,6 +58,8 @@ class Inbound:
     """What of the text the sender did not write now."""
     forwarded: bool = False
     """All of it is another's, what came with it included; the sender only passed it on."""
+    beside: Beside | None = None
+    """It is not said to the agent."""
 
     @property
     def pieces(self) -> Iterator[tuple[str, str, Provenance | None]]:
@@ -74,6 +88,8 @@ class AcceptKind(StrEnum):
     """It answered a question that a turn waits for."""
     REPLACED = "replaced"
     """An edited message: it took the place of its older version, which still waited."""
+    NOTED = "noted"
+    """An edit of what was heard already, a reaction, or words to others: the next turn is told."""
     DUPLICATE = "duplicate"
     IGNORED = "ignored"
     """The sender is nobody here, or the message is a new version of one that does not wait any more."""

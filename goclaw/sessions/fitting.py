@@ -15,7 +15,7 @@ from goclaw.events import Actor, AgentProgress, Inbound, Notice, Todo, TodosChan
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel, Finished
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
-from goclaw.messages import ToolResult, UserMessage
+from goclaw.messages import Piece, ToolResult, UserMessage
 from goclaw.records import record
 from goclaw.sessions.answering import Answerers
 from goclaw.sessions.approvals import GuestQuestions, TurnQuestions
@@ -29,6 +29,7 @@ from goclaw.sessions.interim import InterimTexts
 from goclaw.sessions.level import Level
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.options import SessionOptions
+from goclaw.sessions.overheard import Carrying
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received
@@ -86,6 +87,7 @@ class Fitting:
             publish=partial(self.publish, level),
             now=ports.clock.now,
             received=self.received.message,
+            carrying=Carrying(session),
             hooks=Hooking(ports.hooks, session.window),
             interim=None if level.root.guest else self.interim,
             opening=lambda: self._opening(level, reminders),
@@ -328,6 +330,6 @@ def _all_but(names: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(f"-{name}" for name in names) or None
 
 
-async def _task(inbound: Inbound) -> UserMessage:
+async def _task(inbound: Inbound, beside: Sequence[Piece]) -> UserMessage:
     """The task of an agent, or what one of its team wrote to it."""
     return UserMessage(inbound.text, foreign=inbound.foreign)

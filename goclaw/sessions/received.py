@@ -5,7 +5,7 @@ Everything that cannot be had or opened becomes a line in words: a turn never fa
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from goclaw.blobs import Blobs, image_type
 from goclaw.channels.base import Channel
@@ -66,13 +66,13 @@ class Received:
     def __init__(self, ports: ReceivedPorts) -> None:
         self._ports = ports
 
-    async def message(self, inbound: Inbound) -> UserMessage:
-        """The message with everything that came with it.
+    async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
+        """The message with everything that came with it, behind what was heard beside it.
 
         Doing it again (after a crash) gives the same: files are fetched anew and found in the workspace.
         """
         images: list[Image] = []
-        parts: list[Piece] = [*inbound.pieces]
+        parts: list[Piece] = [*beside, *inbound.pieces]
         for attachment in inbound.attachments:
             try:
                 data = await self._fetch(inbound.address.channel, attachment)

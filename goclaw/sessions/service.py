@@ -41,6 +41,7 @@ from goclaw.sessions.hooking import WITHHELD, instructed
 from goclaw.sessions.interim import InterimTexts
 from goclaw.sessions.level import Level, Root
 from goclaw.sessions.modes import Modes
+from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
@@ -93,6 +94,7 @@ class Sessions:
         )
         self.received = Received(self._receiving())
         self.interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
+        self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
         self.questions = ports.questions
         self.rules = ports.approvals.rules
         self.dispatcher = ports.dispatcher

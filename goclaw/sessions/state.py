@@ -19,6 +19,7 @@ from goclaw.context.window import Window, shown
 from goclaw.events import Actor, Todo
 from goclaw.messages import Artifact, SourceKind
 from goclaw.records import record
+from goclaw.sessions.heard import Heard
 from goclaw.sessions.reminding import SessionReminders
 from goclaw.store.migrations import MATERIAL_KEY
 from goclaw.store.settings import Settings
@@ -38,6 +39,8 @@ PLANNED = "planned"
 """The session's setting that says at which message of its context plan mode was first met."""
 VIEW = "view"
 """The session's setting that says what of its context is shown smaller than it is stored."""
+HEARD = "heard"
+"""The session's setting that holds what its next message is told beside: see `overheard`."""
 _VIEW: Codec[View] = Codec(View)
 SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
@@ -94,6 +97,8 @@ class Session:
     """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
     cleared: int = 0
     """How often `/clear` was said: what was made of the context before must not come back."""
+    heard: tuple[Heard, ...] = ()
+    """What was heard beside the messages, and waits for the next one."""
     actor: Actor | None = None
     """For whom the turn runs that runs."""
     person: str = ""
@@ -181,6 +186,7 @@ class Contexts:
             agent=settings.get(AGENT, ""),
             demo=DemoSince(**settings[DEMO_SINCE]) if DEMO_SINCE in settings else None,
             reminders=reminders,
+            heard=tuple(Heard(**heard) for heard in settings.get(HEARD, ())),
         )
 
     async def _fences_kept(self) -> Fences:
@@ -231,13 +237,17 @@ class Contexts:
         if key in self._loaded:
             # Before the store is asked: a summary that is stored after this is not taken, one before it is hidden.
             self._loaded[key].cleared += 1
+        session = await self.session(key)
+        if session.heard:
+            session.heard = ()
+            await self._stored.set(key, HEARD, None)
         last = await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
         _, stored = await self._transcripts.context(key)
         self._changed += 1
-        session = self._loaded.get(key)
-        if session is None:
+        known = self._loaded.get(key)
+        if known is None:
             return
-        window = session.window
+        window = known.window
         window.keep_from(last + 1)
         # What of the turn a summary stood for, which is gone, is shown again.
         first = window.entries[0].row if window.entries else LAST_ROW

@@ -36,11 +36,12 @@ from goclaw.llm.base import (
     TextDelta,
     ThinkingDelta,
 )
-from goclaw.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.messages import Artifact, AssistantMessage, Message, Piece, ToolCall, ToolResult, UserMessage
 from goclaw.records import record
 from goclaw.redact import Masking, mask_known
 from goclaw.sessions.hooking import Hooking, context_of
 from goclaw.sessions.interim import InterimTexts
+from goclaw.sessions.overheard import Carrying
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
@@ -84,8 +85,10 @@ class TurnPorts:
     dispatcher: Dispatcher
     publish: Callable[[TurnEvent], None]
     now: Callable[[], float]
-    received: Callable[[Inbound], Awaitable[UserMessage]]
-    """A person's message with everything that came with it."""
+    received: Callable[[Inbound, Sequence[Piece]], Awaitable[UserMessage]]
+    """A person's message with everything that came with it, behind what was heard beside."""
+    carrying: Carrying
+    """What was heard beside the messages, and goes with this one."""
     opening: Callable[[], Awaitable[Opening]]
     """Asked before every request."""
     joining: Callable[[int], Sequence[Inbound]]
@@ -204,7 +207,7 @@ class TurnRun:
 
     def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[Bound]:
         session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
-        return [*rows_of(message, self._origin(step, inbound, message)), session]
+        return [*rows_of(message, self._origin(step, inbound, message)), session, *self._ports.carrying.settled()]
 
     async def answer(self, number: int) -> AssistantMessage:
         """Take in what joins the turn, make the context fit, then ask the model."""
@@ -360,7 +363,8 @@ class TurnRun:
 
     async def _user_message(self, inbound: Inbound) -> UserMessage:
         self._go_on()
-        return await self._ports.hooks.heard(inbound, await self._ports.received(inbound))
+        beside = self._ports.carrying.pieces(inbound.actor.key)
+        return await self._ports.hooks.heard(inbound, await self._ports.received(inbound, beside))
 
     async def _words(self, inbound: Inbound) -> UserMessage:
         """The message of a turn that ended before its files came."""
@@ -444,6 +448,8 @@ class TurnRun:
         """Add a message that was just stored to the window, and tell whoever watches."""
         if step.replayed:
             return
+        if inbound is not None:
+            self._ports.carrying.arrived()
         row, at = step.rows[0], self._ports.now()
         sender, context = _speaker(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))

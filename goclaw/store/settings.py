@@ -39,12 +39,16 @@ class Settings:
         rows = await self._database.read(_ALL(session=session))
         return {row["name"]: orjson.loads(row["value"]) for row in rows}
 
-    async def set(self, session: str, name: str, value: Any) -> None:
-        """Keep a value for a session; None forgets it."""
+    async def set(self, session: str, name: str, value: Any, *others: Bound) -> None:
+        """Keep a value for a session, together with other statements; None forgets it."""
+        await self._database.write(self.setting(session, name, value), *others)
+
+    @staticmethod
+    def setting(session: str, name: str, value: Any) -> Bound:
+        """The statement of `set`, for a transaction that does more."""
         if value is None:
-            await self._database.write(_UNSET(of=session, named=name))
-        else:
-            await self._database.write(_SET(session=session, name=name, value=orjson.dumps(value).decode()))
+            return _UNSET(of=session, named=name)
+        return _SET(session=session, name=name, value=orjson.dumps(value).decode())
 
     async def fact(self, name: str) -> Any:
         """What the daemon remembers under `name`; None for nothing."""

@@ -55,6 +55,58 @@ async def test_a_reply_to_somebody_elses_photo_in_a_group_brings_it(ann: Person,
     assert "[Picture of the message that this answers, 2 KB: saved as inbox/" in said
 
 
+@pytest.mark.promise("P-heard-beside")
+async def test_edits_and_reactions_reach_the_model_with_the_next_message(ann: Person, shared: SharedDaemon) -> None:
+    world = shared.telegram.world
+    first = await ann.say(f"{ann.name('a')} plain")
+    await ann.hears()
+    await world.edit(ann.number, first["message"]["message_id"], f"{ann.name('b')} plain")
+    await world.react(ann.number, ann.sent()[0].message_id, "👍", user=ann.number)
+    await taken_in(shared.telegram)
+    asked = len(ann.requests)
+    await ann.say("what now?")
+    await ann.hears(2)
+    assert len(ann.requests) == asked + 1, "neither starts a turn"
+    who, said = f"Ann (telegram:{ann.number})", texts_of(shared.model.requests[-1])[-1]
+    assert said.partition("</context>\n")[2].splitlines() == [
+        f'[{who} edited an earlier message: "{ann.name("a")} plain" → "{ann.name("b")} plain"]',
+        f'[{who} reacted with 👍 to your message: "{ann.answer("a")}"]',
+        "what now?",
+    ]
+
+
+@pytest.mark.promise("P-telegram-context")
+@with_its_own_daemon
+async def test_a_mention_brings_what_listed_people_said_before_it(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    group, ann, bea = -100, 5, 6
+    home.config["telegram"]["groups"] = {str(group): {"context": 2}}
+    home.write_config()
+    home.write_users({f"telegram:{ann}": {}, f"telegram:{bea}": {}})
+    await home.start(telegram)
+    for user, name, text in (
+        (bea, "Bea", "too old"),
+        (7, "Eve", "obey me"),
+        (bea, "Bea", "see you"),
+        (ann, "Ann", "at 8"),
+    ):
+        await telegram.world.say(text, user=user, name=name, chat=group)
+    await taken_in(telegram)
+    assert model.requests == [], "it starts no turn"
+    await telegram.world.say("@claw_bot when?", user=ann, chat=group)
+    await telegram.wait_sent(group)
+    said = texts_of(model.requests[-1])[-1].partition("</context>\n")[2]
+    assert "too old" not in said and "obey me" not in said
+    first, words, end, own, asked = said.splitlines()
+    assert first.startswith("<material ") and first.endswith(' from="Bea (telegram:6), earlier in this group">')
+    assert (words, end[:11], own, asked) == ("see you", "</material ", "[Ann (telegram:5) said before: at 8]", "when?")
+    await telegram.world.say("@claw_bot and?", user=ann, chat=group)
+    await telegram.wait_sent(group, 2)
+    assert "see you" not in texts_of(model.requests[-1])[-1], "it is told once"
+    assert await home.stop() == 0
+
+
 @pytest.mark.promise("P-telegram-links")
 async def test_where_a_link_leads_reaches_the_model(ann: Person, shared: SharedDaemon) -> None:
     link = {"type": "text_link", "offset": 0, "length": 4, "url": "https://example.org/page"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.config.load import Loaded, load_config
+from goclaw.config.values import contexts_of
 from goclaw.errors import ConfigError
 from goclaw.redact import mask
 from tests.tables import table
@@ -66,6 +67,9 @@ BROKEN_FILES = [
     ("telegram:\n  proxy: socks5://h:1\n", "2:3", ["telegram.proxy", "http://host:port"]),
     ("telegram:\n  groups: [-5, x]\n", "2:16", ["telegram.groups[1]", "whole number"]),
     ("telegram:\n  groups:\n    - 123\n", "3:7", ["telegram.groups[0]", "negative"]),
+    ("telegram:\n  groups:\n    -100: {contxt: 5}\n", "3:12", ["telegram.groups.-100.contxt", "`context`"]),
+    ("telegram:\n  groups:\n    -100: {context: 500}\n", "3:12", ["telegram.groups.-100.context", "at most 100"]),
+    ("telegram:\n  groups:\n    100: {}\n", "3:5", ["telegram.groups.100", "negative"]),
     ("telegram:\n  groups: 7\n", "2:3", ["telegram.groups", "list"]),
     ("telegram:\n  poll_seconds: 51\n", "2:3", ["telegram.poll_seconds", "at most 50"]),
     ("models:\n  agent: 5\n", "2:3", ["models.agent", "list", "a number"]),
@@ -269,6 +273,11 @@ def test_common_variables_fill_their_keys(load: Load) -> None:
 )
 def test_an_ollama_host_may_be_a_host_with_or_without_port_or_a_url(load: Load, host: str, url: str) -> None:
     assert load(env={"OLLAMA_HOST": host}).config.providers["ollama"].base_url == url
+
+
+def test_groups_may_be_a_mapping_also_in_a_variable(load: Load) -> None:
+    groups = load(env={"GOCLAW_TELEGRAM__GROUPS": '{"-100": {"context": 3}, "-200": {}}'}).config.telegram.groups
+    assert contexts_of(groups) == {-100: 3, -200: 0} and contexts_of((-1,)) == {-1: 0}
 
 
 def test_our_own_variables_go_before_common_ones(load: Load) -> None:

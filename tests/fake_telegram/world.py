@@ -52,6 +52,8 @@ class World:
     clock: Clock = field(default_factory=RealClock)
     messages: dict[tuple[int, int], Json] = field(default_factory=dict)
     reactions: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    signs: dict[tuple[int, int, int], tuple[str, ...]] = field(default_factory=dict)
+    """Reactions of people."""
     edits: dict[tuple[int, int], int] = field(default_factory=dict)
     first_texts: dict[tuple[int, int], str] = field(default_factory=dict)
     """Of messages that were edited."""
@@ -135,6 +137,18 @@ class World:
         message = message | {body: text, marks: found_entities(text), "edit_date": int(self.clock.now())}
         self.messages[chat, message_id] = message
         return await self.update("edited_message", message)
+
+    async def react(self, chat: int, message_id: int, *emoji: str, user: int = 5, name: str = "Ann") -> Json:
+        """A person's reactions to a message are these from now on; the bot hears of it where it may."""
+        message = self.find(chat, message_id)
+        before, now = self.signs.get((chat, message_id, user), ()), emoji
+        self.signs[chat, message_id, user] = now
+        changed = {"chat": message["chat"], "message_id": message_id, "user": person(user, name)}
+        lists = {
+            field: [{"type": "emoji", "emoji": each} for each in signs]
+            for field, signs in (("old_reaction", before), ("new_reaction", now))
+        }
+        return await self.update("message_reaction", changed | {"date": int(self.clock.now())} | lists)
 
     async def stop_draft(self, user: int) -> Json:
         """A person presses the Stop button below the draft that they see."""

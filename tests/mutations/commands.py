@@ -59,8 +59,8 @@ BUGS: list[Bug] = [
         "a message is stored as it was before hooks changed it",
         "issue 7: message in",
         "goclaw/sessions/turn.py",
-        "return await self._ports.hooks.heard(inbound, await self._ports.received(inbound))",
-        "return await self._ports.received(inbound)",
+        "return await self._ports.hooks.heard(inbound, await self._ports.received(inbound, beside))",
+        "return await self._ports.received(inbound, beside)",
         "tests/sessions/test_hooking.py::test_a_message_in_other_words_is_what_everybody_knows",
     ),
     bug(

@@ -31,6 +31,7 @@ from goclaw.channels.telegram.unlisted import Unlisted
 from goclaw.channels.telegram.webhook import Webhook, kept_secret
 from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
+from goclaw.config.values import contexts_of
 from goclaw.errors import ConfigError, DeliveryError
 from goclaw.events import Attachment, Delivery, GatewayPort, Receipt
 from goclaw.records import record
@@ -158,7 +159,7 @@ class TelegramChannel:
             reach=self._reach,
             accepted=self._live.accepted,
             turn_of_draft=self._live.turn_of_draft,
-            groups=tuple(self._settings.groups),
+            groups=contexts_of(self._settings.groups),
             unlisted=self._unlisted,
             ack_reaction=self._ack_reaction,
             spawn=group.create_task,

@@ -7,12 +7,13 @@ have written.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from goclaw.channels.telegram.files import files_of
 from goclaw.channels.telegram.replies import files_answered, forwarded_from, quotes_in
-from goclaw.channels.telegram.texts import backwards, body_of, covered, cut_out, name_of, with_target
-from goclaw.events import Actor, Address, Inbound
+from goclaw.channels.telegram.texts import backwards, body_of, covered, cut_out, name_of, shortened, with_target
+from goclaw.events import Actor, Address, Attachment, Beside, Inbound
 from goclaw.messages import Piece, Provenance, SourceKind, joined
 from goclaw.records import record
 
@@ -51,6 +52,12 @@ class Terms:
     """Those where the bot may answer; empty: none."""
     origin: Callable[[int], int] = itself
     """The first id of a chat: a group that became a supergroup goes on with its session."""
+    contexts: Mapping[int, int] = field(default_factory=dict)
+    """How many of the latest messages before one to the bot it is told of, by group."""
+
+    def context_of(self, chat: int) -> int:
+        """How many messages before one to the bot it is told of in a group."""
+        return self.contexts.get(chat, self.contexts.get(self.origin(chat), 0))
 
 
 def inbound_of(update: Json, me: Me, now: float, groups: Sequence[int] = ()) -> Inbound | None:
@@ -91,9 +98,12 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
     first = messages[0]
     if not (sender := person_of(first)) or not is_open(first["chat"], terms):
         return None
-    in_group = is_group(first["chat"])
+    in_group, beside = is_group(first["chat"]), None
     if in_group and not any(is_addressed(message, terms.me) for message in messages):
-        return None
+        keep = terms.context_of(number(first["chat"]["id"]))
+        if not keep:
+            return None
+        beside = Beside("said", keep)
     chat_id, sender_id, message_id = number(first["chat"]["id"]), number(sender["id"]), number(first["message_id"])
     thread = topic_of(first)
     session = f"{CHANNEL}:{terms.origin(chat_id) if in_group else sender_id}"
@@ -107,6 +117,8 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
         for note in found
     ]
     text, foreign = joined(words_of(messages, terms.me, notes, lines))
+    if beside:
+        text, attachments, foreign = "\n".join([text, *map(_in_words, attachments)]).strip(), (), ()
     if not text and not attachments:
         return None
     return Inbound(
@@ -121,7 +133,13 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
         edited=edited,
         foreign=foreign,
         forwarded=any(origins),
+        beside=beside,
     )
+
+
+def _in_words(attachment: Attachment) -> str:
+    """A file that is not opened."""
+    return f"[{' '.join([attachment.kind, shortened(attachment.name, 100)]).strip()}]"
 
 
 def is_group(chat: Json) -> bool:

@@ -6,7 +6,7 @@ an album or a long text wait for each other, on disk (see `albums`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Protocol
@@ -33,7 +33,7 @@ from goclaw.channels.telegram.inbound import (
 )
 from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.presses import LONGEST_TOAST, press_of, query_of
-from goclaw.channels.telegram.service import Membership, membership_of, move_of, stop_of
+from goclaw.channels.telegram.service import Membership, membership_of, move_of, reaction_of, stop_of
 from goclaw.channels.telegram.unlisted import Unlisted
 from goclaw.clock import Clock
 from goclaw.events import Acceptance, AcceptKind, GatewayPort, Inbound
@@ -43,7 +43,14 @@ from goclaw.supervise import keep_running
 log = logging.getLogger(__name__)
 
 NAMELESS = Me(0, "")
-ALLOWED_UPDATES = ["message", "edited_message", "callback_query", "my_chat_member", "stopped_message_generation"]
+ALLOWED_UPDATES = [
+    "message",
+    "edited_message",
+    "message_reaction",
+    "callback_query",
+    "my_chat_member",
+    "stopped_message_generation",
+]
 """Kinds of updates that are asked for; each one listed here is handled below."""
 MOST_COURTESIES = 50
 """Answers to presses, and reactions, that are under way at once: beyond that a button just goes on blinking."""
@@ -76,7 +83,8 @@ class IntakePorts:
     """Told what became of each message."""
     turn_of_draft: Callable[[int], str]
     """The turn that is shown in a draft; empty for none."""
-    groups: tuple[int, ...]
+    groups: Mapping[int, int]
+    """Those where the bot may answer, each with how many messages before one to it it is told of."""
     unlisted: Unlisted
     ack_reaction: str
     """What each message that will be answered gets as soon as it is on disk; empty: nothing."""
@@ -108,6 +116,7 @@ class Intake:
         self._kinds: dict[str, Callable[[Json], Awaitable[None]]] = {
             "message": self._message,
             "edited_message": self._edit,
+            "message_reaction": self._reaction,
             "callback_query": self._press,
             "my_chat_member": self._membership,
             "stopped_message_generation": self._stop,
@@ -206,6 +215,13 @@ class Intake:
             elif messages := self._ports.albums.edit(name, message):
                 await self._accept(album_of(identity, messages, terms, edited=True))
 
+    async def _reaction(self, update: Json) -> None:
+        with reading():
+            inbound = reaction_of(update, self._terms_without_name())
+            chat = number(update["message_reaction"]["chat"]["id"])
+        async with self._order_of(chat):
+            await self._accept(inbound)
+
     async def _stop(self, update: Json) -> None:
         with reading():
             inbound = stop_of(update, self._terms_without_name())
@@ -275,11 +291,12 @@ class Intake:
     async def _terms(self, *messages: Json) -> Terms:
         """By what messages are judged; in a group that needs the bot's name."""
         me = await self._ports.identity.me(messages)
-        return Terms(me, self._ports.clock.now(), self._ports.groups, self._ports.moved.origin)
+        ports = self._ports
+        return Terms(me, ports.clock.now(), tuple(ports.groups), ports.moved.origin, ports.groups)
 
     def _terms_without_name(self) -> Terms:
         """For what needs no name."""
-        return Terms(NAMELESS, self._ports.clock.now(), self._ports.groups, self._ports.moved.origin)
+        return Terms(NAMELESS, self._ports.clock.now(), tuple(self._ports.groups), self._ports.moved.origin)
 
     def _order_of(self, chat: int) -> asyncio.Lock:
         """Held while a message of a chat is being taken; whoever waits for it gets it in order."""

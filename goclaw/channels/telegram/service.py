@@ -4,11 +4,16 @@ Readers of raw updates: each returns nothing where an update is not of its kind,
 `inbound.UNREADABLE` where it is, but has an unknown shape.
 """
 
-from goclaw.channels.telegram.inbound import CHANNEL, Json, Terms, is_group, is_open, number, topic_of
-from goclaw.events import Actor, Address, Inbound
+from collections.abc import Sequence
+
+from goclaw.channels.telegram.inbound import CHANNEL, Json, Terms, actor_of, is_group, is_open, number, topic_of
+from goclaw.channels.telegram.texts import shortened
+from goclaw.events import Actor, Address, Beside, Inbound
 from goclaw.records import record
 
 STOP = "/stop"
+LONGEST_SIGN = 16
+"""Characters of an emoji; families of people have about ten."""
 GONE = frozenset({"left", "kicked"})
 """Of a chat member's status (Bot API, ChatMember): whoever has one of these is not in the chat. In a private chat
 `kicked` is how a person blocks the bot."""
@@ -54,6 +59,39 @@ def membership_of(update: Json) -> Membership | None:
     inside = member["status"] not in GONE and member.get("is_member", True) is not False
     private = not is_group(chat) and chat["type"] == "private"
     return Membership(number(chat["id"]), inside, private, number(changed["from"]["id"]))
+
+
+def reaction_of(update: Json, terms: Terms) -> Inbound | None:
+    """A person's change of their reactions to a message; whose message that is, is not said."""
+    changed = update["message_reaction"]
+    chat, person = changed["chat"], changed.get("user")
+    # Without a user somebody reacted in the name of a chat: nobody.
+    if person is None or person.get("is_bot") or not is_open(chat, terms):
+        return None
+    before, now = _signs(changed["old_reaction"]), _signs(changed["new_reaction"])
+    added, gone = [sign for sign in now if sign not in before], [sign for sign in before if sign not in now]
+    if not added and not gone:
+        return None
+    chat_id, actor = number(chat["id"]), actor_of(person)
+    where = terms.origin(chat_id) if is_group(chat) else number(person["id"])
+    return Inbound(
+        id=f"{CHANNEL}:{number(update['update_id'])}",
+        actor=actor,
+        session=f"{CHANNEL}:{where}",
+        text=f"reacted with {' '.join(added)} to" if added else f"took back {' '.join(gone)} from",
+        address=Address(CHANNEL, str(chat_id)),
+        received_at=terms.now,
+        beside=Beside("reaction", on=str(number(changed["message_id"]))),
+    )
+
+
+def _signs(reactions: Sequence[Json]) -> list[str]:
+    """Reactions as people see them; what bears no sign is named."""
+    named = {"custom_emoji": "a sticker-like emoji", "paid": "a paid star"}
+    return [
+        shortened(str(each["emoji"]), LONGEST_SIGN) if each["type"] == "emoji" else named.get(each["type"], "a sign")
+        for each in reactions
+    ]
 
 
 def stop_of(update: Json, terms: Terms) -> Inbound | None:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.inbound import Me, inbound_of
-from goclaw.events import Actor, Address, Inbound
-from tests.fake_telegram.world import BOT, World
+from goclaw.channels.telegram.inbound import Me, Terms, inbound_of, single_of
+from goclaw.channels.telegram.service import reaction_of
+from goclaw.events import Actor, Address, Beside, Inbound
+from tests.fake_telegram.world import BOT, World, person
 
 ME = Me(42, "claw_bot")
 ANSWER = {"message_id": 9, "date": 1, "chat": {"id": -100, "type": "supergroup"}, "from": BOT, "text": "the answer"}
@@ -161,3 +162,48 @@ async def test_forwarded_text_says_where_it_is_from(origin: dict[str, Any], name
 )
 def test_updates_without_a_message_for_us_are_nothing(update: dict[str, Any]) -> None:
     assert inbound_of(update, ME, 7.0) is None
+
+
+@pytest.mark.promise("P-telegram-context")
+async def test_what_is_said_to_others_is_heard_where_the_group_has_a_context() -> None:
+    async def heard(text: str, **said: Any) -> Inbound | None:
+        update = await World().say(text, chat=-100, **said)
+        return single_of(update, Terms(ME, 7.0, (-100,), contexts={-100: 5}))
+
+    plain, picture = await heard("see you"), await heard("", photo=b"x" * 400)
+    assert plain and plain.beside == Beside("said", keep=5) and plain.text == "see you"
+    assert picture and (picture.text, picture.attachments) == ("[image]", ())
+    named = await heard("@claw_bot when?")
+    assert named and named.beside is None
+    assert await read("see you", chat=-100) is None, "without one it is not"
+
+
+@pytest.mark.promise("P-heard-beside")
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ([], ["👍"], "reacted with 👍 to"),
+        (["👍"], ["👍", "🔥"], "reacted with 🔥 to"),
+        (["👍"], [], "took back 👍 from"),
+        (["👍"], ["👍"], None),
+    ],
+)
+def test_a_reaction_is_what_changed(old: list[str], new: list[str], text: str | None) -> None:
+    inbound = reaction_of(reaction(old, new), Terms(ME, 7.0, (-100,)))
+    assert (inbound.text if inbound else None) == text
+    assert inbound is None or (inbound.beside, inbound.session) == (Beside("reaction", on="9"), "telegram:-100")
+
+
+def test_a_reaction_in_the_name_of_a_chat_or_in_a_group_that_is_not_listed_is_nobodys() -> None:
+    anonymous = reaction([], ["👍"])
+    del anonymous["message_reaction"]["user"]
+    assert reaction_of(anonymous, Terms(ME, 7.0, (-100,))) is None
+    assert reaction_of(reaction([], ["👍"]), Terms(ME, 7.0)) is None
+
+
+def reaction(old: list[str], new: list[str]) -> dict[str, Any]:
+    """What Telegram says when Ann changes her reactions to a message."""
+    signs = [[{"type": "emoji", "emoji": each} for each in signs] for signs in (old, new)]
+    place = {"chat": {"id": -100, "type": "supergroup"}, "message_id": 9, "date": 1}
+    changed = {**place, "user": person(5, "Ann"), "old_reaction": signs[0], "new_reaction": signs[1]}
+    return {"update_id": 1, "message_reaction": changed}

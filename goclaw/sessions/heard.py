@@ -1,0 +1,75 @@
+"""Something heard beside the messages to the agent, as the model is told of it with the next one: what others said in
+the group, an edit of an answered message, a reaction to the agent's own. See `overheard`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from goclaw.messages import Piece, Provenance, SourceKind
+from goclaw.records import record
+
+LONGEST_NOTE = 500
+"""Characters of each text of an edit, and of a message that was reacted to."""
+LONGEST_SAID = 2_000
+"""Characters of what somebody said in a group."""
+MOST_NOTES = 20
+"""Edits and reactions that wait for the next message; the oldest go."""
+
+
+@record
+class Heard:
+    """One thing that was heard."""
+
+    kind: Literal["said", "edit", "reaction"]
+    author: str
+    """Actor key of the person."""
+    name: str
+    """What the person is called; never used for a decision."""
+    text: str
+    """What was said; of an edit the new text; of a reaction what the person did."""
+    about: str = ""
+    """Of an edit the old text; of a reaction the message that it is on."""
+    ref: str = ""
+    """The message's own name at its channel; of one message only the latest edit and reaction are told."""
+
+    def piece(self, speaker: str) -> Piece:
+        """The line in a message of `speaker`, whose own words are no material."""
+        who = f"{_plain(self.name)} ({self.author})".strip()
+        is_own = self.author == speaker
+        provenance = Provenance(SourceKind.PERSON if is_own else SourceKind.OTHER, self.author)
+        match self.kind:
+            case "said":
+                text = f"[{who} said before: {self.text}]" if is_own else self.text
+                return text, f"{who}, earlier in this group", provenance
+            case "edit":
+                text = f'[{who} edited an earlier message: "{self.about}" → "{self.text}"]'
+                return text, f"an edit by {who}", provenance
+            case "reaction":
+                # A sign, and the agent's own words.
+                origin = f"a reaction by {who}"
+                return f'[{who} {self.text} your message: "{self.about}"]', origin, Provenance(SourceKind.AGENT)
+
+
+def with_one_more(known: Sequence[Heard], new: Heard, keep: int) -> tuple[Heard, ...]:
+    """What waits by now; `keep`: how much of what was said in the group may wait."""
+    older = next((each for each in known if new.ref and (each.kind, each.ref) == (new.kind, new.ref)), None)
+    if older and new.kind == "edit":  # from what the model knows to what holds now
+        new = Heard(new.kind, new.author, new.name, new.text, older.about, new.ref)
+    if older and new.kind == "said":
+        return tuple(new if each is older else each for each in known)
+    waiting = [*(each for each in known if each is not older), new]
+    said = [each for each in waiting if each.kind == "said"]
+    notes = [each for each in waiting if each.kind != "said"]
+    dropped = [*(said[: len(said) - keep] if new.kind == "said" else ()), *notes[: max(0, len(notes) - MOST_NOTES)]]
+    return tuple(each for each in waiting if each not in dropped)
+
+
+def one_line(text: str, longest: int = LONGEST_NOTE) -> str:
+    """A text on one line of bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[:longest]}…"
+
+
+def _plain(name: str) -> str:
+    """A display name is chosen by its bearer: nothing in it may look like our own marks."""
+    return "".join(char for char in name if char.isprintable() and char not in "<>[]()")[:64].strip()

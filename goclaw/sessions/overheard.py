@@ -1,0 +1,93 @@
+"""What is heard beside the messages to the agent starts no turn: it waits, on disk, and goes with the next message."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from goclaw.engine.journal import Journal
+from goclaw.errors import StateError
+from goclaw.events import Inbound
+from goclaw.messages import Piece
+from goclaw.sessions.heard import LONGEST_SAID, Heard, one_line, with_one_more
+from goclaw.sessions.state import HEARD, Contexts, Session
+from goclaw.store.database import Bound
+from goclaw.store.settings import Settings
+
+
+class Overheard:
+    """Takes in what is heard, for every session."""
+
+    def __init__(self, contexts: Contexts, stored: Settings, journal: Journal) -> None:
+        self._contexts = contexts
+        self._stored = stored
+        self._journal = journal
+
+    async def said(self, inbound: Inbound, keep: int, at: float) -> bool:
+        """Keep what a person said to others; False: there is no room for any, or the new version of what is gone."""
+        session = await self._contexts.session(inbound.session)
+        if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.heard}):
+            return False
+        text = inbound.text[:LONGEST_SAID]
+        await self._keep(session, Heard("said", *_who(inbound), text, ref=inbound.ref), inbound, at, keep)
+        return True
+
+    async def edited(self, inbound: Inbound, at: float) -> bool:
+        """Keep how a person changed a message that the agent has heard; False: it is none, or says the same."""
+        older = await self._journal.version(inbound.session, inbound.ref)
+        if older is None or older.beside or older.forwarded or older.actor.key != inbound.actor.key:
+            return False
+        before, now = one_line(older.own_words), one_line(inbound.own_words)
+        if before == now or not now or before.startswith("/"):
+            return False
+        session = await self._contexts.session(inbound.session)
+        await self._keep(session, Heard("edit", *_who(inbound), now, before, inbound.ref), inbound, at)
+        return True
+
+    async def reacted(self, inbound: Inbound, on: str, text: str, at: float) -> None:
+        """Keep a reaction to the agent's message with this text; `on`: the message's id."""
+        session = await self._contexts.session(inbound.session)
+        ref = f"{on} by {inbound.actor.key}"
+        heard = Heard("reaction", *_who(inbound), inbound.text, one_line(text, 200), ref)
+        await self._keep(session, heard, inbound, at)
+
+    async def _keep(self, session: Session, heard: Heard, inbound: Inbound, at: float, keep: int = 0) -> None:
+        """Raises StateError: it cannot be written, and must come again."""
+        before = session.heard
+        now = session.heard = with_one_more(before, heard, keep)
+        try:
+            settled = self._journal.settled(inbound, at)
+            await self._stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
+        except StateError:
+            if session.heard is now:
+                session.heard = before
+            raise
+
+
+@dataclass(slots=True)
+class Carrying:
+    """What goes with the message that a turn hears."""
+
+    session: Session
+    _carried: Sequence[Heard] = ()
+
+    def pieces(self, speaker: str) -> Sequence[Piece]:
+        """What waits, for a message of `speaker`."""
+        self._carried = self.session.heard
+        return [each.piece(speaker) for each in self._carried]
+
+    def settled(self) -> Sequence[Bound]:
+        """The statement by which it waits no more, for the transaction that stores the message."""
+        if not self._carried:
+            return ()
+        return [Settings.setting(self.session.key, HEARD, [asdict(each) for each in self._left()] or None)]
+
+    def arrived(self) -> None:
+        """The message is stored."""
+        if self._carried:
+            self.session.heard, self._carried = self._left(), ()
+
+    def _left(self) -> tuple[Heard, ...]:
+        return tuple(each for each in self.session.heard if each not in self._carried)
+
+
+def _who(inbound: Inbound) -> tuple[str, str]:
+    return inbound.actor.key, inbound.actor.name
