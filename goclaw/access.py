@@ -142,7 +142,7 @@ class Access:
 
     def __init__(self, users: Users, config: Config) -> None:
         self._users = users
-        self._config = config
+        self._config = self.config = config
         self._spec: Callable[[str], ToolSpec | None] = _nothing_known
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names by which tools may be called."""

@@ -159,13 +159,14 @@ class AskArtifact:
 
 @record
 class AskMemory:
-    """What `goclaw memory` asks; see `memory.desk.Question`."""
+    """What `goclaw memory` and `goclaw tool run` ask; see `memory.desk.Question`."""
 
-    order: Literal["search", "list", "status", "reindex"]
+    order: Literal["search", "list", "status", "reindex", "talks", "heard"]
     query: Annotated[str, Field(max_length=100_000)] = ""
     user: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
     everybody: bool = False
     limit: Annotated[int, Field(ge=0, le=50)] = 0
+    wanted: dict[str, Any] = field(default_factory=dict)
     type: Literal["ask_memory"] = "ask_memory"
 
 

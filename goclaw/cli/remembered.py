@@ -36,7 +36,8 @@ async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
         if asked.order == "reindex" and config.memory.enabled:
             await _use_all(environment, users, actor)
         desk = MemoryDesk(environment.memory, Access(users, config), environment.workspace, config.memory)
-        return await desk.answer(actor, Question(asked.order, asked.query, asked.user, asked.everybody, asked.limit))
+        question = Question(asked.order, asked.query, asked.user, asked.everybody, asked.limit, asked.wanted)
+        return await desk.answer(actor, question)
 
 
 async def _use_all(environment: Environment, users: Users, owner: Actor) -> None:

@@ -18,7 +18,7 @@ from goclaw.toolkit.describing import details
 from goclaw.toolkit.dispatcher import error_text
 from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.registry import BuiltIn
-from goclaw.toolkit.showing import Shown, page
+from goclaw.toolkit.showing import Shown, in_brackets, page
 from goclaw.toolkit.sources import BUILT_IN
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ def list_(context: typer.Context, user: User = None, as_json: AsJson = False) ->
         _print_json([tool.as_json() for tool in shown])
         return
     for tool in shown:
-        print(f"{tool.name:16} {tool.tool.spec.short}")
+        print(f"{tool.name:16} {tool.tool.spec.short}{in_brackets(tool)}")
 
 
 @app.command()
@@ -55,6 +55,8 @@ def describe(context: typer.Context, name: str, user: User = None, as_json: AsJs
         _print_json(shown.as_json())
         return
     print(details(shown.tool, shown.origin))
+    if shown.availability:
+        print(f"\nIt is {shown.availability}.")
     print("\nJSON Schema of its arguments:\n")
     _print_json(shown.tool.spec.schema)
 

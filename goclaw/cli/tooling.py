@@ -12,6 +12,8 @@ import orjson
 
 from goclaw.access import Access
 from goclaw.app import Environment, open_environment
+from goclaw.cli.daemon_memory import DaemonMemory
+from goclaw.cli.process import listens
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import DeliveryError, ToolError
@@ -119,6 +121,8 @@ async def open_toolbox(config: Config, parts: Parts, *, approve: bool = False) -
         open_sources(config, clock, parts) as sources,
         open_hooks(environment) as hooks,
     ):
+        if listens(config) and config.memory.enabled:
+            environment.memory = DaemonMemory(environment.memory, config)
         await sources.ready()
         await sources.settled(SETTLED_SECONDS)
         access = Access(users, config)

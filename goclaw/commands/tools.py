@@ -29,7 +29,8 @@ def _all_about(shown: Shown, context: CommandContext) -> str:
     fixed = context.ports.access.authorize(context.actor, "tool.use", shown.name).input or {}
     lines = [f"- `{name}` is always `{mask(json.dumps(value, ensure_ascii=False))}`" for name, value in fixed.items()]
     yours = ["\n".join(["Fixed for you, whatever is asked for:", "", *lines])] if lines else []
-    return "\n\n".join([details(shown.tool, shown.origin), *yours])
+    offered = [f"It is {shown.availability}."] if shown.availability else []
+    return "\n\n".join([details(shown.tool, shown.origin), *offered, *yours])
 
 
 def _unknown(context: CommandContext) -> str:

@@ -1,19 +1,27 @@
 """What people at a command line ask of memory, and who may: the same for the daemon's clients and without a daemon."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, field, replace
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from goclaw.access import Access
+from goclaw.codec import Codec
 from goclaw.config.schema import MemorySettings
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.events import Actor
 from goclaw.memory import telling
-from goclaw.memory.base import QUOTES, MemoryPort, Talk, Wanted
+from goclaw.memory.base import QUOTES, Heard, MemoryPort, Talk, Wanted
 from goclaw.records import record
 from goclaw.workspace import Workspace
 
-Order = Literal["search", "list", "status", "reindex"]
+Order = Literal["search", "list", "status", "reindex", "talks", "heard"]
+"""The last two are for tools that run in a process of their own, and for the owner alone: they decide who may what."""
+
+TALKS: Codec[Sequence[Talk]] = Codec(Sequence[Talk])
+WANTED: Codec[Wanted] = Codec(Wanted)
+HEARD: Codec[Heard] = Codec(Heard)
 
 OFF = "memory is off: memory.enabled is false"
 
@@ -30,6 +38,8 @@ class Question:
     """Look into every conversation that may be read, not only into one's own."""
     limit: int = 0
     """Passages at most of files, and quotes; 0: `memory.max_results` and `base.QUOTES`."""
+    wanted: Mapping[str, Any] = field(default_factory=dict)
+    """Of `heard`: a `base.Wanted` as JSON data."""
 
 
 @record
@@ -62,6 +72,8 @@ class MemoryDesk:
                     self._demand(actor, "tool.use", "memory_list")
                     files = await self.memory.files(await self.workspace(actor), actor.key)
                     return {"files": [asdict(file) for file in files]}
+                case "talks" | "heard":
+                    return await self._of_talk(actor, question)
                 case "reindex":
                     self._demand(actor, "command.admin", "memory")
                     await self.memory.reindex()
@@ -71,6 +83,18 @@ class MemoryDesk:
             return {**telling.numbers(status, counts=counts), "lines": lines}
         except ToolError as error:
             raise StateError(str(error)) from error
+
+    async def _of_talk(self, actor: Actor, question: Question) -> dict[str, Any]:
+        """What the index has of conversations, whoever's they are."""
+        if not actor.owner:
+            raise AccessDenied("only the owner of the state folder searches conversations by themselves")
+        if question.order == "talks":
+            return {"talks": TALKS.to_data(await self.memory.talks())}
+        try:
+            wanted = WANTED.from_data(question.wanted)
+        except ValidationError as error:
+            raise StateError("what is looked for cannot be read: `goclaw restart` makes both one version") from error
+        return {"heard": HEARD.to_data(await self.memory.heard(wanted, question.limit or QUOTES))}
 
     async def _search(self, actor: Actor, question: Question) -> dict[str, Any]:
         limit = question.limit or self.settings.max_results

@@ -42,7 +42,9 @@ FRESH_SECONDS = 2.0
 """What a search waits at most for notes that just came: what is not ready then is taken in beside it."""
 START_AFTER = 2.0
 """Seconds: whoever starts a daemon waits for its channels, not for its memory."""
-NO_TRANSCRIPTS = "conversations are not searched here: memory.transcripts is false, or no transcripts are at hand"
+NO_TRANSCRIPTS = (
+    "conversations are not searched here: memory.transcripts is false, or no daemon runs that has them (`goclaw start`)"
+)
 
 
 class Memory:

@@ -329,7 +329,7 @@ class Serving:
             case AskStatus():
                 return Status(dict(await self._gateway.status(self._gateway.session_for(actor, session), actor)))
             case AskMemory():
-                question = Question(frame.order, frame.query, frame.user, frame.everybody, frame.limit)
+                question = Question(frame.order, frame.query, frame.user, frame.everybody, frame.limit, frame.wanted)
                 return MemoryFrame(dict(await self._gateway.memory(actor, question)))
             case Attach() | Ack():
                 return Refused("attached already; open another connection")

@@ -258,7 +258,9 @@ class Fitting:
                 reminders.add(word)
         model = await self._model(level)
         await self.demo_turns.before_request(session, level.turn.id, model.spec, partial(self._tell, session))
-        tools = ports.dispatcher.registry.visible_to(actor, level.settings.tools, *self._narrowed(level))
+        planning = level.parent is None and await self.modes.settle_plan(session, actor, self._mode(level))
+        within = (level.settings.tools, *self._narrowed(level))
+        tools = ports.dispatcher.registry.offered_to(actor, *within, planning=planning)
         about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
         try:
             system = await self._system(actor, level.settings, tools, about, level.about)
@@ -267,7 +269,7 @@ class Fitting:
             raise GoclawError(str(error)) from error
         session.overhead = estimate_text(system) + estimate_tools(tools)
         session.remembered = await self._remembered(actor, session, tools)
-        return Opening(model, system, level.policy.rules.cache)
+        return Opening(model, system, tools, level.policy.rules.cache)
 
     async def _tell(self, session: Session, text: str) -> None:
         """A line about the context to the people of a conversation, once in a turn."""
@@ -298,7 +300,9 @@ class Fitting:
             return
         registry = self.ports.dispatcher.registry
         await registry.ready()
-        tools = registry.visible_to(actor, kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))
+        planning = self.modes.offers_plan(session, actor, session.mode)
+        within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))
+        tools = registry.offered_to(actor, *within, planning=planning)
         session.overhead = estimate_text(await self._system(actor, kind.settings, tools)) + estimate_tools(tools)
         session.window.scale = self.calibration().of(spec)
 

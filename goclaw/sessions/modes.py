@@ -12,7 +12,7 @@ from goclaw.audit import Entry
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Decision
-from goclaw.sessions.state import MODE, Contexts
+from goclaw.sessions.state import MODE, PLANNED, Contexts, Session
 from goclaw.store.settings import Settings
 from goclaw.toolkit.reminders import Reminder, Tier
 
@@ -72,6 +72,23 @@ class Modes:
         self._audit(Entry("session.mode", wanted, actor, key, decision.allowed, decision.rule))
         return decision
 
+    def offers_plan(self, session: Session, actor: Actor, chosen: Chosen | None) -> bool:
+        """Whether the model is offered what is of use in plan mode only: in it, and from then on in the same context.
+
+        A change of tools makes a provider read the whole prompt anew, so that leaving plan mode takes nothing away. A
+        context that /clear begins is without it until plan mode comes.
+        """
+        return _planned(session) > 0 or self._access.mode(actor, chosen) == "plan"
+
+    async def settle_plan(self, session: Session, actor: Actor, chosen: Chosen | None) -> bool:
+        """The same before a request, which settles it for the context."""
+        offers, entries = self.offers_plan(session, actor, chosen), session.window.entries
+        planned = _planned(session) or (entries[-1].row if offers and entries else 0)
+        if planned != session.planned:
+            session.planned = planned
+            await self._stored.set(session.key, PLANNED, planned or None)
+        return offers
+
     def reminders(self, actor: Actor, chosen: Chosen | None) -> Sequence[Reminder]:
         """What the model is told of the mode."""
         return [PLANNING] if self._access.mode(actor, chosen) == "plan" else []
@@ -85,3 +102,10 @@ class Modes:
                 raise ToolError(f"permission denied: mode {mode} ({decision.rule})")
 
         return leave
+
+
+def _planned(session: Session) -> int:
+    """Where plan mode was first met in the context that is shown now; 0: it was not."""
+    window, planned = session.window, session.planned
+    is_cleared = not window.summary and all(entry.row > planned for entry in window.entries[:1])
+    return 0 if is_cleared else planned

@@ -73,19 +73,7 @@ class Sessions:
         self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
         self._demo_turns = DemoTurns(self.contexts, ports.settings)
         checkpoints = Checkpoints(ports.config.checkpoint, ports.checkpoints)
-        compaction = CompactorPorts(
-            clock=ports.clock,
-            models=ports.models,
-            publish=ports.bus.publish,
-            settings=ports.config.compaction,
-            spent=self.costs.book,
-            stored=ports.settings,
-            transcripts=ports.transcripts,
-            checkpoint=checkpoints.latest,
-            beginning=lambda session, context_window: self.aside.compacting(session, context_window),
-            instructed=partial(instructed, ports.hooks),
-            repeats=self._demo_turns.repeats,
-        )
+        compaction = self._compacting(checkpoints, self._demo_turns)
         self.compactor = Compactor(compaction)
         self.calibration = Calibration()
         self.debts = Debts(self.contexts, self.compactor, compaction)
@@ -113,6 +101,22 @@ class Sessions:
         self._fitting = self._fitting_of(kinds)
         self.visits = Visits(self._visiting(kinds))
         self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
+
+    def _compacting(self, checkpoints: Checkpoints, demo_turns: DemoTurns) -> CompactorPorts:
+        ports = self._ports
+        return CompactorPorts(
+            clock=ports.clock,
+            models=ports.models,
+            publish=ports.bus.publish,
+            settings=ports.config.compaction,
+            spent=self.costs.book,
+            stored=ports.settings,
+            transcripts=ports.transcripts,
+            checkpoint=checkpoints.latest,
+            beginning=lambda session, context_window: self.aside.compacting(session, context_window),
+            instructed=partial(instructed, ports.hooks),
+            repeats=demo_turns.repeats,
+        )
 
     def _receiving(self) -> ReceivedPorts:
         ports = self._ports

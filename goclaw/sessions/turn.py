@@ -74,6 +74,8 @@ class Opening:
 
     model: ChatModel
     system: str
+    tools: Sequence[ToolSpec]
+    """What the model is shown; found anew for every request, so that a right that was taken away is gone."""
     cache: CachePoints
 
 
@@ -158,12 +160,6 @@ class TurnRun:
         """Of the model that gave the latest answer: whether it gets what commands say compressed."""
         self._reminding: list[str] = []
         """Tools of the latest answer whose results are told with a reminder; journaled ones too, after a crash."""
-
-    @property
-    def tools(self) -> list[ToolSpec]:
-        """What the model is shown; asked anew for every request, so that a right that was taken away is gone."""
-        scope = self._ports.scope
-        return self._ports.dispatcher.registry.visible_to(self._turn.inbound.actor, scope.tools, *scope.narrowed)
 
     async def hear(self) -> None:
         """Put the user's message into the transcript, with what came with it."""
@@ -415,7 +411,7 @@ class TurnRun:
                 return await self._stream(opening, tokens, reminder)
 
     async def _stream(self, opening: Opening, tokens: int, reminder: str) -> Finished:
-        request = Request(opening.system, self._window.messages(), self.tools, tokens=tokens, reminder=reminder)
+        request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache)
         said, thought = Masking(), Masking()
         self._partial.clear()

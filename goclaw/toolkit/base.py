@@ -231,6 +231,16 @@ class Tool:
     """The models of the kinds in `spec.artifacts`."""
     runs_steps: bool = False
     """It runs steps of a turn, which must not go on behind it: a /stop waits for its end, however long that takes."""
+    needs: "NeedsOf | None" = None
+    """Why no call of it can work with a configuration, for people; empty: it can. None: it always can."""
+    only_in: Mode | None = None
+    """The permission mode in which alone it is of use."""
+
+    def availability(self, config: Config) -> str:
+        """When models are offered it with this configuration, in words for people; empty: always."""
+        if self.needs and (lack := self.needs(config)):
+            return f"not offered to the agent: {lack}"
+        return f"offered to the agent in the mode {self.only_in} only" if self.only_in else ""
 
     async def call(self, context: ToolContext, arguments: BaseModel) -> Any:
         """Run the function with validated arguments."""
@@ -278,6 +288,7 @@ ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[Any]]
 GroundsOf = Callable[[Any, ToolContext], Awaitable[Grounds]]
 RiskOf = Callable[[Any, ToolContext], Risk]
 AccessOf = Callable[[Any, ToolContext], Access]
+NeedsOf = Callable[[Config], str]
 
 
 def tool(
@@ -340,6 +351,11 @@ def tool(
         return Tool(spec, arguments, function, *own)
 
     return declare
+
+
+def offered(*, needs: NeedsOf | None = None, only_in: Mode | None = None) -> Callable[[Tool], Tool]:
+    """Stand above `@tool` of one that models are not offered always; see the fields of `Tool` with these names."""
+    return lambda declared: replace(declared, needs=needs, only_in=only_in)
 
 
 def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, denied: str = DENIED) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from goclaw import catalog
 from goclaw.access import Access
+from goclaw.config.values import Mode
 from goclaw.events import Actor
 from goclaw.messages import ToolCall
 from goclaw.plugins import load
@@ -97,12 +98,30 @@ class Registry:
         return tool if tool and self._access.authorize(actor, "tool.use", tool.spec.name).allowed else None
 
     def visible_to(self, actor: Actor, *within: Sequence[str] | None) -> list[ToolSpec]:
-        """What the model is shown when it acts for `actor`; `within`: what its agent may use of that, selections."""
-        return [
-            spec
-            for spec in self.specs()
-            if self._access.select(within, spec) and self._access.authorize(actor, "tool.use", spec.name).allowed
-        ]
+        """The tools that `actor` may use; `within`: what its agent may use of that, selections."""
+        return [tool.spec for tool in self._visible(actor, within)]
+
+    def offered_to(self, actor: Actor, *within: Sequence[str] | None, planning: bool) -> list[ToolSpec]:
+        """What a model is shown of that: nothing that cannot work.
+
+        Args:
+            actor: for whom it acts.
+            within: what its agent may use, selections.
+            planning: show what is of use in plan mode only, too.
+        """
+        modes: set[Mode | None] = {None, "plan"} if planning else {None}
+        shown = (tool for tool in self._visible(actor, within) if tool.only_in in modes)
+        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]
+
+    def _visible(self, actor: Actor, within: Sequence[Sequence[str] | None]) -> Iterator[Tool]:
+        for tool in (tool for source in self._sources for tool in source.tools()):
+            name = tool.spec.name
+            if self._access.select(within, tool.spec) and self._access.authorize(actor, "tool.use", name).allowed:
+                yield tool
+
+    def availability(self, tool: Tool) -> str:
+        """When models are offered a tool, in words for people; empty: always."""
+        return tool.availability(self._access.config)
 
 
 def same(some: Sequence[object], others: Sequence[object]) -> bool:

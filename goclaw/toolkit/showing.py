@@ -33,6 +33,8 @@ class Shown:
 
     tool: Tool
     origin: str
+    availability: str = ""
+    """When models are offered it; empty: always."""
 
     @property
     def name(self) -> str:
@@ -49,6 +51,7 @@ class Shown:
         known = asdict(self.tool.spec)
         known |= {"tags": sorted(known["tags"]), "injected": sorted(known["injected"])}
         more = {"title": self.tool.spec.title, "origin": self.origin, "risk_depends_on_call": bool(self.tool.risk)}
+        more |= {"availability": self.availability} if self.availability else {}
         return {**known, **more}
 
 
@@ -71,7 +74,7 @@ class Shelf:
     def find(self, name: str, actor: Actor) -> Shown | None:
         """One of them; None where there is none, or none for `actor`."""
         tool = self._registry.find(name, actor)
-        return Shown(tool, self._sources.origin(name)) if tool else None
+        return Shown(tool, self._sources.origin(name), self._registry.availability(tool)) if tool else None
 
 
 def grouped(listed: Sequence[Shown]) -> Iterator[tuple[str, list[Shown]]]:
@@ -94,9 +97,14 @@ def overview(listed: Sequence[Shown]) -> str:
     """A line for each tool, by toolset."""
     blocks = []
     for title, inside in grouped(listed):
-        lines = [f"- `{shown.name}` ({risk(shown.tool)}): {shown.brief}" for shown in inside]
+        lines = [f"- `{shown.name}` ({risk(shown.tool)}): {shown.brief}{in_brackets(shown)}" for shown in inside]
         blocks.append("\n".join([f"**{title.capitalize()}**", "", *lines]))
     return "\n\n".join(blocks)
+
+
+def in_brackets(shown: Shown) -> str:
+    """Behind what a tool does: when models are offered it; empty: always."""
+    return f" ({shown.availability})" if shown.availability else ""
 
 
 def fault_lines(faults: Mapping[str, str]) -> list[str]:

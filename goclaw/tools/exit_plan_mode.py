@@ -7,7 +7,7 @@ from pydantic import Field
 from goclaw.config.values import Mode
 from goclaw.events import Question
 from goclaw.specs import Annotations, Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.text import encoded
@@ -38,6 +38,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
     return Access(alone=True)  # what comes behind it in the same answer was written before anybody agreed
 
 
+@offered(only_in="plan")
 @tool(
     side_effect=SideEffect.READ_ONLY,
     own_timeout=True,

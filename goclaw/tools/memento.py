@@ -9,10 +9,10 @@ from goclaw.memory.dates import moment
 from goclaw.memory.mementos import LARGEST, LONGEST_NAME, Memento, Mementos, checked_name, mementos_of
 from goclaw.memory.places import place_of
 from goclaw.specs import Annotations, Example, Risk, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
-from goclaw.tools.remembered import Shared, place
+from goclaw.tools.remembered import Shared, needs_memory, place
 from goclaw.tools.text import encoded
 
 Action = Literal["read", "write", "append", "list", "delete"]
@@ -73,6 +73,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
             return Access(writes=(path,))
 
 
+@offered(needs=needs_memory)
 @tool(
     side_effect=SideEffect.MUTATING,
     risk=_risk,

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from goclaw.memory.values import Values
 from goclaw.specs import Annotations, Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.tools.remembered import Key, Shared, checked_key, place, writes_values
+from goclaw.tools.remembered import Key, Shared, checked_key, needs_memory, place, writes_values
 
 
 class Dropped(Result):
@@ -21,6 +21,7 @@ class Dropped(Result):
         return f"deleted {self.key!r}" if self.deleted else f"nothing is kept under {self.key!r}"
 
 
+@offered(needs=needs_memory)
 @tool(
     side_effect=SideEffect.MUTATING,
     title="Forget a value",

@@ -11,9 +11,9 @@ from goclaw.memory.base import owner_of
 from goclaw.memory.chunks import lines_of
 from goclaw.memory.sweeping import LARGEST_FILE
 from goclaw.specs import Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.tools.memory_search import memory_access, whose
+from goclaw.tools.memory_search import memory_access, needs_search, whose
 from goclaw.workspace import Opened
 
 MOST_LINES = 2_000
@@ -35,6 +35,7 @@ class Passage(BoundedResult):
         return "\n".join(part for part in (head, self.content, self.refinement_hint) if part)
 
 
+@offered(needs=needs_search)
 @tool(
     side_effect=SideEffect.READ_ONLY,
     title="Memory file",
@@ -62,8 +63,8 @@ async def memory_get(
 
     Takes the files that `memory_list` lists for this person, and no others; `read` reads all others.
     """
-    if not ctx.config.memory.enabled:
-        raise ToolError("memory search is disabled: set memory.enabled")
+    if lack := needs_search(ctx.config):
+        raise ToolError(lack)
     listed = {file.path for file in await ctx.memory.files(ctx.home, whose(ctx))}
     name = path.removeprefix("./")
     if name not in listed:

@@ -10,9 +10,9 @@ from goclaw.memory.dates import moment
 from goclaw.memory.places import place_of
 from goclaw.memory.values import Values
 from goclaw.specs import Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.tools.memory_search import memory_access, whose
+from goclaw.tools.memory_search import memory_access, needs_search, whose
 
 
 class KeptKey(BaseModel):
@@ -43,6 +43,7 @@ class Files(Result):
         return "\n".join((files, "", f"{count} (memory_read reads them)", *map(_key_line, self.kept)))
 
 
+@offered(needs=needs_search)
 @tool(
     side_effect=SideEffect.READ_ONLY,
     title="Memory files",
@@ -56,8 +57,8 @@ async def memory_list(ctx: ToolContext) -> Files:
     """List what is remembered: the memory files that `memory_search` looks into, with size, lines and time of the last
     change, then the keys of the values that `memory_read` reads. In a group only what is for everybody.
     """
-    if not ctx.config.memory.enabled:
-        raise ToolError("memory search is disabled: set memory.enabled")
+    if lack := needs_search(ctx.config):
+        raise ToolError(lack)
     files = tuple(await ctx.memory.files(ctx.home, whose(ctx)))
     own = await _keys(ctx, shared=False) if whose(ctx) else []
     return Files(files=files, kept=(*own, *await _keys(ctx, shared=True)))

@@ -7,9 +7,9 @@ from pydantic import Field
 from goclaw.errors import ToolError
 from goclaw.memory.values import Values, nearest
 from goclaw.specs import Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.tools.remembered import Key, Shared, checked_key, place, reads_values
+from goclaw.tools.remembered import Key, Shared, checked_key, needs_memory, place, reads_values
 
 
 class Remembered(Result):
@@ -31,6 +31,7 @@ class Remembered(Result):
         return f"nothing is kept under {self.key!r}{hint}"
 
 
+@offered(needs=needs_memory)
 @tool(
     side_effect=SideEffect.READ_ONLY,
     title="Remembered value",

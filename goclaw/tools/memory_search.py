@@ -5,12 +5,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from goclaw.access import is_group
+from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 from goclaw.memory.base import Hit
 from goclaw.memory.dates import moment
 from goclaw.memory.telling import quoted
 from goclaw.specs import Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 
@@ -48,6 +49,12 @@ def memory_access(arguments: Any, ctx: ToolContext) -> Access:
     return Access(reads=("MEMORY.md", "memory", *ctx.config.memory.paths))
 
 
+def needs_search(config: Config) -> str:
+    """Why nothing is searched; empty: it is."""
+    return "" if config.memory.enabled else "memory search is disabled: set memory.enabled"
+
+
+@offered(needs=needs_search)
 @tool(
     side_effect=SideEffect.READ_ONLY,
     title="Memory search",
@@ -75,8 +82,8 @@ async def memory_search(
     Returns the best passages with their file, lines and score, and when the file was changed. In a group only notes for
     everybody are searched. When the passages do not answer, try other words before giving up.
     """
-    if not ctx.config.memory.enabled:
-        raise ToolError("memory search is disabled: set memory.enabled")
+    if lack := needs_search(ctx.config):
+        raise ToolError(lack)
     found = await ctx.memory.search(ctx.home, whose(ctx), query, ctx.config.memory.max_results)
     return Found(query=query, mode=found.mode, hits=tuple(found.hits), more=found.more)
 

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from goclaw.memory.values import LONGEST_VALUE, Values
 from goclaw.specs import Annotations, Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.tools.remembered import Key, Shared, checked_key, place, writes_values
+from goclaw.tools.remembered import Key, Shared, checked_key, needs_memory, place, writes_values
 from goclaw.tools.text import encoded
 
 
@@ -22,6 +22,7 @@ class KeptValue(Result):
         return f"{'replaced' if self.replaced else 'kept'} {self.key!r}"
 
 
+@offered(needs=needs_memory)
 @tool(
     side_effect=SideEffect.MUTATING,
     title="Remember a value",

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.places import Place, place_of
 from goclaw.memory.values import FILE, LONGEST_KEY
@@ -18,14 +19,19 @@ Key = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY, description="Na
 """Under what a value is kept."""
 
 
+def needs_memory(config: Config) -> str:
+    """Why nothing is remembered; empty: it is."""
+    return "" if config.memory.enabled else "memory is disabled: set memory.enabled"
+
+
 def place(ctx: ToolContext, *, shared: bool) -> Place:
     """Where it is kept.
 
     Raises:
         ToolError: memory is switched off, or there is no such place.
     """
-    if not ctx.config.memory.enabled:
-        raise ToolError("memory is disabled: set memory.enabled")
+    if lack := needs_memory(ctx.config):
+        raise ToolError(lack)
     return place_of(ctx.home, ctx.actor.key, shared=shared)
 
 

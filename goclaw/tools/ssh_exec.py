@@ -15,13 +15,14 @@ import orjson
 from pydantic import Field
 
 from goclaw.compression.shorten import Shorten
+from goclaw.config.schema import Config
 from goclaw.config.shell_tools import SshHost
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.sandbox.base import Command, Policy
 from goclaw.sandbox.layout import environment
 from goclaw.sandbox.off import open_off
 from goclaw.specs import Annotations, Example, Risk, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
@@ -29,6 +30,7 @@ from goclaw.tools.compressing import shorten_line
 from goclaw.tools.exec_run import LONGEST_COMMAND, Ran, take_output
 from goclaw.tools.text import encoded
 
+NOT_SET_UP = "ssh_exec is not set up: the operator has configured no host (tools.ssh.hosts)"
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
 """Where ssh may be found: never on the PATH of whoever started the daemon."""
 _OF_SSH = 255
@@ -75,6 +77,10 @@ class SshResult(Result):
         return f"{self.output}exit code: {self.exit_code}"
 
 
+def _needs(config: Config) -> str:
+    return "" if config.tools.ssh.hosts else NOT_SET_UP
+
+
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     """Where the command runs; "always" holds for this command on the host as it is configured now."""
     host = _host(arguments.host, ctx)
@@ -92,6 +98,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     )
 
 
+@offered(needs=_needs)
 @tool(
     side_effect=SideEffect.NETWORK,
     risk=Risk.HIGH,
@@ -141,7 +148,7 @@ async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float, shorten:
 def _host(name: str, ctx: ToolContext) -> SshHost:
     hosts = ctx.config.tools.ssh.hosts
     if not hosts:
-        raise ToolError("ssh_exec is not set up: the operator has configured no host (tools.ssh.hosts)")
+        raise ToolError(NOT_SET_UP)
     if name not in hosts:
         raise InvalidInput(f'field "host": expected one of {", ".join(sorted(hosts))}, got {name!r}')
     return hosts[name]

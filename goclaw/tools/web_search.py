@@ -4,10 +4,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from goclaw.config.schema import Config
 from goclaw.specs import Annotations, Example, Risk, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult
 from goclaw.toolkit.scheduling import Access
+from goclaw.websearch.base import NOT_SET_UP
 
 MOST = 20
 
@@ -38,6 +40,11 @@ class WebHits(BoundedResult):
         return "\n\n".join((*found, *more))
 
 
+def _needs(config: Config) -> str:
+    return "" if config.tools.web_search.provider else NOT_SET_UP
+
+
+@offered(needs=_needs)
 @tool(
     side_effect=SideEffect.NETWORK,
     risk=Risk.LOW,

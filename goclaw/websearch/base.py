@@ -9,6 +9,11 @@ from goclaw.records import record
 if TYPE_CHECKING:  # every tool comes by here, few need a client
     import aiohttp
 
+NOT_SET_UP = (
+    "web search is not set up: set tools.web_search.provider to searxng (with tools.web_search.url), brave or tavily "
+    "(with tools.web_search.api_key), or duckduckgo"
+)
+
 
 @record
 class Hit:

@@ -10,12 +10,8 @@ from goclaw.config.web_tools import WebSearchSettings
 from goclaw.errors import ConfigError, ToolError
 from goclaw.net import open_client
 from goclaw.plugins import load
-from goclaw.websearch.base import Hit, Hits, SearchPart
+from goclaw.websearch.base import NOT_SET_UP, Hit, Hits, SearchPart
 
-NOT_SET_UP = (
-    "web search is not set up: set tools.web_search.provider to searxng (with tools.web_search.url), brave or tavily "
-    "(with tools.web_search.api_key), or duckduckgo"
-)
 LONGEST_TITLE = 200
 LONGEST_SNIPPET = 500
 """Characters that are shown of each result: it is for choosing, the page itself is for reading."""

@@ -93,3 +93,26 @@ def test_what_others_wrote_has_no_secrets_and_imitates_no_line_of_ours(
         shown = capsys.readouterr().out
         assert key not in shown and "Anna likes" in shown and "my key is" in shown
         assert not [line for line in shown.splitlines() if line.startswith("#9")]
+
+
+def test_a_tool_that_is_run_alone_asks_the_daemon_for_conversations(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(state, said)
+    (state / "users.json").write_text('{"users": {"telegram:5": {}, "telegram:6": {}}}')
+    config = Config(state_dir=state)
+    wanted = json.dumps({"query": "flower pot", "sessions": "all"})
+
+    async def beside_a_daemon() -> list[int]:
+        async with asyncio.timeout(60), open_app(config, with_channels=False):
+            asked = (
+                ["tool", "run", "transcript_search", "--input", wanted],
+                ["tool", "run", "transcript_search", "--input", wanted, "--user", "telegram:6"],
+            )
+            return [await asyncio.to_thread(run, list(words)) for words in asked]
+
+    assert asyncio.run(beside_a_daemon()) == [0, 0]
+    owners, of_another = capsys.readouterr().out.split("nothing that was said matches")
+    assert "the key is under the flower pot" in owners and "the key is" not in of_another
+    assert run(["tool", "run", "transcript_search", "--input", wanted]) == 1
+    assert "no daemon runs that has them" in capsys.readouterr().out

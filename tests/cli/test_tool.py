@@ -31,6 +31,22 @@ def test_a_line_for_each_tool_that_the_user_may_use(capsys: pytest.CaptureFixtur
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["read"]
 
 
+def test_what_models_are_not_offered_is_known_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tool", "list"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "(not offered to the agent: ssh_exec is not set up: " in lines["ssh_exec"]
+    assert lines["exit_plan_mode"].endswith("(offered to the agent in the mode plan only)")
+    assert "offered" not in lines["read"] + lines["memory_search"]
+    assert run(["--set", "memory.enabled=false", "tool", "describe", "memory_search"]) == 0
+    assert (
+        "\nIt is not offered to the agent: memory search is disabled: set memory.enabled.\n" in capsys.readouterr().out
+    )
+    assert run(["tool", "describe", "web_search", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["availability"].startswith("not offered to the agent: web search is not")
+    assert run(["tool", "run", "web_search", "--input", '{"query": "tea"}']) == 1
+    assert json.loads(capsys.readouterr().out)["error"].startswith("web search is not set up: set tools.web_search")
+
+
 def test_programs_get_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tool", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from goclaw import catalog
 from goclaw.events import Actor
+from goclaw.plugins import load
 from goclaw.specs import Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.users import User
 from tests.harness import World
 
@@ -48,6 +50,17 @@ async def test_everyone_is_shown_their_own_by_toolset(world: World) -> None:
         )
         everything = await core.command("/tools", **FROM_BOSS)
     assert "**Shell**\n\n- `launch` (critical): Start something." in everything
+
+
+async def test_what_the_agent_is_not_offered_is_shown_with_the_reason(tmp_path: Path) -> None:
+    tools = [load(catalog.TOOLS[name], Tool) for name in ("ssh_exec", "exit_plan_mode")]
+    async with World(tmp_path, tools=tools).running() as core:
+        listed = await core.command("/tools")
+        one = await core.command("/tools ssh_exec")
+    assert "(not offered to the agent: ssh_exec is not set up: " in listed
+    assert "(offered to the agent in the mode plan only)" in listed
+    reason = "ssh_exec is not set up: the operator has configured no host (tools.ssh.hosts)"
+    assert one.endswith(f"\n\nIt is not offered to the agent: {reason}.")
 
 
 async def test_one_tool_is_shown_with_arguments_examples_rights_and_risk(world: World) -> None:

@@ -10,7 +10,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import AccessDenied, StateError
 from goclaw.events import Actor
 from goclaw.memory.base import Found, Heard, Hit, Line, Quote, Score, Talk, Wanted
-from goclaw.memory.desk import OFF, MemoryDesk, Question
+from goclaw.memory.desk import HEARD, OFF, TALKS, WANTED, MemoryDesk, Question
 from goclaw.memory.off import NoMemory
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -79,6 +79,20 @@ async def test_only_the_owner_asks_as_somebody_else_and_has_only_that_ones_right
         await memory.answer(ANNA, Question("search", "tea", user="tui:me"))
     with pytest.raises(AccessDenied):
         await memory.answer(OWNER, Question("search", "tea", user="telegram:6"))
+
+
+async def test_the_conversations_by_themselves_are_for_the_owner_alone(tmp_path: Path) -> None:
+    memory = desk(tmp_path, Remembering())
+    wanted = WANTED.to_data(Wanted("tea", ["telegram:6"]))
+    talks = TALKS.from_data((await memory.answer(OWNER, Question("talks")))["talks"])
+    assert {talk.session for talk in talks} == {"tui:me", "telegram:5", "telegram:6"}
+    heard = HEARD.from_data((await memory.answer(OWNER, Question("heard", wanted=wanted)))["heard"])
+    assert [quote.session for quote in heard.quotes] == ["telegram:6"]
+    for question in (Question("talks"), Question("heard", wanted=wanted)):
+        with pytest.raises(AccessDenied, match="only the owner"):
+            await memory.answer(ANNA, question)
+    with pytest.raises(StateError, match="goclaw restart"):
+        await memory.answer(OWNER, Question("heard", wanted={"query": 5}))
 
 
 async def test_only_admins_have_the_index_made_anew(tmp_path: Path) -> None:

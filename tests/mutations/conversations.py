@@ -28,6 +28,40 @@ BUGS: list[Bug] = [
         "tests/sessions/test_demo_turns.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
     ),
     bug(
+        "a model is offered tools that are not set up",
+        "class tools: calls that can only fail, and tokens for them in each request",
+        "goclaw/toolkit/registry.py",
+        "        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]",
+        "        return [tool.spec for tool in shown]",
+        "tests/sessions/test_fitting_offered.py::"
+        "test_what_cannot_work_is_not_offered_and_says_why_when_it_is_called_all_the_same",
+    ),
+    bug(
+        "leaving plan mode changes the tools once more",
+        "class cache: the provider reads the whole conversation anew",
+        "goclaw/sessions/modes.py",
+        "        return _planned(session) > 0 or self._access.mode",
+        "        return self._access.mode",
+        "tests/sessions/test_turn_cached_prefix.py::"
+        "test_plan_mode_costs_the_prefix_once_in_a_context_also_over_a_restart",
+    ),
+    bug(
+        "who is not the owner reads conversations of others past the tool that decides",
+        "class rights: a second way to the index",
+        "goclaw/memory/desk.py",
+        '        if not actor.owner:\n            raise AccessDenied("only the owner of the state folder searches',
+        '        if not actor:\n            raise AccessDenied("only the owner of the state folder searches',
+        "tests/memory/test_desk.py::test_the_conversations_by_themselves_are_for_the_owner_alone",
+    ),
+    bug(
+        "goclaw tool run searches no conversation beside a daemon",
+        "class command line: a tool that works in the chat alone",
+        "goclaw/cli/tooling.py",
+        "        if listens(config) and config.memory.enabled:\n",
+        "        if not config:\n",
+        "tests/cli/test_memory.py::test_a_tool_that_is_run_alone_asks_the_daemon_for_conversations",
+    ),
+    bug(
         "a summary is stored as long as a model writes it",
         "class context: a limit that is only asked for",
         "goclaw/context/compaction.py",

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from goclaw import catalog
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.scripted import Answer, ScriptedModel
+from goclaw.plugins import load
+from goclaw.toolkit.base import Tool
 from goclaw.toolkit.reminders import Reminder
 from tests.harness import Core, Tools, World
 from tests.llm.asking import model_ports
@@ -135,6 +138,23 @@ async def test_a_changed_file_of_the_prompt_costs_the_prefix_after_the_tools_onc
         await talk(core, "three", "four")
     assert breaks(provider) == [2]
     assert provider.asked[2].read > 0, "the tools"
+
+
+async def test_plan_mode_costs_the_prefix_once_in_a_context_also_over_a_restart(
+    tmp_path: Path, provider: CachingProvider, ports: ModelPorts
+) -> None:
+    provider.answers = [[SAID]] * 6
+    tools = [acting("look", look), load(catalog.TOOLS["exit_plan_mode"], Tool)]
+    life = Life.of(tmp_path, provider, ports, 20_000)
+    life.world.tools = Tools(tools)
+    async with life.world.running() as core:
+        await talk(core, "one", "two", "/mode plan", "three", "/mode default", "four")
+    async with life.world.running() as core:
+        await talk(core, "five", "/mode plan", "six")
+    # What is said about plan mode stands behind the marks, so that bytes alone do not tell what the cache had.
+    pairs = list(pairwise(provider.asked))
+    missed = [number for number, (one, two) in enumerate(pairs, 1) if two.read < one.read + one.written]
+    assert len(pairs) == 5 and missed == [2], "when plan mode was entered"
 
 
 async def test_what_the_model_is_reminded_of_breaks_no_prefix(
