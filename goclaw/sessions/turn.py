@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from goclaw.agent.policy import Planning
 from goclaw.codec import Codec
-from goclaw.context.sound import sound, sound_text
+from goclaw.context.sound import sound
 from goclaw.context.window import Window, shown
 from goclaw.engine.base import Step, Turn
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind, OutcomeUnknown
@@ -32,7 +32,6 @@ from goclaw.llm.base import (
     ModelEvent,
     Request,
     Restarted,
-    Stop,
     TextDelta,
     ThinkingDelta,
 )
@@ -41,6 +40,7 @@ from goclaw.records import record
 from goclaw.redact import Masking, mask_known
 from goclaw.sessions.hooking import Hooking, context_of
 from goclaw.sessions.interim import InterimTexts
+from goclaw.sessions.model_answers import cut_line, is_cut, log_answer, masked
 from goclaw.sessions.overheard import Carrying
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
@@ -224,10 +224,10 @@ class TurnRun:
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
             self._reminding = []
             self.withheld = step.value.message.withheld
-            self.cut = _is_cut(step.value)
+            self.cut = is_cut(step.value)
             if not step.replayed:
                 self._ports.counted(step.value)
-                _log_answer(step.value, self._ports.now() - began)
+                log_answer(step.value, self._ports.now() - began)
 
         step = await self._turn.step(
             name,
@@ -374,7 +374,7 @@ class TurnRun:
     async def _judged(self, number: int) -> Finished:
         """The model's answer, as hooks let it pass."""
         done = await self._ask(number)
-        if _is_cut(done) and self._continued >= self._ports.continuations:
+        if is_cut(done) and self._continued >= self._ports.continuations:
             done = replace(done, message=replace(done.message, text=f"{done.message.text}\n\n{cut_line(done)}".strip()))
         message = await self._ports.hooks.said(self._turn.inbound, done.message)
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
@@ -421,7 +421,7 @@ class TurnRun:
                     self._show(TextDelta(said.rest()))
                     answer = sound(event.message)
                     return replace(event, message=replace(answer, text=mask_known(answer.text)))
-                self._show(_masked(event, said, thought))
+                self._show(masked(event, said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
 
     def _show(self, event: ModelEvent) -> None:
@@ -455,44 +455,11 @@ class TurnRun:
         return Origin(self._session, self._turn.id, step, self._ports.now(), *_speaker(inbound, message))
 
 
-def _masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
-    """The event without a secret, whichever pieces it comes in."""
-    match event:
-        case TextDelta(text):
-            return TextDelta(said.next(sound_text(text)))
-        case ThinkingDelta(text):
-            return ThinkingDelta(thought.next(sound_text(text)))
-        case Restarted():
-            said.rest()
-            thought.rest()
-            return event
-        case _:
-            return event
-
-
 def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
     """Sender and context of a row: those of the person's message that it holds, if it holds one."""
     if inbound is None:
         return "", ""
     return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)
-
-
-def _log_answer(done: Finished, seconds: float) -> None:
-    tokens = {"tokens_in": done.usage.input, "tokens_out": done.usage.output}
-    log.info("model %s answered in %.1f s", done.spec, seconds, extra=tokens)
-
-
-def _is_cut(done: Finished) -> bool:
-    """Whether the output limit cut the text; complete calls beside it are run, and the model goes on by itself."""
-    return done.stop is Stop.LENGTH and not done.message.calls
-
-
-def cut_line(done: Finished) -> str:
-    """What stands at the end of an answer that the output limit cut, for the person and the model."""
-    return (
-        f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output). "
-        'Say "go on" for the rest.]'
-    )
 
 
 def _unknown(call: ToolCall) -> ToolResult:

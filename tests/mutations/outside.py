@@ -336,7 +336,7 @@ BUGS: list[Bug] = [
         "an answer that the output limit cut passes for a whole one",
         "class answers: half of it is delivered as complete",
         "goclaw/sessions/turn.py",
-        "        if _is_cut(done) and self._continued >= self._ports.continuations:",
+        "        if is_cut(done) and self._continued >= self._ports.continuations:",
         "        if False:",
         "tests/sessions/test_turn_cut.py::test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcript",
     ),
