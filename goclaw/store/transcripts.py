@@ -35,7 +35,7 @@ LAST_ROW = 2**63 - 1
 JOINING = "join:"
 """Begins the name of the step that took a person's message into a turn of another one; its id follows."""
 CLEARED = "cleared"
-"""SourceKind of the empty summary that takes another one's place at a `/clear`."""
+"""Source of the empty summary that takes another one's place at a `/clear`."""
 TITLE = 80
 """Characters of a message that name its session in a list."""
 
