@@ -23,7 +23,7 @@ from goclaw.selection import BUILT_IN
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.base import tool as declared_tool
-from goclaw.toolkit.binding import Errors, Method, Service, bind, misfit
+from goclaw.toolkit.binding import Errors, Method, Service, bind, misfit, mistyped
 from goclaw.toolkit.binding import passthrough as forwarded
 from goclaw.toolkit.consent import DENIED
 from goclaw.toolkit.parts import ToolsetPart
@@ -151,7 +151,8 @@ class ToolDeclaration:
                 does.method, name=self.name, description=self.description, service=does.service, errors=does.errors
             )
         takes = with_injected(model_from(said.get("args", ()), self.name), said.get("inject", ()), self.name)
-        fault = misfit(does.method, takes.model_fields, of_service=does.service is not None)
+        kinds = {name: each.annotation for name, each in takes.model_fields.items()}
+        fault = misfit(does.method, kinds, of_service=does.service is not None) or mistyped(does.method, kinds)
         if fault and does.to_call is None:
             raise ValueError(
                 f"{self.name}: args does not fit the method: {fault}; change one of them, or say to_call=…"

@@ -37,6 +37,7 @@ Method = Callable[..., Any]
 Service = Callable[[ToolContext], Any]
 """Finds the object that a method is called on, for services that do not exist yet when the tool is declared."""
 Errors = tuple[type[Exception], ...]
+_PLAIN = (str, int, float, bool)
 
 
 def bind(
@@ -132,6 +133,25 @@ def misfit(method: Method, names: Collection[str], *, of_service: bool = False) 
             return f"{called} needs `{each.name}`, which is no argument of the tool"
     if not takes_all and (unknown := [name for name in names if name not in named]):
         return f"{called} takes no `{unknown[0]}`, only: {', '.join(named) or 'nothing'}"
+    return ""
+
+
+def mistyped(method: Method, kinds: Mapping[str, Any]) -> str:
+    """The first argument of a plain type of which the method takes another one, in words; empty: none is known.
+
+    Args:
+        method: what is called; where it says nothing of its types, nothing is known.
+        kinds: the types of the arguments by name.
+    """
+    try:
+        hints = get_type_hints(method)
+    except (NameError, TypeError):
+        return ""
+    for name, kind in kinds.items():
+        wanted: Any = hints.get(name)
+        both_plain = kind in _PLAIN and wanted in _PLAIN
+        if both_plain and not issubclass(kind, wanted) and (kind, wanted) != (int, float):
+            return f"`{name}` is of type {kind.__name__}, and {method.__name__} takes {wanted.__name__}"
     return ""
 
 

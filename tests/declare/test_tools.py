@@ -324,6 +324,12 @@ BOUND = bind_to(search, side_effect=READS)
             "it: args does not fit the method: search takes no `sort`, only: query, limit",
         ),
         (
+            lambda: make(
+                args(attribute("query", str), attribute("limit", str), required("query", "limit")), BOUND
+            ).built(),
+            "it: args does not fit the method: `limit` is of type str, and search takes int",
+        ),
+        (
             lambda: make(args(int), bind_to(by_position, side_effect=READS)).built(),
             "takes `value` by its position alone",
         ),
