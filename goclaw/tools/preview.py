@@ -40,28 +40,31 @@ def preview(before: str, after: str, spans: Sequence[Span], news: Sequence[str])
 
 
 def _changes(before: str, after: str, spans: Sequence[Span], news: Sequence[str]) -> Iterator[_Change]:
-    """What changed, by lines: places that share a line are one change."""
+    """What changed, by lines: places that share a line are one change.
+
+    Of a line that has many places the end is looked for once: it may have megabytes.
+    """
     last: _Change | None = None
     shift = 0
     for span, new in zip(spans, news, strict=True):
-        change = _by_lines(before, after, span, shift, len(new))
-        shift += len(new) - (span.end - span.start)
-        if last and change.old.start < last.old.end:
-            last = _together(last, change)
+        shift_before, shift = shift, shift + len(new) - (span.end - span.start)
+        if last and span.start < last.old.end:
+            end = last.old.end if span.end < last.old.end else _end(before, span.end, after, span.end + shift)
+            last = _Change(Span(last.old.start, end), Span(last.new.start, end + shift), last.places + 1)
             continue
         if last:
             yield last
-        last = change
+        start = before.rfind("\n", 0, span.start) + 1
+        end = _end(before, span.end, after, span.end + shift)
+        last = _Change(Span(start, end), Span(start + shift_before, end + shift), 1)
     if last:
         yield last
 
 
-def _by_lines(before: str, after: str, span: Span, shift: int, added: int) -> _Change:
-    start = before.rfind("\n", 0, span.start) + 1
-    end, new_end = span.end, span.start + shift + added
-    if not (_begins_a_line(before, end) and _begins_a_line(after, new_end)):
-        end, new_end = _next_line(before, end), _next_line(after, new_end)
-    return _Change(Span(start, end), Span(start + shift, new_end), 1)
+def _end(before: str, place: int, after: str, new_place: int) -> int:
+    """Where the lines end in which a change ends; one that ends with a line on both sides ends there."""
+    is_end = _begins_a_line(before, place) and _begins_a_line(after, new_place)
+    return place if is_end else _next_line(before, place)
 
 
 def _side_by_side(changes: Sequence[_Change]) -> list[_Change]:

@@ -1,5 +1,7 @@
 """`preview`: each line that changed as it was and as it is, once, and around it only what did not change."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,14 @@ def test_every_line_shown_stands_where_its_number_says(body: str, old: str, new:
     assert len({each for each in numbered if each[0] == "-"}) == sum(each[0] == "-" for each in numbered)
     now = [number for sign, number, _ in numbered if sign != "-"]
     assert now == sorted(set(now)), "each line of the new text once, in order"
+
+
+def test_many_places_of_one_long_line_take_no_time() -> None:
+    body = ("a" + "x" * 99) * 100_000
+    begun = time.process_time()
+    _, lines = made(body, "a", "b")
+    assert [line[:8] for line in lines] == ["-    1\ta", "+    1\tb"]
+    assert time.process_time() - begun < 4, "the end of the line is looked for once, and not for each place"
 
 
 @table(
