@@ -16,7 +16,7 @@ from tests.acceptance.scenes import open_work
 REPLIES = {
     "/stop": re.compile(r"Stopped\.|Stopping: |Nothing is running\."),
     "/queue": re.compile("Queue mode: "),
-    "/approve": re.compile(r"Allowed\.|There is no such question"),
+    "/approve": re.compile(r"Allowed\.|Already decided: |There is no such question"),
 }
 
 
@@ -181,7 +181,7 @@ def _effects(found: Outcome, people: People, home: Installation) -> None:
             unknown = text.count(UNKNOWN)
             found.unknown += unknown
             if kind in ("exec", "both") and not effects[name] and not unknown:
-                found.effects_missing.append(name)
+                found.effects_missing.append(f"{name}{text}")
             written = home.workspace / f"{name}.txt"
             if kind in ("write", "both") and not unknown and (not written.exists() or written.read_text() != name):
                 found.effects_missing.append(f"{name}.txt")

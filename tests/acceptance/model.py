@@ -173,13 +173,20 @@ def answer_to(body: Json) -> Sequence[Json]:
     pieces = ["answer"]
     for identity, kind, rest in waiting:
         returned = [results[call["id"]] for call in calls_for(identity, kind, rest) if call["id"] in results]
-        pieces += [f" {identity}", *(f" [{UNKNOWN}]" for result in returned if UNKNOWN in result)]
+        pieces += [f" {identity}", *(f" [{outcome}]" for result in returned if (outcome := failure_in(result)))]
         if kind in ("run", "call", *SEARCHES):
             pieces.append(f": {' | '.join(returned)}")
         if kind == "long":
             lines = [f"\n\n{identity} line {number} of a long answer." for number in range(LONG_LINES)]
             pieces += ["".join(lines[start : start + LINES_AT_ONCE]) for start in range(0, LONG_LINES, LINES_AT_ONCE)]
     return [{"role": "assistant", "content": pieces[0]}, *({"content": piece} for piece in [*pieces[1:], f" {END}"])]
+
+
+def failure_in(result: str) -> str:
+    """Return why a call failed, in small letters and blanks alone, so that the books can say so; empty: it did not."""
+    if UNKNOWN in result:
+        return UNKNOWN
+    return " ".join(re.findall("[a-z]+", result.lower()))[:80] if '{"error"' in result[:100] else ""
 
 
 def calls_for(identity: str, kind: str, rest: str) -> list[Json]:

@@ -10,7 +10,7 @@ from tests import house
 from tests.docs.pages import IN_TERMINAL, Block
 from tests.terminal import open_terminal
 
-BLOCK_SECONDS = 50.0
+BLOCK_SECONDS = 200.0
 KEYS = {"Ctrl+C": "\x03", "Ctrl+Q": "\x11"}
 SCRIPT = """
 set -eu

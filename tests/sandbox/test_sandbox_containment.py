@@ -109,7 +109,7 @@ def test_the_containment_is_the_same_for_a_plain_user() -> None:
         extra_groups=[],
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=repeats(55, 600),
         check=True,
     )
 

@@ -151,7 +151,7 @@ async def test_a_flood_costs_little_memory_and_disk(ready: Surroundings) -> None
     size = repeats("128M", "1G")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    said = await ready.call(exec_, {"command": f"head -c {size} /dev/zero | tr '\\0' x"})
+    said = await ready.call(exec_, {"command": f"head -c {size} /dev/zero | tr '\\0' x", "timeout": 300})
 
     assert "the first 67,108,864 bytes are kept" in said
     assert len(said) < 31_000
