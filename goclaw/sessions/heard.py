@@ -60,8 +60,9 @@ def with_one_more(known: Sequence[Heard], new: Heard, keep: int) -> tuple[Heard,
     waiting = [*(each for each in known if each is not older), new]
     said = [each for each in waiting if each.kind == "said"]
     notes = [each for each in waiting if each.kind != "said"]
-    dropped = [*(said[: len(said) - keep] if new.kind == "said" else ()), *notes[: max(0, len(notes) - MOST_NOTES)]]
-    return tuple(each for each in waiting if each not in dropped)
+    too_much = len(said) - keep if new.kind == "said" else 0
+    dropped = {id(each) for each in (*said[: max(0, too_much)], *notes[: max(0, len(notes) - MOST_NOTES)])}
+    return tuple(each for each in waiting if id(each) not in dropped)
 
 
 def one_line(text: str, longest: int = LONGEST_NOTE) -> str:

@@ -80,6 +80,14 @@ BUGS: list[Bug] = [
         "tests/sessions/test_overheard.py::test_the_last_words_of_others_go_with_the_next_message_once",
     ),
     bug(
+        "fewer words of a group are kept than its context says",
+        "a slice with a negative end",
+        "goclaw/sessions/heard.py",
+        "*said[: max(0, too_much)]",
+        "*said[:too_much]",
+        "tests/sessions/test_overheard.py::test_of_what_was_said_the_latest_are_kept_however_many_that_may_be",
+    ),
+    bug(
         "what others said in a group is the sender's own word",
         "class injection: a member of the group speaks through a mention",
         "goclaw/sessions/heard.py",

@@ -129,6 +129,13 @@ async def test_a_kill_at_any_write_neither_loses_nor_doubles_what_was_heard(tmp_
                 assert await heard(core) == ["psst\ngo", "on"]
 
 
+def test_of_what_was_said_the_latest_are_kept_however_many_that_may_be() -> None:
+    waiting: tuple[Heard, ...] = ()
+    for number in range(9):
+        waiting = with_one_more(waiting, Heard("said", "a", "A", "hello", ref=str(number)), 5)
+        assert [each.ref for each in waiting] == [str(each) for each in range(max(0, number - 4), number + 1)]
+
+
 def test_notes_are_few_and_leave_what_was_said_alone() -> None:
     waiting = with_one_more((), Heard("said", "a", "A", "hello", ref="1"), 1)
     for number in range(MOST_NOTES + 5):
