@@ -36,6 +36,7 @@ MAY_IMPORT_LATE = {
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",
+    "goclaw/tools/lines.py": "numpy is needed for large files only",
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
 }
 BY_NAME = ("import_module", "resolve_name", "__import__")

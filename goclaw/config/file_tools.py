@@ -10,7 +10,9 @@ class ReadSettings(Section):
 
     max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
     max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
-    max_file_mb: int = Field(20, ge=1, description="Larger files are refused in words.")
+    max_file_mb: int = Field(
+        20, ge=1, description="Larger notebooks and texts in UTF-16 are refused in words; other texts have no limit."
+    )
 
 
 class WriteSettings(Section):
@@ -35,4 +37,6 @@ class SearchSettings(Section):
 
     threads: int = Field(2, ge=1, le=64, description="Files that are searched at the same time.")
     timeout: float = Field(10, gt=0, le=300, description="Seconds a search may take; what was found until then counts.")
-    max_file_mb: int = Field(20, ge=1, le=1_000, description="Larger files are not searched.")
+    max_file_mb: int = Field(
+        20, ge=1, le=1_000, description="Larger files of a folder are told and not searched; one named as `path` is."
+    )

@@ -66,6 +66,8 @@ class Hits:
     counts: Mapping[str, int]
     """Matching lines of each file."""
     complete: bool
+    oversized: Sequence[str]
+    """Files that are too large to be searched."""
     _find: Callable[[Sequence[str]], Awaitable[Spots]]
 
     async def spots(self, paths: Sequence[str]) -> Spots:
@@ -91,40 +93,57 @@ async def search_folder(query: Query, workspace: Workspace) -> Hits:
     arguments = [*_options(query), *_excluded(query.wanted, workspace.viewer), "--", start]
     if workspace.viewer and _is_within(USERS, folder) and await workspace.exists(own := f"{USERS}/{workspace.viewer}"):
         arguments.append(f"./{own}")
-    answer, complete = await _walk([program, "--count", *arguments], root, readable, query.seconds)
+    largest = f"--max-filesize={query.largest}"
+    (answer, complete), (listed, _) = await asyncio.gather(
+        _walk([program, "--count", largest, *arguments], root, readable, query.seconds),
+        _walk([program, "--files", *arguments], root, readable, query.seconds),
+    )
     counts = await asyncio.to_thread(_counted, answer)
+    oversized = await asyncio.to_thread(_oversized, listed, root, query.largest)
 
     async def where(paths: Sequence[str]) -> Spots:
         listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
-        argv = [program, *_options(query), f"--max-count={MOST_IN_FILE}", *listed]
+        argv = [program, *_options(query), largest, f"--max-count={MOST_IN_FILE}", *listed]
         told, _ = await _walk(argv, root, readable, query.seconds)
         return await asyncio.to_thread(_parsed, told)
 
-    return Hits(counts, complete, where)
+    return Hits(counts, complete, oversized, where)
 
 
 async def search_text(query: Query, data: bytes, path: str) -> Hits:
     """Every matching line of one text in UTF-8."""
     program = ripgrep()
     if program is None:
-        async with _worker(query) as look:
+        async with worker(query) as look:
             try:
                 async with asyncio.timeout(query.seconds):
-                    return _known({path: await look(data)}, complete=True)
+                    return known_hits({path: await look(data)}, complete=True)
             except TimeoutError:
-                return _known({}, complete=False)
+                return known_hits({}, complete=False)
     answer, complete = await _run([program, *_options(query), f"--max-count={MOST_IN_FILE}", "-"], query.seconds, data)
     found = await asyncio.to_thread(_parsed, answer)
-    return _known(dict(zip([path], found.values(), strict=False)), complete=complete)
+    return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
 
 
-def _known(spots: Spots, *, complete: bool) -> Hits:
+async def look_in_file(query: Query, descriptor: int, path: str) -> Hits | None:
+    """Every matching line of an open text, which ripgrep reads by itself; None: there is no ripgrep."""
+    program = ripgrep()
+    if program is None:
+        return None
+    argv = [program, *_options(query), f"--max-count={MOST_IN_FILE}", "-"]
+    async with _program(argv, descriptor) as process:
+        answer, complete = await _heard(_sink(process), query.seconds)
+    found = await asyncio.to_thread(_parsed, answer)
+    return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
+
+
+def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> Hits:
     """Hits of which everything is known."""
 
     async def where(paths: Sequence[str]) -> Spots:
         return spots
 
-    return Hits({path: len(found) for path, found in spots.items() if found}, complete, where)
+    return Hits({path: len(found) for path, found in spots.items() if found}, complete, oversized, where)
 
 
 def _options(query: Query) -> list[str]:
@@ -134,7 +153,6 @@ def _options(query: Query) -> list[str]:
         *("--no-require-git", "--no-messages", "--hidden", "--crlf", "--color=never", "--no-heading"),
         # Where, not what: whole lines may be long.
         *("--with-filename", "--line-number", "--column", "--null", "--max-columns=1"),
-        f"--max-filesize={query.largest}",
         f"--threads={query.threads}",
         "--case-sensitive" if query.case_sensitive else "--ignore-case",
         f"--regexp={query.expression.ripgrep}",
@@ -197,27 +215,40 @@ async def _heard(sink: asyncio.StreamReader, seconds: float) -> tuple[bytes, boo
 
 async def _run(argv: Sequence[str], seconds: float, data: bytes) -> tuple[bytes, bool]:
     """What ripgrep says of one text, as far as it came in time, and whether that is all."""
-    async with _program(argv) as (source, sink), background(_feed(source, data), "text for a search"):
-        return await _heard(sink, seconds)
+    async with _program(argv) as process, background(_feed(_source(process), data), "text for a search"):
+        return await _heard(_sink(process), seconds)
 
 
 @asynccontextmanager
-async def _program(argv: Sequence[str]) -> AsyncIterator[tuple[asyncio.StreamWriter, asyncio.StreamReader]]:
-    """A program with its two pipes; it is dead when the block ends. Nothing of our environment is passed on."""
+async def _program(
+    argv: Sequence[str], source: int = asyncio.subprocess.PIPE
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A program that reads `source` and can be heard; dead when the block ends. It gets nothing of our environment."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *argv, env={}, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=_CHUNK
+        *argv, env={}, stdin=source, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=_CHUNK
     )
-    if process.stdin is None or process.stdout is None:
-        raise ToolError("the search could not be started")
     try:
-        yield process.stdin, process.stdout
+        yield process
     finally:
-        process.stdin.close()
-        if process.returncode is None and not process.stdout.at_eof():
+        if process.stdin:
+            process.stdin.close()
+        if process.returncode is None and not _sink(process).at_eof():
             with suppress(ProcessLookupError):
                 process.kill()
         await process.wait()
+
+
+def _sink(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
+    if process.stdout is None:
+        raise ToolError("the search could not be started")
+    return process.stdout
+
+
+def _source(process: asyncio.subprocess.Process) -> asyncio.StreamWriter:
+    if process.stdin is None:
+        raise ToolError("the search could not be started")
+    return process.stdin
 
 
 async def _feed(source: asyncio.StreamWriter, data: bytes) -> None:
@@ -238,6 +269,16 @@ def _counted(answer: bytes) -> dict[str, int]:
     return {_name(found[1]): int(found[2]) for found in _COUNT.finditer(answer)}
 
 
+def _oversized(listed: bytes, root: Path, largest: int) -> list[str]:
+    """Which of the files that ripgrep would search are too large for it."""
+    found, start = [], os.fsencode(root) + b"/"
+    for path in islice(listed.split(b"\0"), _MOST_FILES):
+        with suppress(OSError):
+            if path and os.lstat(start + path).st_size > largest:
+                found.append(_name(path))
+    return found
+
+
 def _name(path: bytes) -> str:
     return os.fsdecode(path).removeprefix("./")
 
@@ -246,9 +287,10 @@ Look = Callable[[bytes], Awaitable[list[Spot]]]
 
 
 @asynccontextmanager
-async def _worker(query: Query) -> AsyncIterator[Look]:
+async def worker(query: Query) -> AsyncIterator[Look]:
     """A program that scans one text after the other."""
-    async with _program((sys.executable, "-I", str(_WORKER))) as (source, sink):
+    async with _program((sys.executable, "-I", str(_WORKER))) as process:
+        source, sink = _source(process), _sink(process)
         source.write(json.dumps([query.expression.python, not query.case_sensitive, MOST_IN_FILE]).encode() + b"\n")
 
         async def look(data: bytes) -> list[Spot]:
@@ -265,12 +307,14 @@ async def _worker(query: Query) -> AsyncIterator[Look]:
 async def _scan_folder(query: Query, workspace: Workspace) -> Hits:
     """Without ripgrep: each file is read through the workspace, and scanned in another process."""
     spots: dict[str, list[Spot]] = {}
+    oversized: list[str] = []
     complete = False
     try:
-        async with asyncio.timeout(query.seconds), _worker(query) as look:
+        async with asyncio.timeout(query.seconds), worker(query) as look:
             found = await workspace.find(query.wanted, most=_MOST_FILES, seconds=query.seconds)
             for entry in found.entries:
                 if entry.size > query.largest:
+                    oversized.append(entry.path)
                     continue
                 with suppress(ToolError):  # gone meanwhile, or no text
                     data = await workspace.use(entry.path, lambda opened: searchable(opened, query.largest))
@@ -279,7 +323,7 @@ async def _scan_folder(query: Query, workspace: Workspace) -> Hits:
             complete = found.complete
     except TimeoutError:
         pass  # what was found until then counts
-    return _known(spots, complete=complete)
+    return known_hits(spots, complete=complete, oversized=oversized)
 
 
 def searchable(opened: Opened, largest: int) -> bytes:

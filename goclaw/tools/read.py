@@ -22,7 +22,7 @@ from goclaw.tools.arguments import FilePath
 from goclaw.tools.cells import NotebookPart
 from goclaw.tools.lines import Lines, Window, lines_of
 from goclaw.tools.suggesting import is_missing
-from goclaw.tools.text import LATIN_NAME
+from goclaw.tools.text import LATIN_NAME, is_wide
 from goclaw.workspace import Opened
 
 LARGEST_PICTURE = 5 << 20
@@ -41,13 +41,17 @@ class ReadResult(BoundedResult):
     content: Annotated[str, Field(description="Lines with their 1-based numbers, or a sentence in their place.")]
     note: Annotated[str, Field(description="What is unusual about it.")] = ""
     picture: Image | None = None
+    counted: Annotated[int | None, Field(description="Lines that were counted, where there are more than those.")] = (
+        None
+    )
 
     def text(self) -> str:
         """The lines; below them how to go on."""
         parts = [self.note, self.content]
         if self.truncated:
             shown = f"{self.first + 1}-{self.first + self.returned}"
-            parts.append(f"[lines {shown} of {self.total}; {self.refinement_hint}]")
+            of = self.total if self.counted is None else f"more than {self.counted:,}"
+            parts.append(f"[lines {shown} of {of}; {self.refinement_hint}]")
         return "\n".join(filter(None, parts))
 
     def pictures(self) -> tuple[Image, ...]:
@@ -158,11 +162,6 @@ async def _read(ctx: ToolContext, path: str, window: Window) -> ReadResult:
 
 
 def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines | _Picture | _Notebook:
-    if opened.stat.size > largest:
-        raise ToolError(
-            f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} "
-            "(tools.read.max_file_mb); search or cut it with exec"
-        )
     sample = opened.file.read(_SAMPLE)
     opened.file.seek(0)
     if mime := image_type(sample):
@@ -172,7 +171,14 @@ def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines |
         if fault := fault_of(picture.data, mime):
             raise ToolError(f"{path} begins like a picture ({mime}) and cannot be shown: {fault}")
         return picture
-    if path.lower().endswith(NOTEBOOK) and opened.stat.size:
+    is_notebook = path.lower().endswith(NOTEBOOK) and opened.stat.size
+    if opened.stat.size > largest and (is_notebook or is_wide(sample)):
+        what = "a notebook" if is_notebook else "a text in UTF-16"
+        raise ToolError(
+            f"file too large: {path} has {opened.stat.size:,} bytes, read takes at most {largest:,} of {what} "
+            "(tools.read.max_file_mb); search or cut it with exec"
+        )
+    if is_notebook:
         return _Notebook(opened.file.read(opened.stat.size))
     return lines_of(path, window, opened.file, opened.stat.size)
 
@@ -192,13 +198,14 @@ def _of_notebook(path: str, data: bytes, window: Window) -> ReadResult:
 
 def _told(path: str, lines: Lines, window: Window) -> ReadResult:
     following = window.offset + len(lines.shown)
-    more = bool(lines.shown) and following < lines.total
+    more = bool(lines.shown) and (following < lines.total or not lines.complete)
     return ReadResult(
         path=path,
         first=window.offset,
         content=lines.text(path, window),
         returned=len(lines.shown),
-        total=lines.total,
+        total=lines.total if lines.complete else None,
+        counted=None if lines.complete else lines.total,
         note=f"[{path} is {LATIN_NAME}, not UTF-8]" if lines.latin else "",
         truncated=more,
         refinement_hint=f"to go on, read with offset={following}" if more else "",

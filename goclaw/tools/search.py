@@ -5,7 +5,7 @@ not read.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -21,8 +21,9 @@ from goclaw.tools.arguments import Folder, Ignored
 from goclaw.tools.engines import Hits, Query, Spot, search_folder, search_text, searchable
 from goclaw.tools.expression import Expression, expression, literal
 from goclaw.tools.glob import globs
+from goclaw.tools.large_search import lines_at, search_large
 from goclaw.tools.search_order import ordered
-from goclaw.workspace import Opened, Wanted
+from goclaw.workspace import Opened, Stat, Wanted
 
 _MOST_OF_A_FILE = 10
 """Matching lines of one file that are shown while other files would have no room otherwise."""
@@ -31,6 +32,9 @@ _WIDTH = 200
 _AT_ONCE = 50
 """Files that are judged together."""
 _MOST_TERMS = 10
+_MOST_NAMED = 3
+"""Of files that were not searched."""
+_MOST_SKIPPED = 1_000
 
 
 class FoundLine(BaseModel):
@@ -60,6 +64,7 @@ class SearchResult(BoundedResult):
     pattern: str
     files: list[FoundFile]
     note: str = ""
+    skipped: Annotated[tuple[str, ...], Field(description="Too large; named as path, such a file is searched.")] = ()
 
     def text(self) -> str:
         """Each file under its name; matching lines with `:`, those around with `-`."""
@@ -67,10 +72,18 @@ class SearchResult(BoundedResult):
         parts += ["\n".join(_shown_file(file)) for file in self.files]
         if not self.files:
             parts.append(f"nothing matches {self.pattern}")
+        if self.skipped:
+            parts.append(f"[not searched, too large: {_listed(self.skipped)}; name one as path to search it]")
         if self.truncated:
             of = f" of {self.total} matching lines" if self.total is not None else " matching lines, there are more"
             parts.append(f"[{self.returned}{of}; {self.refinement_hint}]")
         return "\n".join(parts)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    named = ", ".join(path if path.isprintable() else repr(path) for path in paths[:_MOST_NAMED])
+    more = f" and {len(paths) - _MOST_NAMED:,} more" if len(paths) > _MOST_NAMED else ""
+    return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'} ({named}{more})"
 
 
 def _shown_file(file: FoundFile) -> Iterator[str]:
@@ -150,12 +163,16 @@ class _Finder:
         self._pattern = pattern
         self._most = most
         self._context = context
+        self._largest = ctx.config.tools.search.max_file_mb << 20
 
     async def search(self, query: Query) -> SearchResult:
         """What matches the expression of the query."""
         stat = await self._ctx.workspace.stat(query.wanted.folder)
         query = replace(query, wanted=replace(query.wanted, folder=stat.path))
-        hits = await (search_folder(query, self._ctx.workspace) if stat.is_folder else self._in_file(query, stat.path))
+        hits = await (search_folder(query, self._ctx.workspace) if stat.is_folder else self._in_file(query, stat))
+        skipped = (
+            await self._ctx.workspace.visible(hits.oversized[:_MOST_SKIPPED], query.wanted) if stat.is_folder else []
+        )
         order = await asyncio.to_thread(ordered, hits.counts, self._ctx.config.state_dir.expanduser())
         files, looked_at = await self._shown(order, hits, query.wanted if stat.is_folder else None)
         returned = sum(line.matches for file in files for line in file.lines)
@@ -169,13 +186,14 @@ class _Finder:
             total=total if everything else None,
             truncated=more,
             refinement_hint=_refinement(complete=hits.complete) if more else "",
+            skipped=tuple(skipped),
         )
 
     async def by_terms(self, query: Query) -> SearchResult:
         """Each term between the `|` by itself; what is no expression is searched as it is."""
         terms = list(dict.fromkeys(filter(None, map(str.strip, self._pattern.split("|")))))[:_MOST_TERMS]
         files: dict[str, FoundFile] = {}
-        said, refinement = [], ""
+        said, refinement, skipped = [], "", tuple[str, ...]()
         for term in terms:
             left = self._most - sum(line.matches for file in files.values() for line in file.lines)
             if left <= 0:
@@ -183,7 +201,7 @@ class _Finder:
                 break
             part = await _Finder(self._ctx, term, left, self._context).search(replace(query, expression=_of_term(term)))
             said.append(f"{term} ({part.returned})")
-            refinement = refinement or part.refinement_hint
+            refinement, skipped = refinement or part.refinement_hint, part.skipped
             for file in part.files:
                 files[file.path] = _together(files[file.path], file) if file.path in files else file
         returned = sum(line.matches for file in files.values() for line in file.lines)
@@ -193,12 +211,15 @@ class _Finder:
             returned=returned,
             truncated=bool(refinement),
             refinement_hint=refinement,
+            skipped=tuple(skipped),
             note=f"[nothing matches the whole pattern; searched its terms one by one: {', '.join(said)}]",
         )
 
-    async def _in_file(self, query: Query, path: str) -> Hits:
-        data = await self._ctx.workspace.use(path, lambda opened: searchable(opened, query.largest))
-        return await search_text(query, data or b"\n", path)
+    async def _in_file(self, query: Query, stat: Stat) -> Hits:
+        if stat.size > query.largest:
+            return await search_large(query, self._ctx.workspace, stat.path)
+        data = await self._ctx.workspace.use(stat.path, lambda opened: searchable(opened, query.largest))
+        return await search_text(query, data or b"\n", stat.path)
 
     async def _shown(self, order: Sequence[str], hits: Hits, wanted: Wanted | None) -> tuple[list[FoundFile], int]:
         """Files in this order until enough lines are shown, and how many were looked at."""
@@ -215,7 +236,8 @@ class _Finder:
                 looked_at += 1
                 if path not in spots:
                     continue
-                reader = partial(_lines, spots[path][: min(left, _MOST_OF_A_FILE + spare)], self._context)
+                most_of_it = min(left, _MOST_OF_A_FILE + spare)
+                reader = partial(_lines, path, spots[path][:most_of_it], self._context, self._largest)
                 try:
                     lines = await self._ctx.workspace.use(path, reader)
                 except ToolError:
@@ -247,22 +269,29 @@ def _refinement(*, complete: bool) -> str:
     return "the time or the room for all files was not enough: narrow it with path or glob"
 
 
-def _lines(spots: Sequence[Spot], context: int, opened: Opened) -> list[FoundLine]:
+def _lines(path: str, spots: Sequence[Spot], context: int, largest: int, opened: Opened) -> list[FoundLine]:
     """The lines of a file at these places, and those around; nothing when the file is no text any more."""
-    data = searchable(opened, opened.stat.size)
-    if not data:
-        return []
     columns = dict(spots)
-    wanted = {number for line in columns for number in range(line - context, line + context + 1)}
-    last = max(wanted, default=0)
-    found = []
-    for number, line in enumerate(data.split(b"\n", last)[:last], 1):
-        if number in wanted:
-            text = _part(line.decode(errors="replace"), line, columns.get(number, 1))
-            found.append(FoundLine(number=number, text=text, matches=number in columns))
-    if found and not data.split(b"\n", last)[found[-1].number - 1] and not found[-1].matches:
+    wanted = sorted({number for line in columns for number in range(max(1, line - context), line + context + 1)})
+    found = [
+        FoundLine(
+            number=number,
+            text=_part(line.decode(errors="replace"), line, columns.get(number, 1)),
+            matches=number in columns,
+        )
+        for number, line in _texts(path, wanted, largest, opened).items()
+    ]
+    if found and not found[-1].text and not found[-1].matches:
         found.pop()  # behind the last line there is none
     return found
+
+
+def _texts(path: str, wanted: Sequence[int], largest: int, opened: Opened) -> Mapping[int, bytes]:
+    if opened.stat.size > largest:
+        return lines_at(path, wanted, opened)
+    last = wanted[-1] if wanted else 0
+    lines = searchable(opened, opened.stat.size).split(b"\n", last)[:last]
+    return {number: lines[number - 1] for number in wanted if number <= len(lines)}
 
 
 def _part(text: str, line: bytes, column: int) -> str:

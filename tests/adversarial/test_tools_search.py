@@ -39,18 +39,22 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 def exchange(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, goal: Path) -> None:
     """While ripgrep runs, the folder `name` is a symbolic link to `goal`: what a command beside the search can do."""
-    real, folder, kept = running_confined, bench.folder / name, bench.folder / "kept"
+    real, folder, kept, running = running_confined, bench.folder / name, bench.folder / "kept", [0]
 
     @asynccontextmanager
     async def racing(argv: Sequence[str], root: Path, readable: Sequence[str]) -> AsyncIterator[Any]:
-        folder.rename(kept)
-        folder.symlink_to(goal)
+        if not running[0]:
+            folder.rename(kept)
+            folder.symlink_to(goal)
+        running[0] += 1
         try:
             async with real(argv, root, readable) as sink:
                 yield sink
         finally:
-            folder.unlink()
-            kept.rename(folder)
+            running[0] -= 1
+            if not running[0]:
+                folder.unlink()
+                kept.rename(folder)
 
     monkeypatch.setattr(engines, "running_confined", racing)
 

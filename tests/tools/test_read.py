@@ -7,6 +7,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor
 from goclaw.toolkit.arguments import validate
+from goclaw.tools import lines
 from goclaw.tools.edit import edit
 from goclaw.tools.read import read
 from goclaw.tools.write import write
@@ -67,15 +68,22 @@ async def test_what_is_no_text_is_told_in_words(around: Surroundings) -> None:
     around.write("picture.png", b"\x89PNG\0\0")
     around.write("odd.txt", b"Caf\xe9 \x81\n")
     around.write("bom.txt", "\ufeffx")
-    with around.write("huge", "").open("wb") as file:
+    with around.write("hole", "").open("wb") as file:
         file.truncate(2 << 20)
+    around.write("huge.ipynb", "x" * (2 << 20))
+    around.write("wide.txt", ("x" * (1 << 20)).encode("utf-16"))
 
     assert await around.call(read, {"path": "empty"}) == "empty is empty"
     assert await around.call(read, {"path": "odd.txt"}) == "     1\tCaf\ufffd \ufffd"
     assert await around.call(read, {"path": "bom.txt"}) == "     1\tx"
     for path, words in (
         ("picture.png", r"^not a text file: picture\.png is binary \(image/png\)$"),
-        ("huge", r"^file too large: huge has 2,097,152 bytes, .*exec$"),
+        ("hole", r"^not a text file: hole is binary \(unknown type\)$"),
+        (
+            "huge.ipynb",
+            r"^file too large: huge\.ipynb has 2,097,152 bytes, read takes at most 1,048,576 of a notebook ",
+        ),
+        ("wide.txt", r"^file too large: wide\.txt has 2,097,154 bytes, .* of a text in UTF-16 .*exec$"),
         ("missing", r"^file not found: missing$"),
         ("../x", r"^path traversal detected: \.\./x$"),
         (".", r"^is a directory: \.$"),
@@ -271,3 +279,47 @@ async def test_a_notebook_is_read_by_its_cells(around: Surroundings) -> None:
     assert lines[-1] == "     6\t[output cut: 1,000 more characters]"
     broken = await around.call(read, {"path": "b.ipynb"})
     assert broken == "[b.ipynb: not a notebook (NotJSONError); this is its text]\n     1\tno notebook"
+
+
+async def test_a_text_is_read_in_parts_whatever_its_size(around: Surroundings) -> None:
+    limits(around, max_file_mb=1)
+    around.write("big.txt", "".join(f"line {number}\n" for number in range(400_000)) + "last")
+
+    assert (await around.call(read, {"path": "big.txt", "limit": 1})).splitlines() == [
+        "     1\tline 0",
+        "[lines 1-1 of 400001; to go on, read with offset=1]",
+    ]
+    for offset in (1, 26_213, 26_214, 26_215, 200_000, 399_998):
+        answer = await around.call(read, {"path": "big.txt", "offset": offset, "limit": 2})
+        assert answer.splitlines()[:2] == [f"{offset + n + 1:6}\tline {offset + n}" for n in range(2)]
+    assert await around.call(read, {"path": "big.txt", "offset": 400_000}) == "400001\tlast"
+    assert await around.call(read, {"path": "big.txt", "offset": 400_001}) == (
+        "big.txt has 400001 lines: there is nothing from offset 400001 on"
+    )
+
+
+async def test_of_a_very_long_file_the_lines_behind_are_counted_up_to_a_bound(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_COUNTED", 1 << 20)
+    around.write("big.txt", b"x\n" * (3 << 20))
+
+    answer = await around.call(read, {"path": "big.txt", "limit": 1})
+    assert answer.splitlines()[1] == "[lines 1-1 of more than 524,289; to go on, read with offset=1]"
+    end = (3 << 20) - 2
+    assert (await around.call(read, {"path": "big.txt", "offset": end, "limit": 1})).splitlines()[1] == (
+        f"[lines {end + 1}-{end + 1} of {end + 2}; to go on, read with offset={end + 1}]"
+    )
+    exact = await around.call(read, {"path": "big.txt", "offset": end + 2 - (1 << 19), "limit": 1 << 19})
+    assert "more than" not in exact
+
+
+async def test_a_line_that_is_too_far_away_is_refused_in_words(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_PATIENCE_SECONDS", -1.0)
+    around.write("big.txt", b"x\n" * (1 << 20))
+    with pytest.raises(
+        ToolError, match=r"^big\.txt: line 1,000,001 was not reached in -1 s \(131,072 lines are before it"
+    ):
+        await around.call(read, {"path": "big.txt", "offset": 1_000_000})

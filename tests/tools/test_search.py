@@ -164,6 +164,66 @@ async def test_a_large_file_and_a_long_line_are_bounded(around: Surroundings) ->
 
     assert await paths(around, "word") == ["min.js"]
     assert len(answer) < 400 and "äword" in answer
+    assert "[not searched, too large: 1 file (big.txt); name one as path to search it]" in answer
+
+
+def small(around: Surroundings) -> None:
+    """Whatever has more than a megabyte is too large."""
+    settings = {"state_dir": around.config.state_dir, "tools": {"search": {"max_file_mb": 1}}}
+    around.config = Config.model_validate(settings)
+
+
+async def test_a_named_file_is_searched_whatever_its_size(around: Surroundings) -> None:
+    small(around)
+    lines = [f"line {number}" for number in range(600_000)]
+    lines[0], lines[300_000], lines[-1] = "\ufefffirst needle", "käse needle " + "x" * 9_000_000, "last Needle"
+    around.write("big.txt", "\r\n".join(lines))
+
+    assert (await found(around, "^(first|last|k.se) needle", path="big.txt", context_lines=1)).splitlines() == [
+        "big.txt (3 matching lines)",
+        "     1: first needle",
+        "     2- line 1",
+        "     --",
+        "300000- line 299999",
+        "300001: käse needle " + "x" * 188 + "…",
+        "300002- line 300001",
+        "     --",
+        "599999- line 599998",
+        "600000: last Needle",
+    ]
+    assert await found(around, "no such word", path="big.txt") == "nothing matches no such word"
+    assert "big.txt (1 matching line)" in await found(around, "last needle | no such", path="big.txt")
+
+
+async def test_a_large_file_that_is_no_utf_8_is_refused_in_words_or_no_text(around: Surroundings) -> None:
+    small(around)
+    around.write("wide.txt", ("word\n" * 200_000).encode("utf-16"))
+    around.write("a.bin", b"word\0\n" * 200_000)
+    with pytest.raises(ToolError, match=r"^file too large: wide\.txt has 2,000,002 bytes, search takes .*UTF-16"):
+        await found(around, "word", path="wide.txt")
+    assert await found(around, "word", path="a.bin") == "nothing matches word"
+
+
+async def test_files_of_a_folder_that_are_too_large_are_counted_and_only_those_that_may_be_seen(
+    around: Surroundings,
+) -> None:
+    small(around)
+    for name in ("a.log", "sub/b.log", "sub/c.txt", "sub/d.log", "e.log", "memory/users/telegram:9/mine.log"):
+        around.write(name, b"word\n" * 300_000)
+    around.write("ignored.log", b"word\n" * 300_000)
+    around.write(".gitignore", "ignored.log\n")
+    around.the_workspace = around.the_workspace.seen_by(ANNA.key)
+
+    answer = (await found(around, "word", glob="*.log")).splitlines()
+    assert answer[0] == "nothing matches word"
+    said, _, rest = answer[1].partition(" (")
+    assert said == "[not searched, too large: 4 files"
+    assert rest.endswith(" and 1 more); name one as path to search it]") and "ignored" not in rest
+    assert await found(around, "word", path="sub", glob="*.txt") == (
+        "nothing matches word\n[not searched, too large: 1 file (sub/c.txt); name one as path to search it]"
+    )
+    assert "too large" not in await found(around, "word", glob="*.py")
+    assert "1 file (a.log)" in await found(around, "word|such", glob="a.*"), "also where terms are searched"
 
 
 async def test_terms_are_searched_one_by_one_when_nothing_matches_the_whole(around: Surroundings) -> None:

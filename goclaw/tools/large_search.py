@@ -1,0 +1,97 @@
+"""A search of one file that is too large to be held in memory: it goes through the engine as a stream.
+
+`engines` has the rest: ripgrep reads the open file itself, our own engine gets it block by block. Where it stands is
+told, never what; the lines that are shown are read once more, a window at a time.
+"""
+
+import asyncio
+import codecs
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from goclaw.errors import ToolError
+from goclaw.tools.engines import MOST_IN_FILE, Hits, Query, Spot, known_hits, look_in_file, worker
+from goclaw.tools.lines import LONGEST_LINE, skip
+from goclaw.tools.text import is_wide
+from goclaw.workspace import Opened, Workspace
+
+_SAMPLE = 8192
+_BLOCK = 4 << 20
+"""Bytes that our own engine scans at once, in whole lines."""
+
+
+async def search_large(query: Query, workspace: Workspace, path: str) -> Hits:
+    """Every matching line of a file of any size, as far as the time goes.
+
+    Raises:
+        ToolError: it is UTF-16, of which only what fits into the memory is searched.
+    """
+    descriptor = await workspace.use(path, lambda opened: _stream(path, opened, query.largest))
+    if descriptor is None:
+        return known_hits({}, complete=True)
+    try:
+        return await look_in_file(query, descriptor, path) or await _scan(query, descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _stream(path: str, opened: Opened, largest: int) -> int | None:
+    """A descriptor of its own of a text, at its first byte; None: it is no text."""
+    sample = opened.file.read(_SAMPLE)
+    if is_wide(sample):
+        raise ToolError(
+            f"file too large: {path} has {opened.stat.size:,} bytes, search takes at most {largest:,} of a text in "
+            "UTF-16 (tools.search.max_file_mb); convert it with exec"
+        )
+    if b"\0" in sample:
+        return None
+    descriptor = os.dup(opened.file.fileno())
+    os.lseek(descriptor, len(codecs.BOM_UTF8) if sample.startswith(codecs.BOM_UTF8) else 0, os.SEEK_SET)
+    return descriptor
+
+
+async def _scan(query: Query, descriptor: int, path: str) -> Hits:
+    spots: list[Spot] = []
+    before, complete = 0, False
+    try:
+        async with asyncio.timeout(query.seconds), worker(query) as look:
+            blocks = _blocks(descriptor)
+            while (block := await asyncio.to_thread(next, blocks, None)) is not None:
+                found = await look(block.replace(b"\r\n", b"\n"))
+                spots += [(before + line, column) for line, column in found]
+                if len(spots) >= MOST_IN_FILE:
+                    break
+                before += block.count(b"\n")
+            complete = True
+    except TimeoutError:
+        pass  # what was found until then counts
+    return known_hits({path: spots[:MOST_IN_FILE]}, complete=complete)
+
+
+def _blocks(descriptor: int) -> Iterator[bytes]:
+    """The file in blocks of whole lines; a line that is longer than a block is cut."""
+    rest = b""
+    while block := os.read(descriptor, _BLOCK):
+        whole, end, rest = (rest + block).rpartition(b"\n")
+        if end:
+            yield whole + end
+        elif len(rest) >= _BLOCK:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def lines_at(path: str, wanted: Sequence[int], opened: Opened) -> Mapping[int, bytes]:
+    """Lines of a file by their numbers, from 1 and in order, those that are there; of a long one the beginning."""
+    file, at, found = opened.file, 1, dict[int, bytes]()
+    for number in wanted:
+        if skip(path, file, number - at, opened.stat.size) < number - at:
+            break
+        at = number + 1
+        if not (line := file.readline(LONGEST_LINE)):
+            break
+        if not line.endswith(b"\n"):
+            at -= 1 - skip(path, file, 1, opened.stat.size)
+        found[number] = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
+    return found
