@@ -15,8 +15,8 @@ BUGS: list[Bug] = [
         "a search shows ten lines of a file however many are wanted",
         "class tools: a bound that an argument names and does not move",
         _SEARCH,
-        "_MOST_OF_A_FILE + spare)], self._context)",
-        "_MOST_OF_A_FILE)], self._context)",
+        "most_of_it = min(left, _MOST_OF_A_FILE + spare)",
+        "most_of_it = min(left, _MOST_OF_A_FILE)",
         "tests/tools/test_search.py::test_ten_lines_of_a_file_are_shown_where_others_need_the_room",
     ),
     bug(
