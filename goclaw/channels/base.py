@@ -24,6 +24,8 @@ class Capabilities:
     media: bool = False
     artifacts: bool = False
     """Whether what tools keep for people is to be sent there as files."""
+    bursts: bool = False
+    """Whether people there send one thought in several messages, one right behind the other."""
     diffs: bool = True
     """Whether the changes of files are among them; else the line about the tool is all that is shown of one."""
     interim: bool = True

@@ -119,6 +119,10 @@ class Turn(Protocol):
         """
         ...
 
+    def watch(self, told: Callable[[], None] | None) -> None:
+        """Have `told` called whenever a message comes to wait behind this turn; None: no longer."""
+        ...
+
     async def join(
         self,
         name: str,

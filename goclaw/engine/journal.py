@@ -85,6 +85,10 @@ def no_rows(_: object) -> Sequence[Bound]:
     return ()
 
 
+def nobody_waits() -> None:
+    """Nothing watches what comes to wait."""
+
+
 def nobody(_: object) -> None:
     """Nobody needs to be told of a step."""
 
@@ -117,6 +121,8 @@ class JournaledTurn:
     """This run of the daemon has recorded none of its steps."""
     doing: dict[str, None] = field(default_factory=dict)
     """Its steps that are being done, in order of their beginning."""
+    followed: Callable[[], None] = nobody_waits
+    """Called when another turn comes to wait behind it."""
     settling: bool = False
     """Another turn is recording that it took this message in."""
     tried: bool = False
@@ -183,6 +189,9 @@ class JournaledTurn:
             elif not past_others or turn.inbound.actor.key == self.inbound.actor.key:
                 break  # nobody's own messages overtake each other
         return found
+
+    def watch(self, told: Callable[[], None] | None) -> None:
+        self.followed = told or nobody_waits
 
     async def join(
         self,

@@ -66,6 +66,8 @@ class _Lane:
         """Let a turn wait."""
         self.waiting.insert(len(self.first()) if turn.comes_first else len(self.waiting), turn)
         turn.behind = self.waiting
+        if self.turn is not None:
+            self.turn.followed()
 
     def stop(self, turn: JournaledTurn) -> bool:
         """Have a turn end without an answer, whether it runs or waits. False: it is ending so already."""

@@ -56,6 +56,8 @@ class Inbound:
     """A new version of the message `ref`: it replaces the one that waits, and is dropped once that one was taken up."""
     foreign: tuple[Foreign, ...] = ()
     """What of the text the sender did not write now."""
+    sent_at: float = 0.0
+    """When its sender sent it, in epoch seconds, as far as the channel says: it may have waited there; 0: unknown."""
     forwarded: bool = False
     """All of it is another's, what came with it included; the sender only passed it on."""
     beside: Beside | None = None

@@ -31,7 +31,7 @@ from goclaw.sessions.modes import Modes
 from goclaw.sessions.options import SessionOptions
 from goclaw.sessions.overheard import Carrying
 from goclaw.sessions.ports import SessionPorts
-from goclaw.sessions.queueing import QueueModes
+from goclaw.sessions.queueing import QueueModes, burst
 from goclaw.sessions.received import Received
 from goclaw.sessions.remembering import TOOL, remembered
 from goclaw.sessions.reminding import TurnReminders, of_result, of_task
@@ -47,6 +47,11 @@ from goclaw.toolkit.teaming import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE
 
 Spawner = Callable[[Level, AgentTask, str, str], Awaitable[AgentReport]]
 """Starts an agent on behalf of another one, for the call with this step's name and this id."""
+
+
+def _none(_: object) -> Sequence[Inbound]:
+    """No message joins the work of an agent."""
+    return ()
 
 
 @record
@@ -92,6 +97,7 @@ class Fitting:
             interim=None if level.root.guest else self.interim,
             opening=lambda: self._opening(level, reminders),
             joining=lambda request: self._joining(level, request),
+            burst=lambda joined: self._burst(level, joined),
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
             kept=session.artifacts.extend,
@@ -108,7 +114,7 @@ class Fitting:
             return fitted
         # The operator's hooks on messages are about what people and their agent say to each other.
         unhooked = Hooking(Hooks(), session.window)
-        return replace(fitted, received=_task, hooks=unhooked, interim=None, joining=lambda request: ())
+        return replace(fitted, received=_task, hooks=unhooked, interim=None, joining=_none, burst=_none)
 
     def publish(self, level: Level, event: TurnEvent) -> None:
         """Show what an agent does: in its own session, and in one line to whoever watches those above it."""
@@ -175,6 +181,13 @@ class Fitting:
         """What joins the turn: nothing by which another agent is asked."""
         waiting = self.queue_modes.joining(level.session, level.turn, request)
         return list(takewhile(lambda inbound: not self.answerers.is_command(inbound), waiting))
+
+    def _burst(self, level: Level, joined: Sequence[Inbound]) -> Sequence[Inbound]:
+        """What goes on with the person's message, where people write so."""
+        channel = self.received.channels.get(level.turn.inbound.address.channel)
+        if channel is None or not channel.capabilities.bursts:
+            return ()
+        return [each for each in burst(level.turn, joined) if not self.answerers.is_command(each)]
 
     def _scope(self, level: Level, reminders: TurnReminders) -> CallScope:
         """On whose behalf an agent's tools are called, and what they may ask of the session."""

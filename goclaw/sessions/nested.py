@@ -61,6 +61,9 @@ class NestedTurn:
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
         return ()
 
+    def watch(self, told: Callable[[], None] | None) -> None:
+        """Nothing waits behind the work of an agent."""
+
     async def join(
         self,
         name: str,

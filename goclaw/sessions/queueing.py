@@ -2,7 +2,8 @@
 
 Only a message of the person for whom the turn runs, from the same place, can join or interrupt it; all others wait for
 a turn of their own. What a mode means is decided when it matters: at a message's arrival for `interrupt`, before a
-request to the model for `steer` and `collect`. Nothing ever waits in order to be merged.
+request to the model for `steer` and `collect`. Nothing ever waits in order to be merged: what comes right behind a
+message that the model has not begun to answer joins its turn in every mode, and the request is made anew (`burst`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,29 @@ MEANINGS: Mapping[QueueMode, str] = {
     "interrupt": "it stops the turn and takes its place",
 }
 """What becomes of the message, in words."""
+
+
+BURST_SECONDS = 1.0
+"""A message that comes so soon behind another one goes on with it: people send one thought in several messages."""
+MAX_JOINED = 3
+"""Messages that join a turn so; each costs a request that is withdrawn."""
+
+
+def burst(turn: Turn, joined: Sequence[Inbound]) -> Sequence[Inbound]:
+    """The message that goes on with what the turn has heard, if one waits.
+
+    Args:
+        joined: what has joined the turn already, oldest first.
+    """
+    waiting = turn.followers(past_others=False)[:1] if len(joined) < MAX_JOINED else ()
+    latest = joined[-1] if joined else turn.inbound
+    # What came while the daemon was away is taken in all at once, whenever it was sent.
+    return [
+        each
+        for each in waiting
+        if 0 <= each.received_at - latest.received_at <= BURST_SECONDS
+        and 0 <= each.sent_at - latest.sent_at <= BURST_SECONDS
+    ]
 
 
 class QueueModes:

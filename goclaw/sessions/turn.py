@@ -7,6 +7,7 @@ anew after a crash.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -42,6 +43,7 @@ from goclaw.sessions.hooking import Hooking, context_of
 from goclaw.sessions.interim import InterimTexts
 from goclaw.sessions.model_answers import cut_line, is_cut, log_answer, masked
 from goclaw.sessions.overheard import Carrying
+from goclaw.sessions.withdrawing import Withdrawal, Withdrawn
 from goclaw.specs import ToolSpec
 from goclaw.store.database import Bound
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
@@ -95,6 +97,8 @@ class TurnPorts:
     """Asked before every request."""
     joining: Callable[[int], Sequence[Inbound]]
     """What waits and is to be in the turn's request of this number, oldest first."""
+    burst: Callable[[Sequence[Inbound]], Sequence[Inbound]]
+    """What came right behind the messages that the turn has heard, these without its own first one."""
     make_room: Callable[[bool], Awaitable[int]]
     """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long.
 
@@ -148,6 +152,8 @@ class TurnRun:
         """What the latest answer says."""
         self._continued = 0
         """How often the rest of an answer was asked for."""
+        self._joined: list[Inbound] = []
+        """What came while the turn ran and joined it, oldest first."""
         self._denied: set[str] = set()
         """Messages that a hook did not let into this turn: they get an answer of their own, in their turn."""
         self._answers = 0
@@ -198,6 +204,7 @@ class TurnRun:
         except MessageDenied:
             self._denied.add(inbound.id)
             return False
+        self._joined.append(inbound)
         log.info("a message joined the turn", extra={"joined": inbound.id})
         return True
 
@@ -394,35 +401,57 @@ class TurnRun:
         await self._ports.held()
         await self._ports.affordable()
         # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
-        while (waiting := self._ports.joining(number)) and await self._join(waiting[0]):
-            pass  # until none is left, or one has to wait
+        await self._take_in(number)
         opening = await self._ports.opening()
         reminder = self._ports.remind(self._reminding)
+        while True:
+            try:
+                return await self._request(number, opening, reminder)
+            except Withdrawn:
+                log.info("a message came right behind: the request is made anew with it")
+                await self._take_in(number)
+
+    async def _request(self, number: int, opening: Opening, reminder: str) -> Finished:
         tokens = await self._ports.make_room(False)
         planning = self._ports.planning()
         try:
             async with planning.request():
-                return await self._stream(opening, tokens, reminder)
+                return await self._stream(number, opening, tokens, reminder)
         except ModelError as error:
             if error.kind is not ModelErrorKind.OVERFLOW:
                 raise
             tokens = await self._ports.make_room(True)
             async with planning.request():
-                return await self._stream(opening, tokens, reminder)
+                return await self._stream(number, opening, tokens, reminder)
 
-    async def _stream(self, opening: Opening, tokens: int, reminder: str) -> Finished:
+    async def _take_in(self, number: int) -> None:
+        """Let what joins the turn join it, until none is left or one has to wait."""
+        while (waiting := self._waiting(number)) and await self._join(waiting[0]):
+            pass
+
+    async def _stream(self, number: int, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
         request = replace(request, cache=opening.cache)
         said, thought = Masking(), Masking()
         self._partial.clear()
-        async with opening.model.stream(request) as events:
+        withdrawal = Withdrawal(self._turn, self._goes_on_with)
+        async with withdrawal if number == 1 else nullcontext(), opening.model.stream(request) as events:
             async for event in events:
+                if withdrawal.is_open:
+                    await withdrawal.begun()
                 if isinstance(event, Finished):
                     self._show(TextDelta(said.rest()))
                     answer = sound(event.message)
                     return replace(event, message=replace(answer, text=mask_known(answer.text)))
                 self._show(masked(event, said, thought))
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
+
+    def _waiting(self, number: int) -> Sequence[Inbound]:
+        """What is to be in the request of this number beside what was heard."""
+        return self._ports.joining(number) or (self._goes_on_with() if number == 1 else ())
+
+    def _goes_on_with(self) -> Sequence[Inbound]:
+        return [each for each in self._ports.burst(self._joined) if each.id not in self._denied]
 
     def _show(self, event: ModelEvent) -> None:
         turn, session = self._turn.id, self._session

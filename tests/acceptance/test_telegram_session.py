@@ -201,13 +201,14 @@ async def test_messages_of_one_chat_wait_for_each_other_and_other_chats_do_not(
     ann: Person, shared: SharedDaemon
 ) -> None:
     bob, gate = shared.person(), ann.gate("a", streamed=2)
-    for letter in "abc":
-        await ann.say(f"{ann.name(letter)} plain")
+    await ann.say(f"{ann.name('a')} plain")
     await gate.reached.wait()
+    for letter in "bc":
+        await ann.say(f"{ann.name(letter)} plain")
     assert await bob.ask(f"{bob.name('a')} plain") == bob.answer("a")
     assert ann.texts() == []
     gate.opened.set()
-    assert await ann.hears(3) == [ann.answer(letter) for letter in "abc"]
+    assert await ann.hears(2) == [ann.answer("a"), f"answer {ann.name('b')} {ann.name('c')} (end)"]
 
 
 @pytest.mark.promise("P-telegram-stays")
@@ -270,6 +271,19 @@ async def test_a_message_that_is_edited_while_it_waits_is_answered_as_it_is_then
     assert (await ann.hears(2))[0] == ann.answer("a")
     said = texts_of(ann.requests[-1])[-1]
     assert said.endswith(f'"{ann.name("a")} plain" → "{ann.name("x")} plain"]\n{ann.name("c")} plain')
+
+
+async def test_what_comes_right_behind_a_message_joins_it(ann: Person) -> None:
+    gates = [ann.gate(letter, streamed=0) for letter in "abc"]
+    await ann.say(f"{ann.name('a')} plain")
+    await gates[0].reached.wait()
+    await ann.say(f"{ann.name('b')} plain")
+    await gates[1].reached.wait()
+    assert gates[0].left.is_set(), "the first request was withdrawn"
+    assert await ann.ask("/whoami"), "a command joins nothing"
+    gates[1].opened.set()
+    assert (await ann.hears(2))[-1] == f"answer {ann.name('a')} {ann.name('b')} (end)"
+    assert len(ann.requests) == 2
 
 
 async def test_a_text_that_was_cut_into_messages_is_answered_once(ann: Person) -> None:

@@ -96,6 +96,14 @@ BUGS: list[Bug] = [
         "test_the_parts_of_a_long_text_are_one_message_as_soon_as_a_short_one_ends_it",
     ),
     bug(
+        "what a person sends right behind a message is answered by itself",
+        "class telegram: half of a thought is answered, then the other half",
+        "goclaw/sessions/withdrawing.py",
+        "if self.is_open and not self._timeout.expired() and self._wanted():",
+        "if False:",
+        "tests/acceptance/test_telegram_session.py::test_what_comes_right_behind_a_message_joins_it",
+    ),
+    bug(
         "a video note is a file and nothing else",
         "class telegram: what was spoken is not heard",
         "goclaw/sessions/received.py",

@@ -71,8 +71,9 @@ class TelegramChannel:
     def __init__(self, settings: TelegramSettings, token: str, memory: Memory, ports: ChannelPorts) -> None:
         actions = frozenset({"send", "react", "edit", "delete"})
         chosen, interim = settings.artifacts, settings.interim == "separate"
+        files, diffs = chosen != "none", chosen == "files"
         self.capabilities = Capabilities(
-            actions, media=True, artifacts=chosen != "none", diffs=chosen == "files", interim=interim
+            actions, media=True, artifacts=files, bursts=True, diffs=diffs, interim=interim
         )
         self._settings = settings
         self._ack_reaction = ack_reaction(settings)

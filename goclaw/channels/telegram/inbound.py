@@ -132,6 +132,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
         ref=f"{CHANNEL}:{chat_id}:{message_id}",
         edited=edited,
         foreign=foreign,
+        sent_at=float(number(messages[-1].get("date", 0))),
         forwarded=any(origins),
         beside=beside,
     )

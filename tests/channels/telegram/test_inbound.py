@@ -25,7 +25,8 @@ async def sent(fields: dict[str, Any]) -> Inbound | None:
 
 
 async def test_a_private_message_is_from_its_numeric_sender() -> None:
-    assert await read("hello", user=5, name="Ann") == Inbound(
+    inbound = await read("hello", user=5, name="Ann", date=1_700_000_000)
+    assert inbound == Inbound(
         id="telegram:1000",
         actor=Actor("telegram:5", "telegram", name="Ann"),
         session="telegram:5",
@@ -33,6 +34,7 @@ async def test_a_private_message_is_from_its_numeric_sender() -> None:
         address=Address("telegram", "5"),
         received_at=7.0,
         ref="telegram:5:1",
+        sent_at=1_700_000_000.0,
     )
 
 
