@@ -123,6 +123,18 @@ async def test_what_is_said_before_tool_calls_is_printed_before_the_answer(
     assert capsys.readouterr().out == "Here is the plan.\n\n"
 
 
+@pytest.mark.promise("P-no-silent-cut")
+async def test_an_answer_that_was_cut_is_an_outcome_of_its_own_and_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(tmp_path, [Answer("Once upon a ti", stop=Stop.LENGTH)])
+    async with daemon(world):
+        told, went_well = await talk.send(world.config, "go", SESSION, as_json=True)
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (end,) = [event for event in events if event["name"] == "TurnFinished"]
+    assert (told, went_well, end["outcome"]) == ("", True, "cut") and end["text"].startswith("Once upon a ti")
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 async def test_a_message_behind_a_turn_that_waits_says_what_holds_it_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
