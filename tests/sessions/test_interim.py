@@ -47,6 +47,12 @@ def comments(number: int) -> list[Answer]:
     ]
 
 
+async def work(core: Core) -> None:
+    """What happens in a life: the message is (re)delivered."""
+    await core.say("work", message_id="1")
+    await core.settled()
+
+
 def finished(core: Core) -> list[tuple[Outcome, str, bool]]:
     return [(end.outcome, end.text, end.silent) for end in core.seen if isinstance(end, TurnFinished)]
 
@@ -90,15 +96,10 @@ async def test_only_a_turn_that_said_nothing_at_all_is_told_to_be_empty(tmp_path
 async def test_a_kill_at_any_moment_loses_no_text_and_doubles_none(tmp_path: Path) -> None:
     world = looking(tmp_path, STORY)
 
-    async def live(core: Core) -> None:
-        await core.say("work", message_id="1")
-        await core.settled()
-
-    for moment in await recorded(world, live):
+    for moment in await recorded(world, work):
         with moment.restored():
             async with world.running() as core:
-                await core.say("work", message_id="1")
-                await core.settled()
+                await work(core)
             sure = [heard.delivery.text for heard in world.room.all if not heard.doubt.value]
             assert list(dict.fromkeys(world.texts())) == ["First A.", "Then B.", "Done."], world.texts()
             assert len(set(sure)) == len(sure), sure
@@ -117,15 +118,10 @@ async def test_where_the_chat_wants_one_message_a_turn_all_texts_are_in_it(tmp_p
 async def test_texts_that_wait_for_the_answer_survive_a_kill(tmp_path: Path) -> None:
     world = looking(tmp_path, STORY)
 
-    async def live(core: Core) -> None:
-        await core.say("work", message_id="1")
-        await core.settled()
-
-    for moment in await recorded(world, live):
+    for moment in await recorded(world, work):
         with moment.restored():
             async with world.running() as core:
-                await core.say("work", message_id="1")
-                await core.settled()
+                await work(core)
             assert set(world.texts()) == {"First A.\n\nThen B.\n\nDone."}
 
 
