@@ -69,7 +69,7 @@ async def test_what_is_missing_is_asked_for_a_question_each_and_the_call_runs_wi
             seen.add(await asked(core, seen))
             assert (await core.say(answer)).text == "Thank you."
     async with world.running() as core:  # a restart asks nothing again
-        for answer in ("yes", "2"):
+        for answer in ("yes", "second"):
             seen.add(await asked(core, seen))
             assert (await core.say(answer)).text == "Thank you."
         await core.settled()

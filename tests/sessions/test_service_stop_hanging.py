@@ -19,7 +19,7 @@ from goclaw.toolkit.base import Tool, ToolContext, tool
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.parts import acting
 
-LOOK = Answer("Let me look.", calls=(ToolCall("c1", "look", {}),))
+LOOK = Answer(calls=(ToolCall("c1", "look", {}),))
 NEXT = Answer("Next.")
 
 
@@ -108,7 +108,7 @@ async def test_a_tool_that_swallows_its_cancellation_is_left_after_a_while_and_t
         world.clock.advance(PATIENCE_SECONDS)
         await core.settled()
         assert (await core.messages())[1:4] == [
-            AssistantMessage("Let me look.", LOOK.calls),
+            AssistantMessage("", LOOK.calls),
             ToolResult("c1", "look", '{"error": "stopped by the user"}', True),
             AssistantMessage("[Stopped.]"),
         ]
