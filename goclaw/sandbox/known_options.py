@@ -55,6 +55,7 @@ _GIT = Syntax(
     ),
     steering=_set("-c --git-dir --work-tree --super-prefix --config-env --exec-path --bare -p --paginate"),
     commands=_GIT_COMMANDS,
+    groups=_set("subtree"),
     runs={
         "": "--ext-diff --textconv --exec --upload-pack --receive-pack --extcmd --open-files-in-pager --template "
         "--show-signature",
@@ -130,13 +131,13 @@ _SYSTEMCTL = Syntax(
     _set(
         "-t --type --state -p --property -P -H --host -M --machine -n --lines -o --output -s --signal --kill-whom "
         "--kill-who --kill-value --what --root --image --image-policy --preset-mode --job-mode --check-inhibitors "
-        "--timestamp --drop-in --when --reboot-argument --boot-loader-menu --boot-loader-entry"
+        "--timestamp --drop-in --when --message -C --capsule --reboot-argument --boot-loader-menu --boot-loader-entry"
     ),
     _set(
         "--user --system -a --all -r --recursive -l --full -q --quiet --no-pager --no-block --no-wall --now -f --force "
         "--no-ask-password --no-reload --wait --failed -i --ignore-dependencies --dry-run --global --runtime --reverse "
         "--after --before --with-dependencies --plain --no-legend --legend --value --show-types --show-transaction "
-        "--mkdir --marked --read-only --fail --message --firmware-setup -T -C --capsule --stdin -h --help --version"
+        "--mkdir --marked --read-only --fail --firmware-setup -T --stdin -h --help --version"
     ),
     steering=_set("-H --host -M --machine --root --image --image-policy -C --capsule --user --system --global"),
     anywhere=True,
@@ -152,6 +153,7 @@ OPTIONS: Mapping[str, Syntax] = {
     "apt": _APT,
     "apt-get": _APT,
     "systemctl": _SYSTEMCTL,
+    "rm": Syntax(_set(""), _set("--recursive --force"), letters={"--recursive": "-r", "-R": "-r", "--force": "-f"}),
     "ssh": Syntax(
         _set("-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -P -p -Q -R -S -W -w"),
         _set("-4 -6 -A -a -C -f -G -g -K -k -M -N -n -q -s -T -t -V -v -X -x -Y -y"),
@@ -175,7 +177,7 @@ OPTIONS: Mapping[str, Syntax] = {
         steering=_set("-e -i -s"),
         wraps=True,
     ),
-    "doas": Syntax(_set("-u -C"), steering=_set("-C -s"), wraps=True),
+    "doas": Syntax(_set("-u -C -a"), steering=_set("-C -s"), wraps=True),
     "time": Syntax(_set("-f -o --format --output"), _set("--append --portability --verbose"), wraps=True),
     "setsid": Syntax(_set(""), _set("--ctty --fork --wait"), wraps=True),
     "nice": Syntax(_set("-n --adjustment"), wraps=True),

@@ -38,6 +38,8 @@ class Syntax:
     """Other names of subcommands; and a beginning of one is one, too."""
     groups: frozenset[str] = frozenset()
     """Words that may stand before a subcommand and change nothing (`docker container run`)."""
+    letters: Mapping[str, str] | None = None
+    """Other names of options of one letter."""
     runs: Mapping[str, str] | None = None
     """By subcommand (empty: any), options behind it by which it runs a program that they or a file name."""
 
@@ -94,12 +96,19 @@ def _may_be(word: str, option: str) -> bool:
     return not word.startswith("--") and option[1] in word[1:]
 
 
-def has_option(words: Sequence[str | None], option: str) -> bool:
-    """Whether an option that a rule names may stand among the words: all of its letters, or a beginning of its name."""
-    given = [word for word in words if is_option(word)]
+def has_option(words: Sequence[str | None], option: str, syntax: Syntax | None) -> bool:
+    """Whether an option that a rule names may stand among the words: all of its letters, or a beginning of its name; by
+    another name, where the program has such."""
+    given = [word for word in words if word is not None and is_option(word)]
+    same = (syntax and syntax.letters) or {}
     if option.startswith("--"):
         name, _, value = option.partition("=")
-        return any(_may_be(word or "", name) and (not value or (word or "").endswith(f"={value}")) for word in given)
+        named = any(_may_be(word, name) and (not value or word.endswith(f"={value}")) for word in given)
+        return named or (name in same and has_option(words, same[name], syntax))
     if option in given or len(option) > _MOST_LETTERS + 1:
         return option in given
-    return all(any(_may_be(word or "", f"-{letter}") for word in given) for letter in option[1:])
+    letters = (f"-{letter}" for letter in option[1:])
+    wanted = (
+        {letter, *(other for other, short in same.items() if short == same.get(letter, letter))} for letter in letters
+    )
+    return all(any(_may_be(word, name) for word in given for name in names) for names in wanted)

@@ -119,7 +119,7 @@ def _may_be(words: Words, rule: Sequence[str]) -> bool:
             raise Unclear(f"`{rule[0]} {word}` may be an alias")
         return False
     options = [word for word in rule[1:] if is_option(word)]
-    return None in words or all(has_option(words[1:], option) for option in options)
+    return None in words or all(has_option(words[1:], option, syntax) for option in options)
 
 
 def _drop_option(rest: list[str | None], name: str, syntax: Syntax | None) -> None:
@@ -152,7 +152,7 @@ def _has_alias(words: Sequence[str | None], syntax: Syntax | None) -> bool:
 
 def _same(word: str | None, expected: str, syntax: Syntax | None) -> bool:
     """Whether a word of a command is that of a rule; by another name or its beginning, where the program has such."""
-    if word is None or word == expected:
+    if word is None or word == expected or "{}" in word:  # find puts a name there
         return True
     names = syntax.names if syntax else None
     if not names:

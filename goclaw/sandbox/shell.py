@@ -20,12 +20,13 @@ from goclaw.sandbox.options import Syntax, is_option
 DEEPEST = 8
 """Wrappers within wrappers that are followed; more is nobody's honest command."""
 STEERING = re.compile(
-    r"LD_\w+|PATH|CDPATH|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|IFS|PS4|PROMPT_COMMAND|BASH_FUNC_.*|\w*PAGER|\w*EDITOR|GIT_\w+"
+    r"LD_\w+|GCONV_PATH|PATH|CDPATH|BASH_.*|ENV|SHELLOPTS|BASHOPTS|IFS|PS4|PROMPT_COMMAND|\w*PAGER|\w*EDITOR|GIT_\w+"
 )
 """Variables that make a harmless command run another one."""
 _CONFIGURING = re.compile(
     r"HOME|VISUAL|BROWSER|XDG_CONFIG_\w+|KUBECONFIG|KUBERC|DOCKER_\w+|(?i:npm_config_\w+)|PIP_CONFIG_FILE|APT_CONFIG"
-    r"|SYSTEMD_\w+|SSH_\w+|SUDO_\w+|NODE_OPTIONS|LESS(OPEN|CLOSE)"
+    r"|SYSTEMD_\w+|SSH_\w+|SUDO_\w+|NODE_OPTIONS|LESS(OPEN|CLOSE|EDIT|KEY\w*)"
+    r"|TAR_OPTIONS|RSYNC_RSH|RIPGREP_CONFIG_PATH|PERL5OPT|RUBYOPT"
 )
 """Variables that have programs read other settings, in which aliases and commands to run may stand."""
 _FOLLOWED = re.compile(
@@ -33,7 +34,7 @@ _FOLLOWED = re.compile(
     "|if_statement|elif_clause|else_clause|for_statement|while_statement|do_group|case_statement|case_item"
     "|command|command_name|declaration_command|unset_command|variable_assignments?|variable_name|special_variable_name"
     "|word|number|raw_string|string|string_content|concatenation|ansi_c_string|brace_expression|array|regex"
-    "|simple_expansion|expansion|command_substitution|process_substitution|extglob_pattern|arithmetic_expansion"
+    "|simple_expansion|expansion|subscript|command_substitution|process_substitution|extglob_pattern|arithmetic_expansion"
     "|file_redirect|file_descriptor|heredoc_redirect|heredoc_start|heredoc_body|heredoc_content|heredoc_end"
     "|herestring_redirect|test_command|unary_expression|binary_expression|parenthesized_expression|test_operator"
 )
@@ -52,6 +53,13 @@ _SUBSTRING = re.compile(r"\$\{\w+(\[[@*0-9]+\])?:(?![-=?+])(?![0-9: -]*\}$)")
 """`${x:y}`, in which bash counts: only numbers are followed."""
 _BY_NAME = frozenset({"test", "printf", "read", "unset", "wait", "getopts", "typeset", "nameref"})
 """Builtins that take a text for the name of a variable, and run what stands in its index."""
+_OTHER_BLANK = re.compile("[\0\v\f\r]")
+"""To the grammar they part words, to bash they are letters: it reads on behind a `#` that the grammar takes for a
+comment."""
+_FIXED_INDEX = re.compile(r"(?<=\w)\[(@|\*|[0-9]+)\]")
+"""An index in which nothing is left to count."""
+_ASSIGNING = re.compile(r"\$\{(\w+)(\[.*?\])?:?=")
+"""`${x:=y}`, by which a variable is set."""
 
 
 def commands_of(line: str, depth: int = 0) -> list[Found]:
@@ -64,6 +72,8 @@ def commands_of(line: str, depth: int = 0) -> list[Found]:
         raise Unclear("it is nested too deeply")
     if re.search(r"\S\\\n\S", line):
         raise Unclear("a word of it goes on in the next line")
+    if _OTHER_BLANK.search(line):
+        raise Unclear("it has a control character")
     root = parsed(line)
     if root.has_error:
         raise Unclear("it is not understood as a shell command")
@@ -104,13 +114,23 @@ def _check(node: Node) -> None:
         raise Unclear("it counts with variables")
     if not node.named_children and node.type not in _LITERAL and not _is_quoted_document(node) and _HIDDEN.search(text):
         raise Unclear("it has a substitution that is not understood")
+    _check_what_is_set(node, text)
     _check_kind(node, text)
+
+
+def _check_what_is_set(node: Node, text: str) -> None:
+    match node.type:
+        case "variable_assignment":
+            _check_assignment(node)
+        case "for_statement":
+            variable = node.child_by_field_name("variable")
+            _check_variable(_text(variable) if variable else "")
+        case "expansion" if found := _ASSIGNING.match(text):
+            _check_variable(found[1])
 
 
 def _check_kind(node: Node, text: str) -> None:
     match node.type:
-        case "variable_assignment":
-            _check_assignment(node)
         case "declaration_command":
             for child in node.named_children:
                 plain = child.type in ("variable_assignment", "variable_name")
@@ -119,6 +139,8 @@ def _check_kind(node: Node, text: str) -> None:
         case "unset_command":
             if any(child.type not in ("variable_name", "word") or "[" in _text(child) for child in node.named_children):
                 raise Unclear("which variable unset is about is only known when it runs")
+        case "subscript" if not re.fullmatch(rf"\w+{_FIXED_INDEX.pattern}", text):
+            raise Unclear("it counts with variables")
         case "array" if any(_text(child).startswith("[") for child in node.named_children):
             raise Unclear("it counts with variables")
         case "test_command" if _TESTS.fullmatch(text):
@@ -129,6 +151,7 @@ def _check_kind(node: Node, text: str) -> None:
 
 def _is_indirect(expansion: str) -> bool:
     """Whether `${…}` takes a text for a name or a prompt, both of which bash expands once more."""
+    expansion = _FIXED_INDEX.sub("", expansion, count=1)
     return bool(expansion.startswith("${!") or _SUBSTRING.match(expansion)) or any(sign in expansion for sign in "@[`")
 
 
@@ -140,7 +163,10 @@ def _is_quoted_document(node: Node) -> bool:
 
 def _check_assignment(node: Node) -> None:
     name = node.child_by_field_name("name")
-    _check_variable(_text(name).partition("[")[0] if name else "")
+    variable = _text(name).partition("[")[0] if name else ""
+    command = node.parent.child_by_field_name("name") if node.parent and node.parent.type == "command" else None
+    if variable != "IFS" or command is None or _text(command) != "read":  # it holds for this one builtin only
+        _check_variable(variable)
 
 
 def _check_variable(name: str) -> None:
@@ -192,15 +218,33 @@ def _unwrapped(words: Words, depth: int) -> list[Found]:
         return []
     if words[0] is None:
         raise Unclear("the name of a command is only known when it runs")
-    by_name = words[0] in _BY_NAME and (words[0] not in ("test", "printf") or "-v" in words)
-    if by_name and any(word is None or "[" in word for word in words[1:]):
-        raise Unclear(f"which variable {words[0]} is about is only known when it runs")
+    for name in _variables(words):
+        if name is None or "[" in name:
+            raise Unclear(f"which variable {words[0]} is about is only known when it runs")
+        if name.isidentifier():
+            _check_variable(name)
     found = [Found(words)]
     if "{}" in words[0]:
         raise Unclear("it runs what another command puts there")
     base = _base(words)
     follow = _never if re.match(r"ld(-linux.*|-musl.*)?\.so", base) else WRAPPERS.get(base) or _CARRIERS.get(base)
     return found + (follow(words, depth + 1) if follow else [])
+
+
+def _variables(words: Words) -> Words:
+    """Words of a builtin that may be names of variables."""
+    given = words[1:]
+    match words[0]:
+        case "printf" if given and (given[0] is None or given[0] == "-v"):
+            return given[1:2]
+        case "printf" if given and given[0] and given[0].startswith("-v"):
+            return (given[0][2:],)
+        case "test":
+            return tuple(name for option, name in pairwise(given) if option in (None, "-v", "-R"))
+        case "printf":
+            return ()
+        case name:
+            return given if name in _BY_NAME else ()
 
 
 def _base(words: Words) -> str:
@@ -216,17 +260,23 @@ def _known(words: Sequence[str | None]) -> list[str]:
 
 def _script(words: Words, depth: int) -> list[Found]:
     """`sh -c 'script'`. A script file is a command of its own, which the rules for `sh` itself are about."""
-    given = list(words[1:])
-    while given:
+    given, has_script = _known(words[1:]), False
+    while given and re.match("[-+]", given[0]):
         option = given.pop(0)
-        if option is None:
-            raise Unclear("what a shell runs is only known when it runs")
-        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", option):
-            rest = [word for word in given if word is None or not word.startswith(("-", "+"))]
-            return commands_of(_known(rest[:1])[0], depth) if rest else []
-        if not option.startswith(("-", "+")):
-            raise Unclear("it runs a script")
-    raise Unclear("it starts a shell that reads commands")
+        if option in ("-", "--"):
+            break
+        if not _SHELL_OPTION.fullmatch(option):
+            raise Unclear(f"the option {option} of {words[0]} is not followed")
+        has_script |= option[0] == "-" and "c" in option
+        del given[: len(re.findall("[oO]", option))]
+    if has_script:
+        return commands_of(given[0], depth) if given else []
+    raise Unclear("it runs a script" if given else "it starts a shell that reads commands")
+
+
+_SHELL_OPTION = re.compile("[-+][A-BD-Za-z]+|--(login|norc|noprofile|posix|restricted|verbose)")
+"""Options of shells: letters, of which `o` and `O` take the next word, and long ones that name no file or command. `-C`
+of fish is a command."""
 
 
 def _eval(words: Words, depth: int) -> list[Found]:
@@ -242,11 +292,13 @@ def _rest(words: Words, syntax: Syntax) -> Words:
         if word is None:
             raise Unclear("what a command runs is only known when it runs")
         if word == "--":
+            _known(rest[1 : 1 + left])
             return tuple(rest[1 + left :])
         if word.startswith("-"):
             rest.pop(0)
-            if word != "-" and syntax.takes_next(word) and rest:
-                rest.pop(0)
+            if word != "-" and syntax.takes_next(word):
+                _known(rest[:1])  # without quotes it may become any number of words
+                del rest[:1]
         elif "=" in word and not left and re.match(r"\w+=", word):
             _check_variable(word.partition("=")[0])
             rest.pop(0)
@@ -256,6 +308,12 @@ def _rest(words: Words, syntax: Syntax) -> Words:
         else:
             break
     return tuple(rest)
+
+
+def _trap(words: Words, depth: int) -> list[Found]:
+    """The commands of a trap; without a signal it names none."""
+    given = _known(words[2:] if words[1:2] == ("--",) else words[1:])
+    return commands_of(given[0], depth) if len(given) > 1 and not given[0].startswith("-") else []
 
 
 def _behind(words: Words, depth: int) -> list[Found]:
@@ -294,7 +352,7 @@ def _git(words: Words, depth: int) -> list[Found]:
     rest = [word or "" for word in words]
     for before, word in pairwise(words):
         setting = word if before in _BEFORE_SETTING else "".join(_ATTACHED.findall(word or ""))
-        if setting is None or _STEERING_KEY.match(setting):
+        if setting is None or (_STEERING_KEY.match(setting) and not _PLAIN_PAGER.fullmatch(setting)):
             raise Unclear("what a setting has git run is not followed")
     if "foreach" in rest and "submodule" in rest:
         behind = dropwhile(is_option, words[rest.index("foreach") + 1 :])
@@ -316,6 +374,7 @@ _STEERING_KEY = re.compile(
     r"|help\.autocorrect)[^ ]*="
 )
 """Settings of git by which it runs another program."""
+_PLAIN_PAGER = re.compile(r"(?i)core\.pager=(cat|less)?")
 _ATTACHED = re.compile("(?:-c|--config(?:-env)?=)(.+)", re.DOTALL)
 _BEFORE_SETTING = frozenset({"-c", "--config", "--config-env"})
 _HANDED = re.compile(
@@ -369,6 +428,7 @@ WRAPPERS: Mapping[str, Follow] = {
     **dict.fromkeys(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash", "fish", "csh", "tcsh"), _script),
     "eval": _eval,
     "find": _find,
+    "trap": _trap,
     "env": _env,
     "xargs": _xargs,
     "ssh": _ssh,
@@ -376,7 +436,7 @@ WRAPPERS: Mapping[str, Follow] = {
     **dict.fromkeys(("nohup", "command", "builtin", "exec", "coproc", "!"), _behind),
     **dict.fromkeys(("time", "setsid", "nice", "ionice", "stdbuf", "timeout", "chrt", "taskset"), _behind),
     **dict.fromkeys(("busybox", "toybox"), _behind),
-    **dict.fromkeys((".", "source", "alias", "enable", "trap", "hash", "bind", "complete", "let"), _never),
+    **dict.fromkeys((".", "source", "alias", "enable", "hash", "bind", "complete", "let"), _never),
     **dict.fromkeys(("compgen", "fc", "jobs", "runuser", "sg", "newgrp", "systemd-run", "run-parts"), _never),
     **dict.fromkeys(
         ("setarch", "linux32", "linux64", "i386", "x86_64", "uname26", "prlimit", "choom", "setpriv"), _never

@@ -86,7 +86,7 @@ def test_what_is_not_blocked_runs(line: str) -> None:
 
 @pytest.mark.parametrize("rules", [ALLOWED, BLOCKED])
 @pytest.mark.parametrize(
-    "line", ["$x", "e{v,i}l", "PATH=. ls", "ls 'open", ". ./script", "trap rm EXIT", "let a[$(rm)]"]
+    "line", ["$x", "e{v,i}l", "PATH=. ls", "ls 'open", ". ./script", "trap $x EXIT", "let a[$(rm)]"]
 )
 def test_what_cannot_be_judged_is_refused(line: str, rules: Rules) -> None:
     with pytest.raises(ToolError, match="cannot be judged by"):

@@ -188,6 +188,13 @@ HONEST = {
     "/usr/bin/git status": ["/usr/bin/git"],
     'x=$(date +%F); echo "$x"': ["date", "echo"],
     "[[ -n $x && $y == z* ]] && ls": ["ls"],
+    "make | tee log; exit ${PIPESTATUS[0]}": ["make", "tee", "exit"],
+    'a=(x y); for f in "${a[@]}"; do ls "$f"; done; echo "${#a[@]}"': ["ls", "echo"],
+    'while IFS= read -r line; do echo "$line"; done < file': ["read", "echo"],
+    "bash -euo pipefail -c 'make test'": ["bash", "make"],
+    "trap 'ls x' EXIT INT": ["trap", "ls"],
+    "trap - EXIT": ["trap"],
+    "test -f x && test a = b && printf '%s\\n' x": ["test", "test", "printf"],
     "": [],
     "# only a comment": [],
 }
