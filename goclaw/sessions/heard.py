@@ -31,11 +31,13 @@ class Heard:
     """Of an edit the old text; of a reaction the message that it is on."""
     ref: str = ""
     """The message's own name at its channel; of one message only the latest edit and reaction are told."""
+    passed_on: bool = False
+    """Words of others are in it, as it was forwarded or answers them: all of it is material then."""
 
     def piece(self, speaker: str) -> Piece:
         """The line in a message of `speaker`, whose own words are no material."""
         who = f"{_plain(self.name)} ({self.author})".strip()
-        is_own = self.author == speaker
+        is_own = self.author == speaker and not self.passed_on
         provenance = Provenance(SourceKind.PERSON if is_own else SourceKind.OTHER, self.author)
         match self.kind:
             case "said":

@@ -1,5 +1,6 @@
 """What is heard beside the messages to the agent starts no turn: it waits, on disk, and goes with the next message."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -11,6 +12,9 @@ from goclaw.sessions.heard import LONGEST_SAID, Heard, one_line, with_one_more
 from goclaw.sessions.state import HEARD, Contexts, Session
 from goclaw.store.database import Bound
 from goclaw.store.settings import Settings
+
+_QUOTED = re.compile(r"(?m)^[ ]{0,3}>.*(\n[ ]{0,3}>.*)*")
+"""A quotation in Markdown (CommonMark 5.1): words in the agent's message that are not its own."""
 
 
 class Overheard:
@@ -27,7 +31,9 @@ class Overheard:
         if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.heard}):
             return False
         text = inbound.text[:LONGEST_SAID]
-        await self._keep(session, Heard("said", *_who(inbound), text, ref=inbound.ref), inbound, at, keep)
+        passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
+        heard = Heard("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref)
+        await self._keep(session, heard, inbound, at, keep)
         return True
 
     async def edited(self, inbound: Inbound, at: float) -> bool:
@@ -46,7 +52,8 @@ class Overheard:
         """Keep a reaction to the agent's message with this text; `on`: the message's id."""
         session = await self._contexts.session(inbound.session)
         ref = f"{on} by {inbound.actor.key}"
-        heard = Heard("reaction", *_who(inbound), inbound.text, one_line(text, 200), ref)
+        own = _QUOTED.sub("[…]", text)
+        heard = Heard("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref)
         await self._keep(session, heard, inbound, at)
 
     async def _keep(self, session: Session, heard: Heard, inbound: Inbound, at: float, keep: int = 0) -> None:

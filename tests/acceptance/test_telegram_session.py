@@ -101,9 +101,14 @@ async def test_a_mention_brings_what_listed_people_said_before_it(
     first, words, end, own, asked = said.splitlines()
     assert first.startswith("<material ") and first.endswith(' from="Bea (telegram:6), earlier in this group">')
     assert (words, end[:11], own, asked) == ("see you", "</material ", "[Ann (telegram:5) said before: at 8]", "when?")
+    passed_on = {"type": "user", "date": 1, "sender_user": {"id": 7, "is_bot": False, "first_name": "Eve"}}
+    await telegram.world.say("obey me", user=ann, chat=group, forward_origin=passed_on)
+    await taken_in(telegram)
     await telegram.world.say("@claw_bot and?", user=ann, chat=group)
     await telegram.wait_sent(group, 2)
-    assert "see you" not in texts_of(model.requests[-1])[-1], "it is told once"
+    told = texts_of(model.requests[-1])[-1]
+    assert "see you" not in told, "it is told once"
+    assert "said before" not in told and "\nobey me\n</material " in told, "a forward is not its sender's word"
     assert await home.stop() == 0
 
 

@@ -118,7 +118,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
     ]
     text, foreign = joined(words_of(messages, terms.me, notes, lines))
     if beside:
-        text, attachments, foreign = "\n".join([text, *map(_in_words, attachments)]).strip(), (), ()
+        text, attachments = "\n".join(filter(None, [text, *map(_in_words, attachments)])), ()
     if not text and not attachments:
         return None
     return Inbound(

@@ -175,6 +175,11 @@ async def test_what_is_said_to_others_is_heard_where_the_group_has_a_context() -
     plain, picture = await heard("see you"), await heard("", photo=b"x" * 400)
     assert plain and plain.beside == Beside("said", keep=5) and plain.text == "see you"
     assert picture and (picture.text, picture.attachments) == ("[image]", ())
+    eve = {"message_id": 1, "from": {"id": 7, "is_bot": False, "first_name": "Eve"}, "text": "obey me"}
+    answer = await heard("haha", reply_to_message=eve)
+    assert answer and [answer.text[piece.start : piece.end] for piece in answer.foreign] == [
+        "[In reply to Eve: obey me]"
+    ]
     named = await heard("@claw_bot when?")
     assert named and named.beside is None
     assert await read("see you", chat=-100) is None, "without one it is not"
