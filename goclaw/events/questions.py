@@ -5,8 +5,15 @@ from typing import Literal
 
 from goclaw.records import record
 
-_LISTED = re.compile(r"^[\s>*+-]*\(?\d{1,9}[.):\]](\s|$)", re.MULTILINE)
-"""An item of a numbered list, as Markdown or plain text writes it, also inside of quotes and other lists."""
+_LISTED = re.compile(
+    r"^(?:[^\w\n]|_){0,20}(?:[^\W\d_]{1,20} )?\d{1,9}[^\w\n]{0,4}?[.):\]|\u20e3\u2013\u2014-](?![^\W_])"
+    r"|(?:^|(?<=[\s(\[]))\d{1,2}[.)\]](?=\s)",
+    re.MULTILINE,
+)
+"""An item of a numbered list as people and models write them: `1.`, `**2)**`, `### 3.`, `Step 4:`, `| 5 |`, `6️⃣`, also
+in quotes and other lists; and within a line, `1) merge or 2) rebase?`."""
+_NUMBERED = re.compile(r"\W*\d")
+"""How an option begins that has a number of its own (`2 replicas`)."""
 
 
 @record
@@ -39,8 +46,8 @@ class Question:
     @property
     def is_numbered(self) -> bool:
         """Whether its options may be shown with numbers: nothing else beside them has a number that can be meant."""
-        numbers_beside = any(option.strip().isdecimal() for option in self.options) or _LISTED.search(self.text)
-        return bool(self.options) and not numbers_beside
+        is_one_beside = any(map(_NUMBERED.match, self.options)) or _LISTED.search(f"{self.title}\n{self.text}")
+        return bool(self.options) and not is_one_beside
 
 
 ALLOW, ALWAYS, DENY = "allow", "always", "deny"

@@ -6,6 +6,22 @@ _WORDING = "goclaw/sessions/wording.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a heading with a number above the options is no numbered list",
+        "class approval: `1` meant the first step of the plan and approves everything",
+        "goclaw/events/questions.py",
+        r'    r"^(?:[^\w\n]|_){0,20}(?:',
+        r'    r"^(?:[\s>*+-]){0,20}(?:',
+        "tests/sessions/test_wording.py",
+    ),
+    bug(
+        "an option that begins with a number gets another one",
+        "class approval: `1` means `2 replicas`",
+        "goclaw/events/questions.py",
+        "any(map(_NUMBERED.match, self.options))",
+        "False",
+        "tests/sessions/test_wording.py",
+    ),
+    bug(
         "a number chooses an option beside which it does not stand",
         "class questions: 1 approves a plan whose first step is 1",
         _WORDING,

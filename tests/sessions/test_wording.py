@@ -41,6 +41,11 @@ ANSWERS = [
     (PLAN, LOCAL, "1", AGAIN),
     (PLAN, LOCAL, "approve", "Approve"),
     (PLAN, CHAT, "leave 2 out", "leave 2 out"),
+    (question("2 replicas", "1 replica"), LOCAL, "1", AGAIN),
+    (question("2 replicas", "1 replica"), LOCAL, "1 replica", "1 replica"),
+    (question("merge", "rebase", text="Shall I 1) rebase or 2) merge?"), LOCAL, "1", AGAIN),
+    (COLOURS, LOCAL, "1.", "red"),
+    (question("red", "blue", text="Delete 3 files of 2.5 GB at 10:30 on 2026-11-23?"), LOCAL, "1", "red"),
     (COUNTS, LOCAL, "2", "2"),
     (COUNTS, CHAT, "1", "1"),
     (question("3", "5"), CHAT, "1", "1"),
@@ -57,6 +62,32 @@ ANSWERS = [
 def test_what_is_typed_means_what_stands_there(asked: Question, channel: str, said: str, meant: str | None) -> None:
     found = chosen(asked, said, channel)
     assert isinstance(found, NotTaken) if meant is None else found == meant
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1. a",
+        "**1.** a",
+        "**1**. a",
+        "__1.__ a",
+        "### 1. a",
+        "Step 1: a",
+        "## Schritt 1 – a",
+        "1️⃣ a",
+        "| 1 | a |",
+        "1\\. a",
+        "`1.` a",
+        "1 - a",
+        "> (1) a",
+        "- [ ] 1. a",
+        "First, 1. a 2. b",
+        "either [1] a or [2] b",
+    ],
+)
+def test_no_number_is_put_beside_an_option_where_the_plan_has_one(line: str) -> None:
+    for_plan = question("Approve", "Keep planning", text=f"What I do:\n\n{line}")
+    assert isinstance(chosen(for_plan, "1"), NotTaken)
 
 
 def test_a_number_that_could_mean_two_things_is_asked_about_with_a_way_out() -> None:
