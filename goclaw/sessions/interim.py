@@ -3,22 +3,26 @@
 The delivery is committed in the transaction of the step, so that a crash neither loses nor doubles it. A text waits and
 stands before the next one, the last answer included, where the channel wants one message a turn (`telegram.interim`) or
 the chat had `MOST` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor use up
-what Telegram lets a bot say in a group (20 messages a minute).
+what Telegram lets a bot say in a group (20 messages a minute). What leads to a question never waits: the person has to
+read it before the answer.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
 from goclaw.events import LOCAL, Delivery, Inbound
+from goclaw.messages import ToolCall
 from goclaw.store.database import Bound
 
 MOST = 6
 SECONDS = 60.0
 """At most `MOST` such messages to a chat in any `SECONDS`."""
+ASKING = frozenset({"ask_user", "exit_plan_mode"})
+"""Tools that put a question before the person."""
 
 
 class InterimTexts:
@@ -33,10 +37,10 @@ class InterimTexts:
         self._waiting: defaultdict[str, dict[int, str]] = defaultdict(dict)
         """By turn: texts that stand before the next one, by the number of their answer."""
 
-    def defers(self, inbound: Inbound) -> bool:
-        """Return whether an interim text of the message's turn must wait for the next one; if not, it is counted."""
+    def defers(self, inbound: Inbound, calls: Sequence[ToolCall]) -> bool:
+        """Return whether a text beside `calls` must wait for the next one of its turn; if not, it counts."""
         address = inbound.address
-        if address.channel == LOCAL:
+        if address.channel == LOCAL or any(call.name in ASKING for call in calls):
             return False
         channel = self._channels.get(address.channel)
         if channel is not None and not channel.capabilities.interim:

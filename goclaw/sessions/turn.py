@@ -386,15 +386,10 @@ class TurnRun:
         message = await self._ports.hooks.said(self._turn.inbound, done.message)
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
         actor, meant = self._ports.scope.actor, self._ports.dispatcher.registry.meant
+        calls = tuple(meant(call, actor) for call in message.calls)
         interim = self._ports.interim if message.is_interim else None
-        return replace(
-            done,
-            message=replace(
-                message,
-                calls=tuple(meant(call, actor) for call in message.calls),
-                deferred=interim is not None and interim.defers(self._turn.inbound),
-            ),
-        )
+        deferred = interim is not None and interim.defers(self._turn.inbound, calls)
+        return replace(done, message=replace(message, calls=calls, deferred=deferred))
 
     async def _ask(self, number: int) -> Finished:
         self._go_on()

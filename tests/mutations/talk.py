@@ -32,6 +32,14 @@ BUGS: list[Bug] = [
         f"{_INTERIM}::test_texts_that_wait_for_the_answer_survive_a_kill",
     ),
     bug(
+        "what leads to a question comes after its answer",
+        "seen with `telegram.interim: joined`: options without the list that explains them",
+        "goclaw/sessions/interim.py",
+        " or any(call.name in ASKING for call in calls)",
+        "",
+        f"{_INTERIM}::test_what_leads_to_a_question_is_in_the_chat_before_it",
+    ),
+    bug(
         "a chat gets any number of texts before tool calls",
         "a model that comments on fifty calls floods a chat",
         "goclaw/sessions/interim.py",

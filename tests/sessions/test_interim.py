@@ -1,5 +1,6 @@
 """What the agent says before its tool calls reaches the person: in order, once, whatever ends the turn."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,20 @@ import pytest
 from goclaw.channels.base import Capabilities
 from goclaw.channels.memory import MemoryChannel
 from goclaw.errors import ModelErrorKind
-from goclaw.events import Outcome, TurnFinished
+from goclaw.events import AcceptKind, Outcome, TurnFinished
 from goclaw.hooks.base import HookAnswer
 from goclaw.llm.base import Stop
 from goclaw.messages import AssistantMessage, ToolCall
 from goclaw.sessions.interim import MOST, SECONDS
 from goclaw.sessions.service import EMPTY_ANSWER
 from goclaw.sessions.turn import STOPPED_HERE
-from tests.harness import Answer, Core, World
+from goclaw.tools.ask_user import ask_user
+from goclaw.users import User
+from tests.harness import Answer, Core, World, before_the_next_look
 from tests.kills import recorded
 from tests.parts import Trail, acting
 from tests.sessions.test_hooking import Ears, hooks
+from tests.sessions.test_questions import asked
 
 STORY = [
     Answer("First A.", calls=(ToolCall("c1", "look", {}),), when="work"),
@@ -123,6 +127,30 @@ async def test_texts_that_wait_for_the_answer_survive_a_kill(tmp_path: Path) -> 
             async with world.running() as core:
                 await work(core)
             assert set(world.texts()) == {"First A.\n\nThen B.\n\nDone."}
+
+
+@pytest.mark.usefixtures("joined")
+@pytest.mark.promise("P-interim")
+async def test_what_leads_to_a_question_is_in_the_chat_before_it(tmp_path: Path) -> None:
+    """Also after a kill: nothing is told twice."""
+    colours = {"questions": [{"question": "Which?", "options": ["red", "blue"]}]}
+    asks = Answer("1. red is warm\n2. blue is cold", calls=(ToolCall("c2", "ask_user", colours),), when="seen")
+    script = [Answer("I look.", calls=(ToolCall("c1", "look", {}),), when="work"), asks, Answer("Red it is.")]
+    tools = [acting("look", Trail("seen").leave), ask_user]
+    world = World(tmp_path, script, tools=tools, users=[User("memory:anna")])
+    lead = "I look.\n\n1. red is warm\n2. blue is cold"
+    async with world.running() as core:
+        await core.say("work")
+        await asked(core)
+        async with asyncio.timeout(10):
+            while len(world.texts()) < 2:
+                await before_the_next_look()
+        assert world.texts()[0] == lead and "Which?" in world.texts()[1]
+    async with world.running() as core:
+        await asked(core)
+        assert (await core.say("red")).kind is AcceptKind.ANSWER
+        await core.settled()
+    assert world.texts().count(lead) == 1 and world.texts()[-1] == "Red it is."
 
 
 async def test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together(tmp_path: Path) -> None:
