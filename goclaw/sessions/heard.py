@@ -10,6 +10,8 @@ from goclaw.records import record
 
 LONGEST_NOTE = 500
 """Characters of each text of an edit, and of a message that was reacted to."""
+BEFORE_CHANGE = 100
+"""Characters shown before a change that is far behind the beginning of a text."""
 LONGEST_SAID = 2_000
 """Characters of what somebody said in a group."""
 MOST_NOTES = 20
@@ -60,11 +62,25 @@ def with_one_more(known: Sequence[Heard], new: Heard, keep: int) -> tuple[Heard,
     if older and new.kind == "said":
         return tuple(new if each is older else each for each in known)
     waiting = [*(each for each in known if each is not older), new]
+    if older and new.kind == "edit" and new.text == new.about:  # taken back
+        waiting.pop()
     said = [each for each in waiting if each.kind == "said"]
     notes = [each for each in waiting if each.kind != "said"]
     too_much = len(said) - keep if new.kind == "said" else 0
     dropped = {id(each) for each in (*said[: max(0, too_much)], *notes[: max(0, len(notes) - MOST_NOTES)])}
     return tuple(each for each in waiting if id(each) not in dropped)
+
+
+def change(before: str, now: str) -> tuple[str, str]:
+    """An older and a newer text as `one_line`, from where they begin to differ where that is far behind."""
+    older, newer = " ".join(before.split()), " ".join(now.split())
+    same = next((at for at, (old, new) in enumerate(zip(older, newer, strict=False)) if old != new), None)
+    if same is None:  # one continues the other
+        same = min(len(older), len(newer))
+    if older == newer or same <= LONGEST_NOTE - BEFORE_CHANGE:
+        return one_line(older), one_line(newer)
+    start = same - BEFORE_CHANGE
+    return f"…{one_line(older[start:])}", f"…{one_line(newer[start:])}"
 
 
 def one_line(text: str, longest: int = LONGEST_NOTE) -> str:

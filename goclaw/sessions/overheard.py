@@ -8,7 +8,7 @@ from goclaw.engine.journal import Journal
 from goclaw.errors import StateError
 from goclaw.events import Inbound
 from goclaw.messages import Piece
-from goclaw.sessions.heard import LONGEST_SAID, Heard, one_line, with_one_more
+from goclaw.sessions.heard import LONGEST_SAID, Heard, change, one_line, with_one_more
 from goclaw.sessions.state import HEARD, Contexts, Session
 from goclaw.store.database import Bound
 from goclaw.store.settings import Settings
@@ -41,8 +41,9 @@ class Overheard:
         older = await self._journal.version(inbound.session, inbound.ref)
         if older is None or older.beside or older.forwarded or older.actor.key != inbound.actor.key:
             return False
-        before, now = one_line(older.own_words), one_line(inbound.own_words)
-        if before == now or not now or before.startswith("/"):
+        before, now = change(older.own_words, inbound.own_words)
+        # A command was not heard, but where a text became one.
+        if before == now or not now or (before.startswith("/") and not older.edited):
             return False
         session = await self._contexts.session(inbound.session)
         await self._keep(session, Heard("edit", *_who(inbound), now, before, inbound.ref), inbound, at)

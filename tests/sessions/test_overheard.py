@@ -119,6 +119,44 @@ async def test_edits_of_one_message_become_one_line_and_a_command_none(tmp_path:
 
 
 @pytest.mark.promise("P-heard-beside")
+async def test_an_edit_by_way_of_a_command_tells_what_holds_now(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    async with world.running() as core:
+        await core.say("at 5", actor=ANNA, ref="r1", **GROUP)
+        await core.settled()
+        for text in ("/clear", "at 7"):
+            assert (await core.say(text, actor=ANNA, ref="r1", edited=True, **GROUP)).kind is AcceptKind.NOTED
+        await core.say("so?", actor=ANNA, **GROUP)
+        await core.settled()
+        assert (await heard(core))[1] == '[Anna (telegram:5) edited an earlier message: "at 5" → "at 7"]\nso?'
+
+
+async def test_an_edit_that_is_taken_back_is_not_told(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    async with world.running() as core:
+        await core.say("at 5", actor=ANNA, ref="r1", **GROUP)
+        await core.settled()
+        for text in ("at 6", "at 5"):
+            assert (await core.say(text, actor=ANNA, ref="r1", edited=True, **GROUP)).kind is AcceptKind.NOTED
+        await core.say("so?", actor=ANNA, **GROUP)
+        await core.settled()
+        assert (await heard(core))[1] == "so?"
+
+
+async def test_an_edit_far_behind_the_beginning_of_a_text_is_told(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    async with world.running() as core:
+        await core.say(f"{'word ' * 200}until Monday", actor=ANNA, ref="r1", **GROUP)
+        await core.settled()
+        edited = await core.say(f"{'word ' * 200}until Friday", actor=ANNA, ref="r1", edited=True, **GROUP)
+        assert edited.kind is AcceptKind.NOTED
+        await core.say("so?", actor=ANNA, **GROUP)
+        await core.settled()
+        told = (await heard(core))[1]
+        assert 'word until Monday" → "…' in told and told.endswith('word until Friday"]\nso?') and len(told) < 400
+
+
+@pytest.mark.promise("P-heard-beside")
 async def test_a_reaction_tells_on_which_message_and_only_on_the_agents(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     async with world.running() as core:
