@@ -64,7 +64,8 @@ async def send(
         StateError: no daemon answers, the session is not open to the person, or the daemon does not come back.
     """
     link = Link(remote or config.socket_path, session, limit=1)
-    sending = _Sending(link, text, _Reporter(session, as_json=as_json))
+    report = _Reporter(session, as_json=as_json)
+    sending = _Sending(link, text, report)
     async with nullcontext() if remote else _daemon(config, packaged):
         running = asyncio.create_task(link.run(sending), name="waiting for the answer")
         try:
@@ -74,6 +75,8 @@ async def send(
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
     is_told = as_json and sending.is_turn
+    if ended.text and not is_told:
+        report.set_apart()
     return "" if is_told else ended.text, ended.went_well
 
 
@@ -85,6 +88,12 @@ class _Reporter:
         self.as_json = as_json
         self._begun = ""
         """What was said of an answer that was cut, and whose rest was asked for."""
+        self._has_said = False
+
+    def set_apart(self) -> None:
+        """Print the empty line between what was said so far and what follows."""
+        if self._has_said:
+            print(flush=True)
 
     def event(self, event: TurnEvent) -> None:
         """Something of the turn that answers."""
@@ -100,8 +109,9 @@ class _Reporter:
         """Print what is said before a tool call; the last answer is printed when the turn has ended."""
         self._begun += message.text
         if message.is_interim:
-            print(printable(f"{self._begun.strip()}\n"), flush=True)
-            self._begun = ""
+            self.set_apart()
+            print(printable(self._begun.strip()), flush=True)
+            self._begun, self._has_said = "", True
 
     def held_up(self, event: QuestionAsked) -> None:
         """An earlier turn of the session waits for a person, and ours waits for that one."""

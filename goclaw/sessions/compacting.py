@@ -200,10 +200,7 @@ class Compactor:
         useless = size - done.tokens_after < LEAST_FREED * size
         session.useless_at = done.tokens_after if useless else 0
         if useless:
-            more.append(
-                "That is next to nothing: what is left is the prompt, the tools and the last messages. "
-                "Try /clear, or a model with a larger window."
-            )
+            more.append(_why_useless(int(session.window.scale * session.overhead), done.tokens_after))
         return "\n\n".join([text, *more])
 
     async def _compact(
@@ -282,6 +279,20 @@ class Compactor:
 def _longest_summary(session: Session, context_window: int) -> int:
     """Estimated tokens that a summary may have in a window of so many tokens."""
     return int(context_window // ANSWER_SHARE / max(1.0, session.window.scale))
+
+
+def _why_useless(fixed: int, left: int) -> str:
+    """Why a compaction freed next to nothing, and what helps, where `fixed` of the tokens that are left never go."""
+    if 2 * fixed < left:
+        rest = (
+            "what is left is the prompt, the tools and the last messages. Try /clear, or a model with a larger window."
+        )
+    else:
+        rest = (
+            f"the prompt and the tools alone take about {fixed:,} tokens. Choose a model with a larger window, or offer "
+            "fewer tools (tools.disabled)."
+        )
+    return f"That is next to nothing: {rest}"
 
 
 def _size(session: Session) -> int:

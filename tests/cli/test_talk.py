@@ -120,7 +120,18 @@ async def test_what_is_said_before_tool_calls_is_printed_before_the_answer(
     world = World(tmp_path, script, tools=[acting("look", Trail().leave)], limits={"continue_cut": True})
     async with daemon(world):
         assert await talk.send(world.config, "go", SESSION) == ("", True)
-    assert capsys.readouterr().out == "Here is the plan.\n\n"
+    assert capsys.readouterr().out == "Here is the plan.\n"
+
+
+async def test_texts_before_tool_calls_and_the_answer_stand_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = [ToolCall(f"c{number}", "look", {}) for number in (1, 2)]
+    script = [Answer("First.", calls=(looks[0],)), Answer("Then.", calls=(looks[1],)), Answer("Done.")]
+    world = World(tmp_path, script, tools=[acting("look", Trail().leave)])
+    async with daemon(world):
+        assert await talk.send(world.config, "go", SESSION) == ("Done.", True)
+    assert capsys.readouterr().out == "First.\n\nThen.\n\n"
 
 
 @pytest.mark.promise("P-no-silent-cut")

@@ -72,6 +72,22 @@ BUGS: list[Bug] = [
         f"{_LIVE}::test_nothing_more_is_written_into_a_text_that_is_on_its_way",
     ),
     bug(
+        "goclaw send leaves an empty line behind a turn that ends without another text",
+        "seen: a script gets one line too many",
+        "goclaw/cli/talk.py",
+        "    if ended.text and not is_told:\n",
+        "    if not is_told:\n",
+        "tests/cli/test_talk.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
+    ),
+    bug(
+        "where the tools fill a small window a person is told to /clear",
+        "seen with a window of 8,192 tokens: /clear frees nothing of the 7,000 that prompt and tools take",
+        "goclaw/sessions/compacting.py",
+        "    if 2 * fixed < left:\n",
+        "    if fixed < 2 * left:\n",
+        "tests/sessions/test_compacting.py::test_where_prompt_and_tools_fill_the_window_it_says_so_and_not_to_clear",
+    ),
+    bug(
         "goclaw send prints the last answer alone",
         "the answer of a model that then calls a tool was lost",
         "goclaw/cli/talk.py",

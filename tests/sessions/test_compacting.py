@@ -1,6 +1,7 @@
 """A compaction beside everything else: other sessions, new messages, /clear, /stop, a disk that is full."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,17 @@ async def test_a_compaction_that_frees_next_to_nothing_says_so_and_is_not_repeat
         asked = len(summary.requests)
         assert any("That is next to nothing" in getattr(event, "text", "") for event in core.seen)
     assert asked == 1
+
+
+async def test_where_prompt_and_tools_fill_the_window_it_says_so_and_not_to_clear(tmp_path: Path) -> None:
+    small = acting("look", Trail().leave)
+    bulky = replace(small, spec=replace(small.spec, description="x " * 20_000))
+    world = World(tmp_path, answers(12), tools=[bulky], summary=clerk(), **SMALL)
+    async with world.running() as core:
+        await talk(core, *secrets(8))
+        told = [text for event in core.seen if "next to nothing" in (text := getattr(event, "text", ""))]
+    assert "the prompt and the tools alone take about " in told[0] and "tools.disabled" in told[0]
+    assert "/clear" not in told[0]
 
 
 @pytest.mark.promise("P-context-fits")
