@@ -151,14 +151,17 @@ class ProviderSettings(Section):
     max_context: int = Field(
         32_768,
         ge=2_048,
-        description="Ollama only: the largest `num_ctx` that is ever asked for (memory grows with it).",
+        description="Ollama only: the largest `num_ctx` that is chosen by itself (docs/models.md); "
+        "`models.options.<model>.context_window` wins.",
     )
 
 
 class ModelOptions(Section):
     """What is known of one model beyond its name."""
 
-    context_window: int | None = Field(None, ge=1_024, description="Tokens; not set: from the model data.")
+    context_window: int | None = Field(
+        None, ge=1_024, description="Tokens; not set: from the model data, from Ollama by the free memory."
+    )
     max_output: int | None = Field(None, ge=1, description="Tokens an answer may have; not set: from the model data.")
     thinking: Literal["off", "low", "medium", "high"] = Field("off", description="How hard the model thinks.")
     price_input: float | None = Field(None, ge=0, description="US dollars per million input tokens.")

@@ -7,12 +7,13 @@ errors only.
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import aiohttp
 
 from goclaw.clock import Clock
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.health.memory import free_memory
 from goclaw.messages import AssistantMessage, Message
 from goclaw.records import record
 from goclaw.specs import ToolSpec
@@ -157,6 +158,15 @@ class ChatModel(Protocol):
         ...
 
 
+@runtime_checkable
+class Looking(Protocol):
+    """A model of which only its server knows the window and the abilities."""
+
+    async def look(self) -> None:
+        """Ask the server, so that both are known before the first request. Raises nothing; asks once, if it answers."""
+        ...
+
+
 @record
 class ModelPorts:
     """What a wire may use of the outside world."""
@@ -165,6 +175,8 @@ class ModelPorts:
     load_image: Callable[[str], Awaitable[bytes]]
     """Bytes of a picture by its blob key."""
     clock: Clock
+    free_memory: Callable[[], int | None] = free_memory
+    """Bytes of this machine's memory that programs can still have; None: unknown."""
 
 
 @record

@@ -5,7 +5,7 @@ The `ollama` package is imported when a model is first asked: half a second that
 """
 
 import asyncio
-import math
+import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
@@ -13,27 +13,32 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.errors import ModelError, ModelErrorKind
+from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import sees, usual_output
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, caption, with_conversation
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import classify, fail, flagged
 from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
+from goclaw.llm.ollama_facts import Asking, OllamaFacts
+from goclaw.llm.ollama_window import bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools
 from goclaw.llm.pictures import again_without_pictures
 from goclaw.messages import AssistantMessage, Message, ToolResult
-from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable
-from goclaw.net.ollama import TIME_LIMIT, ollama_url
+from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable, is_loopback
+from goclaw.net.ollama import ollama_url
 
 if TYPE_CHECKING:
     from ollama import AsyncClient
 
-SMALLEST_BUCKET = 4_096
-"""Tokens of `num_ctx`; doubled until the need fits. Ollama loads a model anew for every other value."""
+log = logging.getLogger(__name__)
+
+LOOK_LIMIT = 3.0
+"""Seconds for all questions about a model: on a slow disk Ollama reads its header for more than one."""
 LEAST_OUTPUT = 512
 """Tokens that must remain for an answer; with less, the conversation counts as too long."""
 
@@ -49,15 +54,18 @@ class OllamaModel:
         self._base_url = base_url
         self._key = settings.api_key.get_secret_value() if settings.api_key else None
         self._options = options
+        self._ports = ports
         self._largest = options.context_window or settings.max_context
-        self._bucket = 0
-        self._capabilities: frozenset[str] | None = None
+        self._num_ctx = options.context_window or 0
+        """What was asked for last, or is chosen; it never shrinks, for a change costs a reload of the model."""
+        self._facts: OllamaFacts | None = None
+        self._looking = asyncio.Lock()
         self._messages = EncodedMessages(encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
     @property
     def context_window(self) -> int:
-        """The largest `num_ctx` that will be asked for; known exactly once the server was asked about the model."""
+        """The largest `num_ctx` that will be asked for; known exactly after `look`."""
         return self._largest
 
     @property
@@ -66,7 +74,7 @@ class OllamaModel:
             return False
         if self._options.images is not None:
             return self._options.images
-        return sees(self._name) if self._capabilities is None else "vision" in self._capabilities
+        return sees(self._name) if self._facts is None else "vision" in self._facts.capabilities
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask. Raises ModelError while iterating; see `base.ChatModel`."""
@@ -77,8 +85,8 @@ class OllamaModel:
         return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        await self.look()
         async with self._client() as client:
-            await self._look(client)
             body = await self._body(request)
             answer = Answer(self.spec)
             with self._translated(answer):
@@ -95,24 +103,27 @@ class OllamaModel:
 
     async def _body(self, request: Request) -> bytes:
         limit = request.max_output or self._options.max_output or usual_output(self._name)
-        options = {"num_ctx": self._num_ctx(request.tokens or estimate_request(request), limit), "num_predict": limit}
+        options = {
+            "num_ctx": self._window_for(request.tokens or estimate_request(request), limit),
+            "num_predict": limit,
+        }
         head: dict[str, Any] = {"model": self._name, "stream": True, "options": options, **self._think()}
         return await with_conversation(head, request, self._messages, self._tools)
 
-    def _num_ctx(self, prompt: int, limit: int) -> int:
-        """The window to ask for. It never shrinks again, for a change costs a reload of the model.
+    def _window_for(self, prompt: int, limit: int) -> int:
+        """The window to ask for.
 
         Raises:
             ModelError: the prompt does not fit (`overflow`): Ollama would cut it without a word.
         """
         if prompt + LEAST_OUTPUT > self._largest:
             raise fail(ModelErrorKind.OVERFLOW, self.spec, f"about {prompt} tokens, the window has {self._largest}")
-        self._bucket = max(self._bucket, min(bucket(prompt + limit), self._largest))
-        return self._bucket
+        self._num_ctx = max(self._num_ctx, min(bucket(prompt + limit), self._largest))
+        return self._num_ctx
 
     def _think(self) -> dict[str, Any]:
         """The field that turns thinking on or off, for models that can; others refuse it."""
-        if self._capabilities is None or "thinking" not in self._capabilities:
+        if self._facts is None or "thinking" not in self._facts.capabilities:
             return {}
         effort = self._options.thinking
         if self._name.startswith("gpt-oss"):
@@ -120,23 +131,36 @@ class OllamaModel:
             return {} if effort == "off" else {"think": effort}
         return {"think": effort != "off"}
 
-    async def _look(self, client: "AsyncClient") -> None:
-        """Learn the model's own window and abilities, once. Not knowing them is no reason to fail."""
-        if self._capabilities is not None:
+    async def look(self) -> None:
+        """Learn the model's window and abilities, once; see `base.Looking`. Not knowing them is no reason to fail."""
+        async with self._looking:
+            if self._facts is not None:
+                return
+            headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+            asking = Asking(self._ports.http, self._base_url, self._name, headers)
+            here = is_loopback(urlsplit(self._base_url).hostname or "")
+            try:
+                async with asyncio.timeout(LOOK_LIMIT):
+                    facts = await asking.facts(memory=here and not self._options.context_window)
+            except (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError):
+                return  # the question itself will tell what is wrong
+            self._facts = facts
+            self._choose(facts)
+
+    def _choose(self, facts: OllamaFacts) -> None:
+        """Settle the window: what is configured, else what fits into the memory, where that can be told."""
+        self._largest = min(self._largest, facts.longest or self._largest)
+        if self._options.context_window:
+            self._num_ctx = self._largest
             return
-        expected: tuple[type[Exception], ...] = (TimeoutError, OSError, ValueError, *library_errors())
-        try:
-            async with asyncio.timeout(TIME_LIMIT):
-                shown = await client.show(self._name)
-        except expected:
-            return  # the question itself will tell what is wrong
-        self._capabilities = frozenset(shown.capabilities or ())
-        own = [
-            value
-            for key, value in (shown.modelinfo or {}).items()
-            if key.endswith(".context_length") and isinstance(value, int) and value > 0
-        ]
-        self._largest = min([self._largest, *own])
+        footprint, free = facts.footprint, self._ports.free_memory()
+        if footprint is None or free is None:
+            return
+        self._num_ctx = self._largest = fitting_window(footprint, free, self._largest)
+        log.info(
+            "%s: a window of %d tokens, %d bytes of memory each; the model takes %d MB, %d MB are free",
+            *(self.spec, self._num_ctx, footprint.token, footprint.weights >> 20, free >> 20),
+        )
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator["AsyncClient"]:
@@ -203,11 +227,6 @@ def encode(message: Message, pictures: Pictures) -> Blocks:
         told["tool_calls"] = [{"function": {"name": call.name, "arguments": call.input}} for call in message.calls]
         told |= replayable(message)
     return (orjson.dumps(told),)
-
-
-def bucket(tokens: int) -> int:
-    """The smallest bucket that holds so many tokens: 4,096 times a power of two."""
-    return SMALLEST_BUCKET << max(0, math.ceil(math.log2(tokens / SMALLEST_BUCKET)))
 
 
 @cache

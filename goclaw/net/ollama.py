@@ -43,8 +43,7 @@ class OllamaServer:
 
     def find(self, name: str) -> OllamaModel | None:
         """The pulled model of that name; a name without tag means `:latest`, as Ollama has it."""
-        wanted = name if ":" in name else f"{name}:latest"
-        return next((model for model in self.models if model.name in (name, wanted)), None)
+        return next((model for model in self.models if is_named(model.name, name)), None)
 
     def with_tools(self) -> OllamaModel | None:
         """The newest model that can call tools."""
@@ -90,9 +89,26 @@ async def probe(http: aiohttp.ClientSession, base_url: str, limit: float = TIME_
         return None
 
 
-async def ask(http: aiohttp.ClientSession, url: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The JSON object behind `url`; POST with a body, else GET."""
-    async with http.request("POST" if body else "GET", url, json=body, raise_for_status=True) as response:
+def is_named(pulled: str, name: str) -> bool:
+    """Whether a pulled model is the one that is meant; a name without tag means `:latest`, as Ollama has it."""
+    return pulled in (name, name if ":" in name else f"{name}:latest")
+
+
+async def ask(
+    http: aiohttp.ClientSession,
+    url: str,
+    body: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The JSON object behind `url`; POST with a body, else GET.
+
+    Raises:
+        aiohttp.ClientError: nobody answers, or with an error.
+        ValueError: the answer is no JSON object. A redirect is none either: it would take a key along.
+    """
+    async with http.request(
+        "POST" if body else "GET", url, json=body, headers=headers, raise_for_status=True, allow_redirects=False
+    ) as response:
         found = await response.json(content_type=None)
     if not isinstance(found, dict):
         raise ValueError(f"{url} is no Ollama")

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from goclaw.config.schema import Config
 from goclaw.context.compaction import Source, Summarizer
 from goclaw.errors import ConfigError
-from goclaw.llm.base import ChatModel, ModelPorts
+from goclaw.llm.base import ChatModel, Looking, ModelPorts
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.found import look_around
 from goclaw.llm.open import (
     DEMO,
     ollama_finder,
-    open_chain,
     open_model,
     pick_default,
     pick_summary,
@@ -54,6 +53,8 @@ class Models:
         self._stored = stored
         self._agent: asyncio.Future[ModelChain] = asyncio.get_running_loop().create_future()
         self._summary: ChatModel | None = None
+        self._opened: dict[str, ChatModel] = {}
+        """By spec: a model settles its window once, for all chains that it is in."""
         self._chosen: dict[str, str] = {}
         """By session, as far as it was asked for; empty: none."""
         self._chains: dict[tuple[str, ...], ModelChain] = {}
@@ -97,9 +98,7 @@ class Models:
         """
         key = tuple(specs)
         if key not in self._alone:
-            opened = [open_model(spec, self._config, self._ports) for spec in key]
-            await prepare(key, self._ports.clock.now())
-            self._alone[key] = ModelChain(opened, self._ports.clock, self._notice)
+            self._alone[key] = ModelChain(await self._open(key), self._ports.clock, self._notice)
         return self._alone[key]
 
     async def chosen(self, session: str) -> str:
@@ -196,12 +195,11 @@ class Models:
         find_ollama = ollama_finder(self._config, self._ports)
         try:
             specs, self.sentence = await pick_default(self._config, find_ollama)
-            if DEMO not in specs:
-                await prepare(specs, self._ports.clock.now())
-            chain = open_chain(specs, self._config, self._ports, self._notice)
+            chain = ModelChain(await self._open(specs), self._ports.clock, self._notice)
             self.summary_specs = await pick_summary(self._config, find_ollama)
             if self.summary_specs:
-                self._summary = open_chain(self.summary_specs, self._config, self._ports, self._notice)
+                summary = await self._open(self.summary_specs)
+                self._summary = ModelChain(summary, self._ports.clock, self._notice)
         except ConfigError as error:
             self.sentence = f"Model: none. {error}"
             self._agent.set_exception(error)
@@ -217,9 +215,7 @@ class Models:
     async def _chain(self, *specs: str) -> ModelChain:
         """`specs`, and behind them the configured chain. The demo stands behind nothing and nothing behind it."""
         if specs not in self._chains:
-            first = [open_model(spec, self._config, self._ports) for spec in specs]
-            if DEMO not in specs:
-                await prepare(specs, self._ports.clock.now())
+            first = await self._open(specs)
             try:
                 behind = (await result_of(self._agent)).models if DEMO not in specs else ()
             except ConfigError:
@@ -227,6 +223,21 @@ class Models:
             others = [model for model in behind if model.spec not in (*specs, DEMO)]
             self._chains[specs] = ModelChain([*first, *others], self._ports.clock, self._notice)
         return self._chains[specs]
+
+    async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
+        """The models of `specs`, each opened once, with all known of them that can be known before they are asked.
+
+        Raises:
+            ConfigError: one cannot be opened.
+        """
+        for spec in specs:
+            if spec not in self._opened:
+                self._opened[spec] = open_model(spec, self._config, self._ports)
+        if DEMO not in specs:
+            await prepare(specs, self._ports.clock.now())
+        models = [self._opened[spec] for spec in specs]
+        await asyncio.gather(*(model.look() for model in models if isinstance(model, Looking)))
+        return models
 
     async def _check_pulled(self, spec: str) -> None:
         provider, _, name = spec.partition(":")

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,8 +52,8 @@ class FakeProvider:
         """Set when a client closed the connection while the server was hanging."""
         self.streaming = asyncio.Event()
         """Set when all pieces of a reply are out."""
-        self.routes: dict[str, Reply] = {}
-        """Replies by path; for side questions such as `/api/show`."""
+        self.routes: dict[str, Reply | Callable[[Received], Reply]] = {}
+        """Replies by path, or what makes one of a request; for side questions such as `/api/show`."""
         self.connections: set[object] = set()
         """Every connection that a request came in on."""
         self._replies: deque[Reply] = deque()
@@ -68,9 +68,11 @@ class FakeProvider:
         return [received for received in self.received if received.path not in self.routes]
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        self.received.append(Received(request.path, dict(request.headers), await request.read()))
+        received = Received(request.path, dict(request.headers), await request.read())
+        self.received.append(received)
         self.connections.add(request.transport)
-        reply = self.routes.get(request.path)
+        route = self.routes.get(request.path)
+        reply = route(received) if callable(route) else route
         if reply is None:
             reply = self._replies[0] if len(self._replies) == 1 else self._replies.popleft()
         response = web.StreamResponse(status=reply.status, headers={"content-type": reply.type, **reply.headers})

@@ -11,11 +11,13 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import CallStarted, ModelPorts, Stop
 from goclaw.llm.estimate import estimate_text
-from goclaw.llm.ollama import OllamaModel, bucket
+from goclaw.llm.ollama import OllamaModel
 from goclaw.messages import NOT_SEEN, AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.net import LOOPBACK_ONLY
 from goclaw.specs import ToolSpec
 from tests.llm.asking import TOOLS, ask, model_ports, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, recorded, refusal
+from tests.llm.ollama_server import GB, knows
 from tests.llm.oracles import CONVERSATION
 from tests.llm.wires import OLLAMA, part
 
@@ -78,7 +80,9 @@ async def test_thinking_goes_back_with_its_calls(fake: FakeProvider, ports: Mode
 
 
 @pytest.mark.promise("P-context-fits")
-async def test_the_window_is_always_asked_for_and_grows_in_steps(fake: FakeProvider, ports: ModelPorts) -> None:
+async def test_a_window_of_a_server_that_does_not_tell_what_a_model_takes_grows_in_steps(
+    fake: FakeProvider, ports: ModelPorts
+) -> None:
     model = model_at(fake, ports, max_output=1_000)
     for tokens in (10, 5_000, 10):
         await ask(model, saying(long(tokens)))
@@ -106,6 +110,47 @@ async def test_the_window_is_the_smallest_of_what_is_allowed(
     assert model.context_window == largest
 
 
+async def test_a_window_that_is_configured_is_asked_for_whole_from_the_first_request_on(
+    fake: FakeProvider, ports: ModelPorts
+) -> None:
+    knows(fake)
+    await ask(model_at(fake, ports, context_window=24_000), saying("hi"))
+    assert fake.asked[0].body["options"]["num_ctx"] == 24_000
+    assert "/api/tags" not in {received.path for received in fake.received}, "no question about memory"
+
+
+@pytest.mark.promise("P-window-fits")
+@pytest.mark.parametrize(("free", "num_ctx"), [(None, 4_096), (8 * GB, 8_192), (64 * GB, 32_768)])
+async def test_the_window_fits_the_free_memory_and_stays_with_every_request(
+    fake: FakeProvider, ports: ModelPorts, free: int | None, num_ctx: int
+) -> None:
+    knows(fake)
+    memory = [free]
+    model = model_at(fake, replace(ports, free_memory=lambda: memory[0]), max_output=1_000)
+    await model.look()
+    assert model.context_window == (num_ctx if free else 32_768)
+    memory[0] = free and 3 * GB
+    for tokens in (10, 2_000):
+        await ask(model, saying(long(tokens)))
+    assert [received.body["options"]["num_ctx"] for received in fake.asked] == [num_ctx, num_ctx]
+    assert sum(received.path == "/api/show" for received in fake.received) == 1
+
+
+async def test_the_memory_of_this_machine_says_nothing_of_another_one(
+    fake: FakeProvider, ports: ModelPorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knows(fake)
+    monkeypatch.delenv(LOOPBACK_ONLY)
+    monkeypatch.setenv("http_proxy", fake.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    plenty = replace(ports, free_memory=lambda: 64 * GB)
+    for url in (fake.url, "http://ollama.example:11434"):
+        await ask(
+            OllamaModel("ollama:qwen3:8b", url, ProviderSettings(), ModelOptions(max_output=9), plenty), saying("hi")
+        )
+    assert [received.body["options"]["num_ctx"] for received in fake.asked] == [32_768, 4_096]
+
+
 @pytest.mark.promise("P-context-fits")
 async def test_what_does_not_fit_is_an_overflow_instead_of_a_silent_cut(fake: FakeProvider, ports: ModelPorts) -> None:
     heard = await ask(model_at(fake, ports), saying("x" * 200_000))
@@ -130,11 +175,6 @@ async def test_a_known_need_that_does_not_fit_is_an_overflow_however_short_the_e
     heard = await ask(model_at(fake, ports), replace(saying("hi"), tokens=32_500))
     assert heard.failed.kind is ModelErrorKind.OVERFLOW
     assert fake.asked == []
-
-
-@pytest.mark.parametrize(("tokens", "expected"), [(1, 4_096), (4_096, 4_096), (4_097, 8_192), (33_000, 65_536)])
-def test_buckets_double(tokens: int, expected: int) -> None:
-    assert bucket(tokens) == expected
 
 
 @pytest.mark.parametrize(

@@ -95,4 +95,45 @@ BUGS: list[Bug] = [
         "tests/commands/test_status.py::"
         "test_less_than_a_minute_to_the_next_try_is_told_in_seconds_and_owed_summaries_are_counted",
     ),
+    bug(
+        "the window of a local model follows each request instead of the memory",
+        "class local models: Ollama loads the model anew for every other value",
+        "goclaw/llm/ollama.py",
+        "        self._num_ctx = self._largest = fitting_window(",
+        "        self._largest = fitting_window(",
+        "tests/llm/test_ollama.py::test_the_window_fits_the_free_memory_and_stays_with_every_request",
+    ),
+    bug(
+        "a restart of the daemon loads the local model anew, smaller each time",
+        "class local models: what the model itself takes is not free",
+        "goclaw/llm/ollama_window.py",
+        "max(SMALLEST_BUCKET, footprint.loaded, fits)",
+        "max(SMALLEST_BUCKET, fits)",
+        "tests/sessions/test_service_num_ctx.py::"
+        "test_one_window_that_fits_the_memory_serves_a_conversation_over_restarts",
+    ),
+    bug(
+        "the memory of this machine decides for a server elsewhere",
+        "class local models: a window that nothing there can hold",
+        "goclaw/llm/ollama.py",
+        "memory=here and not",
+        "memory=not",
+        "tests/llm/test_ollama.py::test_the_memory_of_this_machine_says_nothing_of_another_one",
+    ),
+    bug(
+        "heads that differ by layer are not asked for",
+        "class local models: short answers leave lists out",
+        "goclaw/llm/ollama_facts.py",
+        "        if key in info and not heads:\n",
+        "        if key not in info:\n",
+        "tests/llm/test_ollama_facts.py::test_heads_that_differ_by_layer_are_in_a_verbose_answer_only",
+    ),
+    bug(
+        "answers and summaries of one local model have a window each",
+        "class local models: two values in turn, two loads a turn",
+        "goclaw/sessions/models.py",
+        "            if spec not in self._opened:\n",
+        "            if spec:\n",
+        "tests/sessions/test_models.py::test_the_window_of_an_ollama_model_is_chosen_once_before_anything_is_asked",
+    ),
 ]

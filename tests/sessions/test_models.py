@@ -23,6 +23,10 @@ from goclaw.store.database import open_database
 from goclaw.store.settings import Settings
 from goclaw.supervise import background
 from tests.harness import World
+from tests.llm.asking import ask, saying
+from tests.llm.fake_provider import fake_provider
+from tests.llm.ollama_server import QWEN3_8B, knows
+from tests.llm.wires import OLLAMA
 from tests.parts import GivenModels
 
 
@@ -32,8 +36,8 @@ async def no_image(blob: str) -> bytes:
 
 @asynccontextmanager
 async def models_of(folder: Path, **models: Any) -> AsyncIterator[Models]:
-    agents = models.pop("agents", {})
-    config = Config.model_validate({"state_dir": folder, "models": models, "agents": agents})
+    others = {key: models.pop(key, {}) for key in ("agents", "providers")}
+    config = Config.model_validate({"state_dir": folder, "models": models, **others})
     async with aiohttp.ClientSession() as http, open_database(folder / "models.db") as database:
         ports = ModelPorts(http, no_image, SteppedClock())
         models_found = Models(config, ports, lambda line: None, Settings(database))
@@ -94,6 +98,32 @@ async def test_a_model_whose_cache_cannot_follow_the_policy_is_not_chosen(
         with pytest.raises(ConfigError, match=r"agents\.main\.policy\.cache\.after_tools: half has a prompt cache"):
             await models.choose("memory:here", "half:nova")
         assert await models.chosen("memory:here") == ""
+
+
+async def test_the_window_of_an_ollama_model_is_chosen_once_before_anything_is_asked(tmp_path: Path) -> None:
+    async with fake_provider() as server:
+        knows(server)
+        own = {"ollama": {"base_url": server.url, "max_context": 4_096}}
+        async with models_of(tmp_path, agent=["ollama:qwen3:8b"], summary=["ollama:qwen3:8b"], providers=own) as models:
+            assert (await models.agent()).context_window == 4_096
+            writer, main = [each.model for each in await models.summarizers()]
+            assert writer.context_window == main.context_window == 4_096
+            await models.only(["ollama:qwen3:8b"])
+        assert [received.path for received in server.received].count("/api/show") == 1
+
+
+async def test_a_server_that_is_away_at_the_start_is_asked_again_later(tmp_path: Path) -> None:
+    async with fake_provider() as server:
+        url = server.url
+    own = {"ollama": {"base_url": url}}
+    async with models_of(tmp_path, agent=["ollama:qwen3:8b"], summary=[], providers=own) as models:
+        chain = await models.agent()
+        assert chain.context_window == 32_768, "all that is known is what may be asked for"
+        async with fake_provider(int(url.rpartition(":")[2])) as server:
+            knows(server, QWEN3_8B | {"qwen3.context_length": 3_000})
+            server.will(OLLAMA.answer())
+            assert (await ask(chain, saying("hi"))).text == "Hello"
+            assert chain.context_window == server.asked[0].body["options"]["num_ctx"] == 3_000
 
 
 class NoModels(GivenModels):

@@ -1,0 +1,17 @@
+"""How much of the machine's memory programs may still take."""
+
+from pathlib import Path
+
+MEMINFO = Path("/proc/meminfo")
+"""Linux's own table, in kibibytes; see proc(5)."""
+AVAILABLE = "MemAvailable:"
+
+
+def free_memory(table: Path = MEMINFO) -> int | None:
+    """Bytes that programs can have without swapping, as the kernel estimates it; None where there is no such table."""
+    try:
+        rows = table.read_text("ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = next((row.split() for row in rows if row.startswith(AVAILABLE)), [])
+    return int(found[1]) * 1_024 if len(found) > 1 and found[1].isdecimal() else None

@@ -1,0 +1,126 @@
+"""What an Ollama server tells of a model: its abilities, the longest window that it was made for, its memory.
+
+Asked over the shared client: the daemon asks at its start, and loads no `ollama` package for that. Facts only; which
+window follows from them says `ollama_window`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+import aiohttp
+import orjson
+
+from goclaw.net.ollama import ask, is_named
+from goclaw.records import record
+
+KV_BYTES = 2
+"""Of one number in the KV cache: f16, Ollama's default. A smaller `OLLAMA_KV_CACHE_TYPE` is told nowhere."""
+HEADS_BY_LAYER = re.compile(rb'\.attention\.head_count_kv"\s*:\s*(\[[\d,\s]+\])')
+"""In a verbose answer, which is megabytes of vocabulary: the one list wanted is cut out, the rest never parsed."""
+
+
+@record
+class Footprint:
+    """What a model takes of the memory of the machine that it runs on, in bytes."""
+
+    token: int
+    """The KV cache of one token of the window."""
+    weights: int
+    """The pulled files; all of them are loaded."""
+    loaded: int = 0
+    """Tokens of the window that it is in memory with right now; 0: it is not."""
+
+
+@record
+class OllamaFacts:
+    """What `/api/show` says of a model, and the lists of what is pulled and loaded."""
+
+    capabilities: frozenset[str] = frozenset()
+    longest: int | None = None
+    """Tokens of the longest window that the model was made for; None: not told."""
+    footprint: Footprint | None = None
+    """None: not asked for, the server does not tell, or the model runs elsewhere (Ollama's cloud)."""
+
+
+@record
+class Asking:
+    """A model of a server, and how it is reached."""
+
+    http: aiohttp.ClientSession
+    base_url: str
+    name: str
+    headers: Mapping[str, str]
+
+    async def facts(self, *, memory: bool) -> OllamaFacts:
+        """Ask; `memory`: also for what the model takes there.
+
+        Raises:
+            aiohttp.ClientError: nobody there, or the server knows no such model.
+            ValueError: an answer is none of Ollama's.
+        """
+        shown = await ask(self.http, f"{self.base_url}/api/show", {"model": self.name}, self.headers)
+        info = shown.get("model_info")
+        info = info if isinstance(info, dict) else {}
+        own = [value for key, value in info.items() if key.endswith(".context_length") and _positive(value)]
+        footprint = await self._footprint(info) if memory and not shown.get("remote_host") else None
+        abilities = shown.get("capabilities")
+        known = frozenset(map(str, abilities)) if isinstance(abilities, list) else frozenset[str]()
+        return OllamaFacts(known, min(own, default=None), footprint)
+
+    async def _footprint(self, info: Mapping[str, Any]) -> Footprint | None:
+        key = f"{info.get('general.architecture')}.attention.head_count_kv"
+        heads = info.get(key)
+        if key in info and not heads:
+            heads = await self._heads_by_layer()
+        token = token_bytes(info, heads)
+        weights = (await self._row("tags")).get("size") if token else None
+        if not token or not _positive(weights):
+            return None
+        loaded = (await self._row("ps")).get("context_length")
+        return Footprint(token, weights, loaded if _positive(loaded) else 0)
+
+    async def _heads_by_layer(self) -> Sequence[int]:
+        """KV heads of each layer, where they differ: lists are left out of an answer unless it is a verbose one."""
+        body = {"model": self.name, "verbose": True}
+        url = f"{self.base_url}/api/show"
+        async with self.http.post(
+            url, json=body, headers=self.headers, raise_for_status=True, allow_redirects=False
+        ) as response:
+            found = HEADS_BY_LAYER.search(await response.read())
+        return list(orjson.loads(found[1])) if found else ()
+
+    async def _row(self, path: str) -> Mapping[str, Any]:
+        """What a list of the server (`tags`: pulled, `ps`: in memory) says of the model; empty: nothing, or no list."""
+        try:
+            listed = (await ask(self.http, f"{self.base_url}/api/{path}", None, self.headers)).get("models")
+        except (aiohttp.ClientResponseError, ValueError):
+            return {}
+        rows = listed if isinstance(listed, list) else []
+        return next((row for row in rows if isinstance(row, dict) and is_named(str(row.get("name")), self.name)), {})
+
+
+def token_bytes(info: Mapping[str, Any], kv_heads: object) -> int | None:
+    """Bytes of KV cache that a token of the window takes; None where the facts do not say.
+
+    Keys and values of every layer count, also of layers that look back through a sliding window only: how many those
+    are is not told alike by any two families. `kv_heads` are those of each layer, a list where layers differ; without
+    them every head has its own keys and values.
+    """
+
+    def number(key: str) -> int:
+        value = info.get(f"{info.get('general.architecture')}.{key}")
+        return value if _positive(value) else 0
+
+    layers, heads = number("block_count"), number("attention.head_count")
+    size = number("embedding_length") // heads if heads else 0
+    key, value = number("attention.key_length") or size, number("attention.value_length") or size
+    if isinstance(kv_heads, Sequence) and not isinstance(kv_heads, str):
+        all_heads = sum(count for count in kv_heads if _positive(count))
+    else:
+        all_heads = layers * (int(kv_heads) if isinstance(kv_heads, int) else heads)
+    return all_heads * (key + value) * KV_BYTES if layers and key and value and all_heads else None
+
+
+def _positive(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and value > 0
