@@ -1,37 +1,47 @@
 """Checks by doing: each tries the thing itself and says what it found and what helps."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
-from goclaw.doctor.base import Finding, Verdict
+from goclaw.doctor.base import Finding
 from goclaw.doctor.embedder import check_embedder
 from goclaw.doctor.hooks import check_hooks
 from goclaw.doctor.listener import check_listener
 from goclaw.doctor.mcp import check_mcp
+from goclaw.doctor.model import ASK_SECONDS, check_model
 from goclaw.doctor.publishing import check_publishing
 from goclaw.doctor.registries import check_registries
 from goclaw.doctor.security import check_security
 from goclaw.doctor.state import check_database, check_disk, check_state
 from goclaw.doctor.telegram import check_telegram
-from goclaw.doctor.tools import check_tools
+from goclaw.doctor.tools import open_tools
 from goclaw.doctor.web import check_web_search
 from goclaw.errors import GoclawError
-from goclaw.llm.base import ModelPorts
-from goclaw.llm.open import ollama_finder, open_chain, pick_default
-from goclaw.net import open_client
 from goclaw.sandbox.select import TierReport, probe
+from goclaw.specs import ToolSpec
 from goclaw.users import Users
 
-__all__ = ["Finding", "Verdict", "examine"]
+__all__ = ["Finding", "examine"]
 
 CHECK_SECONDS = 20.0
 """How long one check may take before that is its result."""
+SECONDS = {"model": ASK_SECONDS + CHECK_SECONDS}
+"""The same for those that need longer: a model's answer, and the tools that are waited for behind it."""
 
 
-async def examine(loaded: Loaded) -> list[Finding]:
-    """Run every check; none of them changes anything but caches."""
+async def examine(
+    loaded: Loaded, tell: Callable[[str], None] = lambda line: None, *, offline: bool = False
+) -> list[Finding]:
+    """Run every check; none of them changes anything but caches.
+
+    Args:
+        loaded: the configuration.
+        tell: takes a line for people before something is done that may cost.
+        offline: do not ask the model.
+    """
+    offered: asyncio.Future[Sequence[ToolSpec]] = asyncio.get_running_loop().create_future()
     checks: dict[str, Callable[[Loaded], Awaitable[list[Finding]]]] = {
         "config": _config,
         "state": _state,
@@ -41,28 +51,40 @@ async def examine(loaded: Loaded) -> list[Finding]:
         "disk": _disk,
         "exec": _exec,
         "hooks": check_hooks,
-        "tools": check_tools,
+        "tools": partial(_tools, offered),
         "mcp": check_mcp,
         "publishing": check_publishing,
         "registries": check_registries,
         "web search": check_web_search,
         "embedder": check_embedder,
-        "model": _model,
+        "model": partial(check_model, tools=offered, tell=tell, offline=offline),
         "telegram": _telegram,
         "http": _http,
     }
-    findings = await asyncio.gather(*(_bounded(name, check(loaded)) for name, check in checks.items()))
-    return [finding for found in findings for finding in found]
+    found = await asyncio.gather(*(_bounded(name, check(loaded)) for name, check in checks.items()))
+    return [finding for findings in found for finding in findings]
 
 
 async def _bounded(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
+    seconds = SECONDS.get(name, CHECK_SECONDS)
     try:
-        async with asyncio.timeout(CHECK_SECONDS):
+        async with asyncio.timeout(seconds):
             return await check
     except TimeoutError:
-        return [Finding(name, "problem", f"no result within {CHECK_SECONDS:g} s")]
+        return [Finding(name, "problem", f"no result within {seconds:g} s")]
     except GoclawError as error:
         return [Finding(name, "problem", str(error))]
+
+
+async def _tools(offered: asyncio.Future[Sequence[ToolSpec]], loaded: Loaded) -> list[Finding]:
+    """Check the tools, and say to the model's check what a model is offered: nothing where that cannot be known."""
+    try:
+        report = await open_tools(loaded)
+        offered.set_result(report.offered)
+    finally:
+        if not offered.done():
+            offered.set_result(())
+    return list(report.findings)
 
 
 async def _config(loaded: Loaded) -> list[Finding]:
@@ -110,19 +132,6 @@ async def _exec(loaded: Loaded) -> list[Finding]:
 
 def _exec_text(report: TierReport) -> str:
     return report.text.removeprefix("exec sandbox: ")
-
-
-async def _model(loaded: Loaded) -> list[Finding]:
-    async with open_client() as http:
-        ports = ModelPorts(http, _no_image, RealClock())
-        specs, sentence = await pick_default(loaded.config, ollama_finder(loaded.config, ports))
-        open_chain(specs, loaded.config, ports)
-    verdict: Verdict = "warning" if specs == ("demo",) else "ok"
-    return [Finding("model", verdict, sentence.removeprefix("Model: "))]
-
-
-async def _no_image(key: str) -> bytes:
-    raise AssertionError(f"no picture is asked for here: {key}")
 
 
 async def _telegram(loaded: Loaded) -> list[Finding]:

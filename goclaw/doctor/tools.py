@@ -1,21 +1,45 @@
 """The doctor's check of the tools: every source is opened, every plugin loaded, as the daemon does it."""
 
+from collections.abc import Sequence
+
+from goclaw.access import Access
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.doctor.base import Finding
+from goclaw.events import Actor
+from goclaw.records import record
+from goclaw.specs import ToolSpec
 from goclaw.toolkit.parts import parts_of
+from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
+from goclaw.users import Users
+
+OWNER = Actor("tui:doctor", "cli", owner=True)
+"""For whom tools are listed: whoever sees all of them."""
 
 
-async def check_tools(loaded: Loaded) -> list[Finding]:
-    """How many tools there are, and what of them does not work."""
-    async with open_sources(loaded.config, RealClock(), parts_of(loaded.packaged)) as sources:
+@record
+class ToolReport:
+    """What came of opening all sources once."""
+
+    findings: Sequence[Finding]
+    offered: Sequence[ToolSpec]
+    """What the main agent's model is offered when the owner speaks."""
+
+
+async def open_tools(loaded: Loaded) -> ToolReport:
+    """Open every source, as the daemon does it: how many tools there are, and what of them does not work."""
+    config = loaded.config
+    async with open_sources(config, RealClock(), parts_of(loaded.packaged)) as sources:
         await sources.settled(SETTLED_SECONDS)
         count, faults = len(sources.tools()), sources.faults
-    return [
+        registry = Registry([sources], Access(Users(), config))
+        offered = registry.offered_to(OWNER, config.agents.main.tools, planning=False)
+    findings = [
         Finding("tools", "ok", f"{count} tools"),
         *(Finding("tools", "warning", f"{what}: {why}", _remedy(what)) for what, why in sorted(faults.items())),
     ]
+    return ToolReport(findings, offered)
 
 
 def _remedy(what: str) -> str:

@@ -1,6 +1,5 @@
 """The model that answers: chosen, given its key, and asked one word over GoClaw's own wires."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 
 from pydantic import SecretStr
@@ -8,19 +7,15 @@ from pydantic import SecretStr
 from goclaw.cli.setup_steps.answers import ModelChoice, Scene, ask_secret
 from goclaw.config.schema import Config, ProviderSettings
 from goclaw.errors import GoclawError, ModelError, ModelErrorKind
-from goclaw.llm.base import ModelPorts, Request, TextDelta
+from goclaw.llm.base import ModelPorts
 from goclaw.llm.found import BEST, Candidate, Found, key_known, key_variable, look_around
 from goclaw.llm.open import ollama_finder, open_model
-from goclaw.messages import UserMessage
-from goclaw.redact import printable
+from goclaw.llm.ping import ping
 
 TRY_SECONDS = 120.0
 """How long a first answer may take: a local model has to be loaded into memory."""
 MAX_OUTPUT = 1_024
 """Tokens. One word takes one, but some models think before it."""
-QUESTION = Request("You answer with one word.", [UserMessage("Say: ready")], max_output=MAX_OUTPUT)
-LONGEST_SHOWN = 40
-"""Characters of the answer that are shown."""
 
 
 async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoice | None:
@@ -113,29 +108,9 @@ def hints(found: Found) -> Iterator[str]:
 async def _try(scene: Scene, choice: ModelChoice) -> None:
     """Ask the model one word and show the answer. Raises GoclawError when there is none."""
     scene.dialogue.say(f"   Asking {choice.spec} …")
-    said = await first_words(choice.spec, with_key(scene.loaded.config, choice), _ports(scene))
+    model = open_model(choice.spec, with_key(scene.loaded.config, choice), _ports(scene))
+    said = await ping(model, max_output=MAX_OUTPUT, seconds=TRY_SECONDS)
     scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {said}' if said else ''}")
-
-
-async def first_words(spec: str, config: Config, ports: ModelPorts) -> str:
-    """What a model answers to one tiny request, on one line; may be empty when it only thought.
-
-    Raises:
-        ModelError: it does not answer.
-        ConfigError: there is no such provider, or it lacks a key.
-    """
-    model = open_model(spec, config, ports)
-    text = ""
-    try:
-        async with asyncio.timeout(TRY_SECONDS), model.stream(QUESTION) as events:
-            async for event in events:
-                text += event.text if isinstance(event, TextDelta) else ""
-    except TimeoutError:
-        raise ModelError(
-            ModelErrorKind.TIMEOUT, f"{spec}: no answer within {TRY_SECONDS:g} s; try again", spec=spec
-        ) from None
-    line = " ".join(printable(text).split())
-    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
 
 def with_key(config: Config, choice: ModelChoice) -> Config:

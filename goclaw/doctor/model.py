@@ -1,0 +1,112 @@
+"""The doctor's check of the model: it is asked one word, and its window is compared with what every request holds."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+
+from goclaw.agent.prompt import BASE, Prompt
+from goclaw.clock import RealClock
+from goclaw.config.load import Loaded
+from goclaw.config.schema import Config
+from goclaw.context.budget import ContextBudget, budget, percent
+from goclaw.doctor.base import Finding
+from goclaw.errors import ConfigError, ModelError
+from goclaw.llm.base import ChatModel, ModelPorts
+from goclaw.llm.estimate import estimate_text, estimate_tools
+from goclaw.llm.open import DEMO, is_local, ollama_finder, open_chain, open_model, pick_default
+from goclaw.llm.ping import ping
+from goclaw.net import open_client
+from goclaw.specs import ToolSpec
+from goclaw.state import private_paths
+from goclaw.workspace import Workspace
+
+ASK_SECONDS = 60.0
+"""How long the answer may take: a local model has to be loaded into memory."""
+MAX_OUTPUT = 16
+"""Tokens of the answer: the fewest that every provider allows, so that the question costs next to nothing."""
+OUTPUT_SPENT = "output limit was reached"
+"""In OpenAI's refusal (HTTP 400) when a model has thought until `MAX_OUTPUT`: it was there, and so was the key."""
+_CHECK = "model"
+_REMEDY = "mend that, or choose another model in `models.agent`; then `goclaw restart`"
+_OFFLINE = "not asked (--offline)"
+
+
+async def check_model(
+    loaded: Loaded, tools: Awaitable[Sequence[ToolSpec]], tell: Callable[[str], None], *, offline: bool
+) -> list[Finding]:
+    """Whether the main model answers, and whether a conversation fits into its window.
+
+    Args:
+        loaded: the configuration.
+        tools: what the model is offered.
+        tell: takes a line for people before something is done that may cost.
+        offline: do not ask the model.
+
+    Raises:
+        ConfigError: a model of the chain cannot be opened.
+    """
+    config = loaded.config
+    async with open_client() as http:
+        ports = ModelPorts(http, _no_image, RealClock())
+        specs, sentence = await pick_default(config, ollama_finder(config, ports))
+        sentence = sentence.removeprefix("Model: ")
+        if specs == (DEMO,):
+            return [Finding(_CHECK, "warning", sentence)]
+        open_chain(specs, config, ports)
+        model = open_model(specs[0], config, ports)
+        if offline:
+            asked = Finding(_CHECK, "ok", f"{sentence} {_OFFLINE}")
+        else:
+            if not is_local(model.spec, config):
+                tell(f"asking {model.spec} for one word, which may cost a little; --offline leaves it out")
+            asked = await _asked(model, sentence)
+        return [asked, *_window(await _budget(config, model, await tools))]
+
+
+async def _asked(model: ChatModel, sentence: str) -> Finding:
+    try:
+        said = await ping(model, max_output=MAX_OUTPUT, seconds=ASK_SECONDS)
+    except (ConfigError, ModelError) as error:
+        if OUTPUT_SPENT not in str(error):
+            return Finding(_CHECK, "problem", str(error), _REMEDY)
+        said = ""
+    return Finding(_CHECK, "ok", f"{sentence} It answers{f': {said}' if said else ''}")
+
+
+async def _budget(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
+    system = await _system_prompt(config)
+    # The first look at a model's data takes some tenths of a second.
+    window = await asyncio.to_thread(lambda: model.context_window)
+    prompt = estimate_text("\n\n".join(filter(None, (system, config.agents.main.prompt.strip()))))
+    return budget(model.spec, window, config.compaction, prompt=prompt, tools=estimate_tools(tools))
+
+
+async def _system_prompt(config: Config) -> str:
+    async with _workspace(config) as workspace:
+        return await Prompt().system(workspace) if workspace else BASE
+
+
+@asynccontextmanager
+async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
+    """The configured workspace; None: it is not there yet, and nothing is made here."""
+    if not config.workspace_path.is_dir():
+        yield None
+        return
+    async with Workspace(config.workspace_path, private_paths(config)) as workspace:
+        yield workspace
+
+
+def _window(found: ContextBudget) -> Iterator[Finding]:
+    """What there is to say about the window; nothing beyond a line where there is room."""
+    text = (
+        f"{found.window:,} tokens; prompt ({found.prompt:,}) and tools ({found.tools:,}) take "
+        f"{percent(found.overhead, found.window)}, before anything is said"
+    )
+    if found.fits:
+        yield Finding("window", "ok", text)
+    else:
+        yield Finding("window", "problem", text, " ".join(found.advice()[1:]))
+
+
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")

@@ -1,0 +1,30 @@
+"""Bugs in what is said of models: whether they answer, what they hold, what they cost."""
+
+from tests.mutations.bug import Bug, bug
+
+BUGS: list[Bug] = [
+    bug(
+        "the doctor finds a model fine that it never asked",
+        "class doctor: a dead Ollama gets a ✓",
+        "goclaw/doctor/model.py",
+        "        said = await ping(model, max_output=MAX_OUTPUT, seconds=ASK_SECONDS)\n",
+        '        said = ""\n',
+        "tests/doctor/test_model.py::test_a_dead_ollama_is_a_problem_with_what_helps",
+    ),
+    bug(
+        "the doctor finds a window fine that prompt and tools fill",
+        "OC: a 4k model never answers, and every check is green",
+        "goclaw/context/budget.py",
+        "return self.overhead + self.reserve < self.window",
+        "return self.reserve < self.window",
+        "tests/doctor/test_model.py::test_a_window_that_prompt_and_tools_fill_is_a_problem_with_what_uses_it",
+    ),
+    bug(
+        "the doctor asks although it was told not to",
+        "class doctor: a check that costs money unasked",
+        "goclaw/doctor/model.py",
+        "        if offline:\n",
+        "        if False:\n",
+        "tests/doctor/test_model.py::test_offline_asks_nobody",
+    ),
+]
