@@ -88,7 +88,8 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
 async def _ask(scene: Scene, given: Given) -> Answers:
     chosen = await model.choose_model(scene, given.spec, given.key)
     bot = await telegram.choose_bot(scene, given.token)
-    return Answers(chosen, bot, given.owner or await telegram.find_owner(scene, bot))
+    owner = given.owner or await telegram.find_owner(scene, bot)
+    return Answers(chosen, bot, owner, await model.find_ollama(scene))
 
 
 def _load(said: Options) -> Loaded:

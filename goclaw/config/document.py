@@ -1,8 +1,7 @@
 """Texts made from the schema: the example file, the page of documentation, and the configuration in force."""
 
 import json
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
@@ -47,7 +46,6 @@ _NAMES = {
 _HOME = "~/.goclaw"
 _AFTER = {"section": "", "sections by name": f".{ANY_NAME}", "list of sections": ITEM}
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-_NOTHING: Mapping[tuple[str, ...], Any] = MappingProxyType({})
 _PLAIN = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "Path": "path"}
 
 _INTRODUCTION = f"""\
@@ -109,11 +107,8 @@ def markdown() -> str:
     return "\n".join(lines).replace(f".{ANY_NAME}", ".<name>")
 
 
-def example(chosen: Mapping[tuple[str, ...], Any] = _NOTHING) -> str:
-    """A configuration file with every key, its meaning and its default, each behind a `#` but for those of `chosen`.
-
-    Without any it is config.yaml.example.
-    """
+def example() -> str:
+    """The file config.yaml.example: every key, its meaning and its default, each behind a `#`."""
     lines = [
         "# GoClaw's configuration. Every key is optional; remove the `#` before those that you set.",
         "# The meaning of it all: docs/configuration.md. Check the file with `goclaw config check`.",
@@ -130,11 +125,8 @@ def example(chosen: Mapping[tuple[str, ...], Any] = _NOTHING) -> str:
         if key.is_section and len(key.path) == 1:
             lines.append("")
         lines.append(f"{indent}# {key.field.description}")
-        if key.path in chosen:
-            line = f"{key.path[-1]}: {_literal(chosen[key.path])}"
-        else:
-            # Below a name behind a `#` everything is.
-            line = f"{'#' * bool(free)}{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_typical(key)}"
+        # Below a name behind a `#` everything is.
+        line = f"{'#' * bool(free)}{key.path[-1]}:" if key.is_section else f"#{key.path[-1]}: {_typical(key)}"
         lines.append(indent + line.rstrip())
     return "\n".join(lines) + "\n"
 

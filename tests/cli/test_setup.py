@@ -25,7 +25,7 @@ from tests.acceptance.model import EchoModel, echo_model
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.forked import run_goclaw
-from tests.llm.fake_provider import fake_provider, recorded, refusal
+from tests.llm.fake_provider import fake_provider, lines, recorded, refusal
 
 KEY, WRONG_KEY = "sk-right-0123456789abcdef", "sk-wrong-0123456789abcdef"
 TOKEN = "424242424:AAfake-token-of-the-fake-telegram-000001"
@@ -211,6 +211,24 @@ async def test_whatever_was_written_before_is_left_to_the_byte(home: Installatio
         assert await asked.end() == 0
     assert existing.read_bytes() == b"# mine\r\nmodels:\r\n  summary: []\r\n"
     assert 'Below `models:` (state/config.yaml:2:1) add:\n  agent: ["openai-chat:echo"]\n' in asked.said
+
+
+async def test_an_ollama_that_a_variable_of_this_shell_leads_to_is_found_by_the_service_as_well(
+    home: Installation,
+) -> None:
+    async with fake_provider() as server:
+        tags = {"models": [{"name": "qwen3:8b", "modified_at": "2026"}]}
+        server.routes = {"/api/tags": lines(tags), "/api/show": lines({"capabilities": ["completion", "tools"]})}
+        server.will(recorded("ollama_text.ndjson"))
+        async with wizard(home, OLLAMA_HOST=server.url) as asked:
+            asked.type("1", "")
+            assert await asked.end() == 0
+        text = (home.state / "config.yaml").read_text()
+        assert text.splitlines()[1:] == [
+            *("models:", '  agent: ["ollama:qwen3:8b"]'),
+            *("providers:", "  ollama:", f'    base_url: "{server.url}"'),
+        ]
+        assert (await home.run("config", "check")).code == 0
 
 
 async def test_enter_skips_every_question(home: Installation) -> None:

@@ -27,4 +27,12 @@ BUGS: list[Bug] = [
         "        if False:\n",
         "tests/doctor/test_model.py::test_offline_asks_nobody",
     ),
+    bug(
+        "setup forgets where the Ollama is that it found",
+        "class setup: OLLAMA_HOST of a shell is not the service's",
+        "goclaw/cli/setup_steps/writing.py",
+        "    if answers.ollama:\n",
+        "    if False:\n",
+        "tests/cli/setup_steps/test_writing.py::test_an_ollama_elsewhere_is_kept_although_no_model_was_named",
+    ),
 ]

@@ -69,6 +69,8 @@ class Answers:
     model: ModelChoice | None = None
     bot: BotChoice | None = None
     owner: Owner | None = None
+    ollama: str = ""
+    """Where Ollama answers; empty: at its usual place, or nowhere."""
 
 
 def read_secret(path: Path) -> str:

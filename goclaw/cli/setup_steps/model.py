@@ -11,6 +11,7 @@ from goclaw.llm.base import ModelPorts
 from goclaw.llm.found import BEST, Candidate, Found, key_known, key_variable, look_around
 from goclaw.llm.open import ollama_finder, open_model
 from goclaw.llm.ping import ping
+from goclaw.net.ollama import ollama_url
 
 TRY_SECONDS = 120.0
 """How long a first answer may take: a local model has to be loaded into memory."""
@@ -103,6 +104,16 @@ def hints(found: Found) -> Iterator[str]:
         yield f"There is a key for {provider}: `{provider}:<model>` works, too."
     if found.ollama and not found.ollama.with_tools():
         yield f"Ollama answers at {found.ollama.base_url}, but has no model for tools: `ollama pull qwen3`."
+
+
+async def find_ollama(scene: Scene) -> str:
+    """Where Ollama answers, if that is not where GoClaw looks by itself: `OLLAMA_HOST` is not set for a service."""
+    config = scene.loaded.config
+    url = ollama_url(config.providers.get("ollama", ProviderSettings()))
+    if url == ollama_url(ProviderSettings(), {}):
+        return ""
+    found = await ollama_finder(config, _ports(scene))()
+    return found.base_url if found else ""
 
 
 async def _try(scene: Scene, choice: ModelChoice) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from goclaw.cli.setup_steps.answers import Answers, ModelChoice
-from goclaw.config.document import example
+from goclaw.config.changing import with_value
 from goclaw.config.files import lies_inside, shown_path
 from goclaw.config.load import Loaded
 from goclaw.config.policies import ADMIN
+from goclaw.config.schema import ProviderSettings
 from goclaw.config.sources import SECRET_FILES
 from goclaw.errors import ConfigError, StateError
 from goclaw.records import record
@@ -21,6 +23,10 @@ from goclaw.users import Users, add_user
 
 AGENT = ("models", "agent")
 TOKEN = ("telegram", "token")
+OLLAMA = ("providers", "ollama", "base_url")
+HEAD = "# GoClaw's configuration. Every other key and its default: `goclaw config example`, docs/configuration.md.\n"
+NAMES = {AGENT: "model", OLLAMA: "address"}
+"""What people call the value of a key."""
 
 
 @record
@@ -106,17 +112,39 @@ def key_of(model: ModelChoice) -> tuple[str, ...]:
     return ("providers", model.provider, "api_key")
 
 
+def configured(answers: Answers) -> dict[tuple[str, ...], Any]:
+    """The answers that belong in the configuration file, by key."""
+    found: dict[tuple[str, ...], Any] = {}
+    if answers.model:
+        found[AGENT] = [answers.model.spec]
+    if answers.ollama:
+        found[OLLAMA] = answers.ollama
+    return found
+
+
 def additions(answers: Answers, loaded: Loaded, place: Place) -> list[str]:
     """The lines that an existing configuration lacks, and where in it they belong."""
-    if answers.model is None or loaded.config.models.agent == (answers.model.spec,):
-        return []
+    wanted = configured(answers)
+    if wanted.get(AGENT) == list(loaded.config.models.agent):
+        del wanted[AGENT]
+    if loaded.origin(OLLAMA).startswith(f"{shown_path(place.config)}:"):
+        wanted.pop(OLLAMA, None)  # it was found by that
+    return [line for path, value in wanted.items() for line in _addition(path, value, loaded, place)]
+
+
+def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: Place) -> list[str]:
     shown = shown_path(place.config)
-    line = f'agent: ["{answers.model.spec}"]'
-    if loaded.origin(AGENT).startswith(f"{shown}:"):
-        return [f"{loaded.origin(AGENT)} has another model; for the new one this line belongs there:", f"  {line}"]
-    if loaded.origin(AGENT[:1]).startswith(f"{shown}:"):
-        return [f"{shown} exists and stays as it is. Below `models:` ({loaded.origin(AGENT[:1])}) add:", f"  {line}"]
-    return [f"{shown} exists and stays as it is. Add to it:", "models:", f"  {line}"]
+    depths = range(len(path), 0, -1)
+    there = next((depth for depth in depths if loaded.origin(path[:depth]).startswith(f"{shown}:")), 0)
+    *above, line = with_value("", ".".join(path), value).splitlines()
+    if there == len(path):
+        name = NAMES[path]
+        return [f"{loaded.origin(path)} has another {name}; for the new one this line belongs there:", line]
+    if there:
+        section = f"{'.'.join(path[:there])}:"
+        begin = f"{shown} exists and stays as it is. Below `{section}` ({loaded.origin(path[:there])}) add:"
+        return [begin, *above[there:], line]
+    return [f"{shown} exists and stays as it is. Add to it:", *above, line]
 
 
 def caveats(answers: Answers, place: Place, after: Loaded) -> Iterator[str]:
@@ -126,6 +154,8 @@ def caveats(answers: Answers, place: Place, after: Loaded) -> Iterator[str]:
         answered.append(key_of(answers.model))
     if answers.bot and answers.bot.token:
         answered.append(TOKEN)
+    if answers.ollama and after.config.providers.get("ollama", ProviderSettings()).base_url != answers.ollama:
+        answered.append(OLLAMA)
     for path in answered:
         origin = after.origin(path)
         secret = shown_path(place.secrets / secret_name(path))
@@ -188,8 +218,9 @@ def _keep_private(state: Path) -> None:
 
 def _files(answers: Answers, place: Place) -> Iterator[tuple[Path, str]]:
     """What the answers would be in files. Without anything to say in it, config.yaml is left for another time."""
-    if answers.model:
-        yield place.config, example({AGENT: (answers.model.spec,)})
+    if wanted := configured(answers):
+        text = "".join(with_value("", ".".join(path), value) for path, value in wanted.items())
+        yield place.config, f"{HEAD}{text}"
     if answers.model and answers.model.key:
         yield place.secrets / secret_name(key_of(answers.model)), f"{answers.model.key}\n"
     if answers.bot and answers.bot.token:

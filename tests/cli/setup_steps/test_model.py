@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goclaw.cli.setup_steps.answers import ModelChoice
-from goclaw.cli.setup_steps.model import choose_model
+from goclaw.cli.setup_steps.model import choose_model, find_ollama
 from goclaw.errors import ConfigError, ModelError
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI
 from tests.cli.setup_steps.support import NOBODY, Heard, dialogue, scene
@@ -151,3 +151,21 @@ async def test_a_model_of_the_command_line_without_a_key_asks_only_for_that(tmp_
             with pytest.raises(ConfigError, match="no key; set ANTHROPIC_API_KEY"):
                 await choose_model(set_up, "anthropic:claude")
     assert "Key for anthropic (hidden) [Enter: none]" in heard.text and "Number or" not in heard.text
+
+
+async def test_an_ollama_that_is_not_at_its_usual_place_is_told_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dialogue(silent=True) as heard:
+        async with scene(heard, tmp_path) as set_up:
+            assert await find_ollama(set_up) == "", "nobody answers there"
+            async with fake_provider() as server:
+                server.routes = {"/api/tags": lines({"models": []})}
+                monkeypatch.setenv("OLLAMA_HOST", server.url)
+                heard_by_variable = {"providers.ollama.base_url": None}
+                async with scene(heard, tmp_path, **heard_by_variable) as by_variable:
+                    assert await find_ollama(by_variable) == server.url
+                    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1")
+                    asked = len(server.received)
+                    assert await find_ollama(by_variable) == "", "the daemon finds that one by itself"
+                    assert len(server.received) == asked

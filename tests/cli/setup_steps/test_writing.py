@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from goclaw.users import User, Users
 from tests.interrupts import interruptible
 
 KEY, TOKEN = "sk-0123456789abcdefghij", "123456:AAtoken-of-a-bot-that-is-none-0000000"
+OLLAMA = "http://10.0.0.7:11434"
 ALL = Answers(ModelChoice("anthropic:claude", KEY), BotChoice("@claw_bot", TOKEN), Owner("telegram:5", "Ann"))
 
 
@@ -71,14 +73,45 @@ def test_everything_is_written_private_and_is_in_force(state: Path) -> None:
     assert list(caveats(ALL, Place.of(after, None), after)) == []
 
 
-def test_the_file_explains_every_key_and_sets_only_what_was_answered(state: Path) -> None:
-    written(ALL, state)
-    text = (state / "config.yaml").read_text()
-    assert '  agent: ["anthropic:claude"]' in text
-    assert "# Chain of `provider:name`, the first is the main model." in text
-    assert [
-        line for line in text.splitlines() if line.strip() and not line.strip().startswith("#") and ": " in line
-    ] == ['  agent: ["anthropic:claude"]']
+def test_the_file_holds_what_was_answered_and_where_the_rest_is_explained(state: Path) -> None:
+    written(replace(ALL, ollama=OLLAMA), state)
+    assert (state / "config.yaml").read_text() == (
+        "# GoClaw's configuration. Every other key and its default: `goclaw config example`, docs/configuration.md.\n"
+        f'models:\n  agent: ["anthropic:claude"]\nproviders:\n  ollama:\n    base_url: "{OLLAMA}"\n'
+    )
+    after = load(state)
+    assert after.config.providers["ollama"].base_url == OLLAMA and after.warnings == ()
+    assert list(caveats(replace(ALL, ollama=OLLAMA), Place.of(after, None), after)) == []
+
+
+def test_an_ollama_elsewhere_is_kept_although_no_model_was_named(state: Path) -> None:
+    assert written(Answers(ollama=OLLAMA), state).written == ["state/config.yaml"]
+    assert load(state).config.providers["ollama"].base_url == OLLAMA
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("http: {port: 1}\n", ["Add to it:", "providers:", "  ollama:", f'    base_url: "{OLLAMA}"']),
+        (
+            "providers:\n  groq: {}\n",
+            ["Below `providers:` (state/config.yaml:1:1)", "  ollama:", f'    base_url: "{OLLAMA}"'],
+        ),
+        (
+            "providers:\n  ollama:\n    max_context: 8192\n",
+            ["Below `providers.ollama:` (state/config.yaml:2:3)", f'    base_url: "{OLLAMA}"'],
+        ),
+        (f"providers:\n  ollama:\n    base_url: {OLLAMA}\n", []),
+    ],
+)
+def test_an_existing_configuration_is_told_where_ollama_is(state: Path, text: str, told: list[str]) -> None:
+    state.mkdir()
+    (state / "config.yaml").write_text(text)
+    left = written(Answers(ollama=OLLAMA), state).left
+    assert len(left) == len(told) and all(words in line for words, line in zip(told, left, strict=True))
+    if told:
+        (state / "config.yaml").write_text(text + "".join(f"{line}\n" for line in left[1:]))
+    assert load(state).config.providers["ollama"].base_url == OLLAMA
 
 
 @pytest.mark.parametrize(
