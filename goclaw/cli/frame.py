@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "audit": ("goclaw.cli.audit:app", "Show who did what, by which rule it was allowed or not, and how it ended."),
     "service": ("goclaw.cli.service:app", "Let systemd start the daemon and keep it running."),
     "setup": ("goclaw.cli.setup:app", "Connect a model, Telegram and yourself by a few questions."),
+    "model": ("goclaw.cli.model:app", "Show which model answers, or choose another one."),
     "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),
     "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
     "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),

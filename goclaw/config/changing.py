@@ -26,8 +26,11 @@ CHANGEABLE = (
     "queue.mode",
     "telegram.artifacts",
 )
-"""Keys that an agent may change where a person agrees: none of them gives it a right, reaches out, or costs money."""
+"""Keys that an agent may change where a person agrees: none of them gives it a right, reaches out, or costs money. The
+operator may change any (`set_key`)."""
 
+KEPT = ".old"
+"""Ends the name of what the file was before the operator's last change."""
 _BY_HAND = "set it by hand"
 
 
@@ -37,11 +40,40 @@ def change(file: Path, dotted: str, value: Any) -> str:
     Raises:
         ToolError: the key is not one of `CHANGEABLE`, the value does not fit, or the file cannot be changed by itself.
     """
+    check_key(dotted, file.name)
     with _candidate(file, dotted, value) as (file, candidate):
-        if file.exists():
-            candidate.chmod(file.stat().st_mode & 0o777)
-        candidate.replace(file)
+        _put(candidate, file)
     return file.name
+
+
+def set_key(file: Path, dotted: str, value: Any) -> Path | None:
+    """Set any key for the operator, and keep the file as it was. Blocks.
+
+    Args:
+        file: the configuration file, which is made if it is not there.
+        dotted: the key.
+        value: as the configuration holds it: a tuple for a list.
+
+    Returns:
+        Where the old file is now; None: there was none.
+
+    Raises:
+        ToolError: the value does not fit, or the file cannot be changed by itself.
+    """
+    with _candidate(file, dotted, value) as (file, candidate):
+        kept = file.with_name(f"{file.name}{KEPT}") if file.exists() else None
+        if kept:
+            replace(kept, file.read_text(encoding="utf-8"))
+            kept.chmod(file.stat().st_mode & 0o777)
+        _put(candidate, file)
+    return kept
+
+
+def _put(candidate: Path, file: Path) -> None:
+    """Let the candidate take the file's place and mode."""
+    if file.exists():
+        candidate.chmod(file.stat().st_mode & 0o777)
+    candidate.replace(file)
 
 
 def check_key(dotted: str, file: str) -> None:
@@ -56,6 +88,7 @@ def check_key(dotted: str, file: str) -> None:
 
 def check(file: Path, dotted: str, value: Any) -> None:
     """Whether `change` could do it, with the file as it is now; raises as that does. Blocks."""
+    check_key(dotted, file.name)
     with _candidate(file, dotted, value):
         pass
 
@@ -63,7 +96,6 @@ def check(file: Path, dotted: str, value: Any) -> None:
 @contextmanager
 def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path]]:
     """The file itself, and one beside it with the key set that the next start could load."""
-    check_key(dotted, file.name)
     file = file.resolve()
     candidate = file.with_name(f".{file.stem}-candidate.yaml")
     try:
@@ -129,8 +161,40 @@ def with_value(text: str, dotted: str, value: Any) -> str:
                 text, key, f" {written}" if not path else f"\n{_nested(path, written, indent + 2)}".rstrip("\n")
             )
         if not path:
-            return f"{text[: node.start_mark.index]}{written}{text[node.end_mark.index :]}"
+            return _replaced(text, node, value)
     raise ToolError(f"{dotted} cannot be set in the configuration file as it is written there; {_BY_HAND}")
+
+
+def _replaced(text: str, node: yaml.Node, value: Any) -> str:
+    """With another value in the place of a node; of a list as long as before, only the items that differ."""
+    if _is_list_like(node, value):
+        for item, each in reversed(list(zip(node.value, value, strict=True))):
+            if item.value != each:
+                text = _replaced(text, item, each)
+        return text
+    written = orjson.dumps(value).decode()
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style and isinstance(value, tuple | list):
+        # A block may begin in the column of its key, where no other form of a list can stand.
+        lines = (f"- {orjson.dumps(each).decode()}" for each in value)
+        written = f"\n{' ' * node.start_mark.column}".join(lines)
+    return f"{text[: node.start_mark.index]}{written}{text[_end(node) :]}"
+
+
+def _is_list_like(node: yaml.Node, value: Any) -> bool:
+    return (
+        isinstance(node, yaml.SequenceNode)
+        and isinstance(value, tuple | list)
+        and len(node.value) == len(value)
+        and all(isinstance(item, yaml.ScalarNode) for item in node.value)
+    )
+
+
+def _end(node: yaml.Node) -> int:
+    """Behind the last character of a node: that of a block reaches over the comments below it in PyYAML's own marks."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return int(node.end_mark.index)
 
 
 def _is_nothing(node: yaml.Node) -> bool:

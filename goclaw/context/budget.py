@@ -76,11 +76,11 @@ class ContextBudget:
         if self.spec.startswith("ollama:"):
             yield (
                 "Give the model a larger window (`providers.ollama.max_context`, or `context_window` in "
-                f"`models.options` for {self.spec}), or choose a model that has one."
+                f"`models.options` for {self.spec}), or choose a model that has one: `goclaw model`."
             )
         else:
             yield (
-                "Choose a model with a larger window, or set `context_window` in `models.options` "
+                "Choose a model with a larger window (`goclaw model`), or set `context_window` in `models.options` "
                 f"if {self.spec} has more than is known."
             )
 

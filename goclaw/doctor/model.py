@@ -27,7 +27,7 @@ MAX_OUTPUT = 16
 OUTPUT_SPENT = "output limit was reached"
 """In OpenAI's refusal (HTTP 400) when a model has thought until `MAX_OUTPUT`: it was there, and so was the key."""
 _CHECK = "model"
-_REMEDY = "mend that, or choose another model in `models.agent`; then `goclaw restart`"
+_REMEDY = "mend that, or choose another one with `goclaw model`; then `goclaw restart`"
 _OFFLINE = "not asked (--offline)"
 
 

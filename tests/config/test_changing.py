@@ -39,6 +39,20 @@ def test_only_the_one_key_is_written(before: str, after: str) -> None:
     assert yaml.safe_load(after)["memory"]["max_results"] == 9
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("models:\n  agent: a:b  # why\n", 'models:\n  agent: ["x:y"]  # why\n'),
+        ("models:\n  agent: [a:b]\n", 'models:\n  agent: ["x:y"]\n'),
+        ("models:\n  agent:\n  - a:b  # small\n\n# end\n", 'models:\n  agent:\n  - "x:y"  # small\n\n# end\n'),
+        ("models:\n  agent:\n  - a:b\n  - c:d\n# end\nhttp: {}\n", 'models:\n  agent:\n  - "x:y"\n# end\nhttp: {}\n'),
+    ],
+)
+def test_a_list_is_changed_item_by_item_or_replaced_without_what_stands_below(before: str, after: str) -> None:
+    assert with_value(before, "models.agent", ("x:y",)) == after
+    assert yaml.safe_load(after)["models"]["agent"] == ["x:y"]
+
+
 def test_every_changeable_key_is_set_in_the_example_with_all_its_comments(tmp_path: Path) -> None:
     values: dict[str, Any] = {
         "checkpoint.every_turns": 3,

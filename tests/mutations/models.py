@@ -35,4 +35,28 @@ BUGS: list[Bug] = [
         "    if False:\n",
         "tests/cli/setup_steps/test_writing.py::test_an_ollama_elsewhere_is_kept_although_no_model_was_named",
     ),
+    bug(
+        "the change of one key takes the comments below it along",
+        "class config: a program rewrites what a person wrote",
+        "goclaw/config/changing.py",
+        "    return int(node.end_mark.index)\n",
+        "    return int(node.end_mark.index) + 1\n",
+        "tests/config/test_changing.py",
+    ),
+    bug(
+        "goclaw model keeps no file as it was",
+        "class config: a program rewrites what a person wrote",
+        "goclaw/config/changing.py",
+        "        if kept:\n",
+        "        if False:\n",
+        "tests/cli/test_model.py::test_the_main_model_changes_and_every_comment_stays",
+    ),
+    bug(
+        "goclaw model takes the first of several models",
+        "class setup: a model that nobody chose",
+        "goclaw/cli/model.py",
+        "        case [spec]:\n",
+        "        case [spec, *_]:\n",
+        "tests/cli/test_model.py::test_what_fits_no_model_or_several_changes_nothing",
+    ),
 ]

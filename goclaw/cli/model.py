@@ -1,0 +1,142 @@
+"""`goclaw model [NAME]`: which model answers, and another one in its place by one key of the configuration file."""
+
+import asyncio
+import difflib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import aiohttp
+import typer
+
+from goclaw.cli.common import load
+from goclaw.cli.frame import say, show
+from goclaw.clock import RealClock
+from goclaw.config.changing import set_key
+from goclaw.config.files import shown_path
+from goclaw.config.load import CONFIG_FILE
+from goclaw.config.schema import Config
+from goclaw.errors import GoclawError
+from goclaw.llm.base import ModelPorts
+from goclaw.llm.names import LISTING, all_names, usable
+from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default
+from goclaw.net import open_client
+from goclaw.records import record
+from goclaw.state import running_pid
+
+MOST_SHOWN = 20
+"""Names that an error lists."""
+_UNCHECKED = "`--unchecked` takes a full `provider:name` as it is"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@record
+class Listed:
+    """What the providers list."""
+
+    specs: Sequence[str]
+    """As `provider:name`."""
+    faults: Sequence[str]
+    """Why some could not be asked."""
+
+
+@app.command()
+def model(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="`provider:name`, or as much of it as fits one model only.")] = "",
+    unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not ask the provider for its models.")] = False,
+) -> None:
+    """Show which model answers, or choose another one. Without NAME also what others could.
+
+    One key of the configuration file changes. Its comments stay, and the file as it was is kept beside it (.old).
+    """
+    loaded = load(context)
+    config = loaded.config
+    if not name:
+        asyncio.run(_show(config))
+        return
+    spec = asyncio.run(_chosen(name, config, unchecked=unchecked))
+    key, value, before = _change(spec, config)
+    if value == before:
+        print(f"{spec} is the model already")
+        return
+    file = loaded.path or config.state_dir / CONFIG_FILE
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept = set_key(file, key, value)
+    print(f"{shown_path(file)}: {key} is {_words(value)} now" + (f", {_words(before)} before" if before else ""))
+    if kept:
+        print(f"{shown_path(kept)}: the file as it was")
+    if running_pid(config):
+        print("Next: `goclaw restart`")
+
+
+def _change(spec: str, config: Config) -> tuple[str, Any, Any]:
+    """The key that decides which model answers, its new value, and the one that it has. Fallbacks stay."""
+    if own := config.agents.main.model:
+        return "agents.main.model", spec, own
+    behind = (each for each in config.models.agent[1:] if each != spec)
+    return "models.agent", (spec, *behind), config.models.agent
+
+
+def _words(value: Sequence[str]) -> str:
+    return value if isinstance(value, str) else ", then ".join(value)
+
+
+async def _show(config: Config) -> None:
+    async with open_client() as http:
+        _, sentence = await pick_default(config, ollama_finder(config, _ports(http)))
+        listed = await _listed(usable(config), config, http)
+    print(sentence)
+    if listed.specs:
+        show("\n".join(["", "Models of your providers:", *(f"  {spec}" for spec in listed.specs)]))
+    for fault in listed.faults:
+        say(fault)
+
+
+async def _chosen(typed: str, config: Config, *, unchecked: bool) -> str:
+    """The full name that is meant. Raises GoclawError where none, or several, could be."""
+    provider, colon, _ = typed.partition(":")
+    async with open_client() as http:
+        if typed != DEMO and not unchecked:
+            asked = [provider] if colon and provider in LISTING else usable(config)
+            listed = await _listed(asked, config, http)
+            is_strange = bool(colon) and provider not in LISTING and not _fitting(typed, listed.specs)
+            typed = typed if is_strange else _completed(typed, listed)
+        open_model(typed, config, _ports(http))
+    return typed
+
+
+async def _listed(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> Listed:
+    specs, faults = await all_names(providers, config, http, RealClock())
+    if len(providers) > 1 and "ollama" not in config.providers:
+        faults = {name: why for name, why in faults.items() if name != "ollama"}  # nobody said that there is one
+    return Listed(specs, list(faults.values()))
+
+
+def _fitting(typed: str, specs: Sequence[str]) -> Sequence[str]:
+    """The models that are meant by what was typed: the whole name, else its beginning, else a part of it."""
+    names = {spec: spec.partition(":")[2] for spec in specs}
+    whole = [spec for spec, name in names.items() if typed in (spec, name) or f"{typed}:latest" in (spec, name)]
+    begun = [spec for spec, name in names.items() if spec.startswith(typed) or name.startswith(typed)]
+    return whole or begun or [spec for spec in specs if typed.lower() in spec.lower()]
+
+
+def _completed(typed: str, listed: Listed) -> str:
+    match _fitting(typed, listed.specs):
+        case [spec]:
+            return spec
+        case []:
+            close = difflib.get_close_matches(typed, listed.specs, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; `goclaw model` lists them, {_UNCHECKED}"
+            raise GoclawError("\n".join([*listed.faults, f"no provider lists a model {typed!r}{hint}"]))
+        case several:
+            more = [f"… and {len(several) - MOST_SHOWN} more"] if len(several) > MOST_SHOWN else []
+            raise GoclawError("\n".join([f"{typed!r} fits several models:", *several[:MOST_SHOWN], *more]))
+
+
+def _ports(http: aiohttp.ClientSession) -> ModelPorts:
+    return ModelPorts(http, _no_image, RealClock())
+
+
+async def _no_image(key: str) -> bytes:
+    raise AssertionError(f"no picture is asked for here: {key}")
