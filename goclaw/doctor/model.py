@@ -13,7 +13,7 @@ from goclaw.doctor.base import Finding
 from goclaw.errors import ConfigError, ModelError
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.estimate import estimate_text, estimate_tools
-from goclaw.llm.open import DEMO, is_local, ollama_finder, open_chain, open_model, pick_default
+from goclaw.llm.open import DEMO, is_free, ollama_finder, open_chain, open_model, pick_default
 from goclaw.llm.ping import ping
 from goclaw.net import open_client
 from goclaw.specs import ToolSpec
@@ -57,7 +57,7 @@ async def check_model(
         if offline:
             asked = Finding(_CHECK, "ok", f"{sentence} {_OFFLINE}")
         else:
-            if not is_local(model.spec, config):
+            if not is_free(model.spec, config):
                 tell(f"asking {model.spec} for one word, which may cost a little; --offline leaves it out")
             asked = await _asked(model, sentence)
         return [asked, *_window(await _budget(config, model, await tools))]

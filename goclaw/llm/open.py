@@ -4,7 +4,9 @@
 """
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -15,7 +17,7 @@ from goclaw.errors import ConfigError
 from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.compat import SERVERS
-from goclaw.llm.data import facts, prepare
+from goclaw.llm.data import either, facts, prepare
 from goclaw.net.addresses import parsed
 from goclaw.net.ollama import OllamaServer, ollama_url, probe
 
@@ -25,6 +27,7 @@ __all__ = [
     "cost",
     "find_provider",
     "has_key",
+    "is_free",
     "is_local",
     "ollama_finder",
     "open_chain",
@@ -40,6 +43,8 @@ BEST_OPENAI = "openai-chat:gpt-6.1-sol"
 """What a key alone gets: each provider's strongest general model in the model data of November 2026."""
 SUMMARY_MODEL = "qwen2.5:7b"
 """Preferred for summaries when it is pulled (design, `models.summary`)."""
+CLOUD = re.compile(r"[:-]cloud$")
+"""Models that an Ollama has answered elsewhere, for money: `gpt-oss:120b-cloud`, `kimi-k2:cloud`."""
 HOW_TO_CHANGE = "To change it, set `models.agent` in config.yaml."
 
 Probe = Callable[[], Awaitable[OllamaServer | None]]
@@ -113,11 +118,16 @@ def open_chain(
 def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
     """US dollars for an answer of the model `spec` at `at` (epoch seconds); None where its prices are unknown.
 
-    Reads the model data once per model: call `prepare` before, or from a thread.
+    A model on the user's own machine costs nothing, unless a price is configured or in the data (a server on this
+    machine may hand requests on). Reads the model data once per model: call `prepare` before, or from a thread.
     """
     if spec == DEMO:
         return 0.0
-    return facts(spec, config.models.options.get(spec, ModelOptions()), at).cost(usage)
+    known = facts(spec, config.models.options.get(spec, ModelOptions()), at)
+    if is_free(spec, config):
+        price_input, price_output = either(known.price_input, 0.0), either(known.price_output, 0.0)
+        known = replace(known, price_input=price_input, price_output=price_output)
+    return known.cost(usage)
 
 
 async def pick_default(
@@ -182,6 +192,13 @@ def is_local(spec: str, config: Config) -> bool:
     if address is not None and address.is_loopback:
         return True
     return provider == "ollama" or (provider in SERVERS and SERVERS[provider].local)
+
+
+def is_free(spec: str, config: Config) -> bool:
+    """Whether nobody bills a model's answers: it is local, and no Ollama that hands requests on to Ollama's cloud."""
+    host = urlsplit(config.providers.get("ollama", ProviderSettings()).base_url or "").hostname or ""
+    is_cloud = spec.startswith("ollama:") and (CLOUD.search(spec) or host.endswith("ollama.com"))
+    return is_local(spec, config) and not is_cloud
 
 
 def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]) -> bool:

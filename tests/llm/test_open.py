@@ -7,11 +7,13 @@ from pydantic import SecretStr
 from goclaw import catalog
 from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
 from goclaw.errors import ConfigError
+from goclaw.llm.base import Usage
 from goclaw.llm.data import ANTHROPIC_WINDOW, DEFAULT_WINDOW, LOCAL_WINDOW
 from goclaw.llm.open import (
     BEST_ANTHROPIC,
     BEST_OPENAI,
     check_caching,
+    cost,
     open_chain,
     open_model,
     pick_default,
@@ -186,3 +188,32 @@ def test_a_provider_that_can_place_marks_does_and_one_without_such_a_cache_ignor
 def test_what_nobody_asked_for_needs_no_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     half_cached(monkeypatch, tmp_path)
     check_caching(Config.model_validate({"agents": {"main": {"model": "half:nova"}}}))
+
+
+USED = Usage(input=1_000_000, output=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings", "dollars"),
+    [
+        ("ollama:qwen3:8b", {}, 0.0),
+        ("ollama:qwen3:8b", {"providers": {"ollama": {"base_url": "http://gpu-box:11434"}}}, 0.0),
+        ("vllm:mine", {}, 0.0),
+        ("openai-chat:mine", {"providers": {"openai-chat": {"base_url": "http://127.0.0.1:8000/v1"}}}, 0.0),
+        ("ollama:qwen3:8b", {"models": {"options": {"ollama:qwen3:8b": {"price_input": 2}}}}, 2.0),
+        ("ollama:gpt-oss:120b-cloud", {}, None),
+        ("ollama:kimi-k2:cloud", {}, None),
+        ("ollama:qwen3:8b", {"providers": {"ollama": {"base_url": "https://ollama.com"}}}, None),
+        ("openai-chat:mine", {}, None),
+        ("openai-chat:mine", {"providers": {"openai-chat": {"base_url": "https://models.example.org/v1"}}}, None),
+    ],
+)
+def test_what_runs_on_ones_own_machine_costs_nothing_and_the_rest_is_not_guessed(
+    spec: str, settings: dict[str, Any], dollars: float | None
+) -> None:
+    assert cost(spec, USED, Config.model_validate(settings), 0.0) == dollars
+
+
+def test_a_price_in_the_data_holds_for_a_server_on_this_machine_that_hands_requests_on() -> None:
+    here = Config.model_validate({"providers": {"openai-chat": {"base_url": "http://127.0.0.1:4000"}}})
+    assert cost("openai-chat:gpt-4o", USED, here, 0.0) == cost("openai-chat:gpt-4o", USED, Config(), 0.0) != 0.0
