@@ -22,6 +22,7 @@ from goclaw.llm.failures import connecting, flagged, reading
 from goclaw.llm.pictures import again_without_pictures
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
+from goclaw.llm.tool_schemas import trimmed
 from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.specs import ToolSpec
 
@@ -186,7 +187,7 @@ def replayable(message: AssistantMessage) -> list[Any]:
 def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
     """The JSON list of the tools."""
     return orjson.dumps(
-        [{"name": tool.name, "description": tool.description, "input_schema": tool.schema} for tool in tools]
+        [{"name": tool.name, "description": tool.description, "input_schema": trimmed(tool.schema)} for tool in tools]
     )
 
 

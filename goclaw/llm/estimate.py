@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from goclaw.llm.base import Request
+from goclaw.llm.tool_schemas import trimmed
 from goclaw.messages import AssistantMessage, Message, UserMessage
 from goclaw.specs import ToolSpec
 
@@ -48,6 +49,11 @@ PER_IMAGE = 1_600
 """What the large providers charge for a picture of about a megapixel."""
 
 
+_TOOLS: dict[int, tuple[ToolSpec, int]] = {}
+"""Tokens of tools, by identity."""
+_MOST_TOOLS = 1_000
+
+
 def _table() -> bytes:
     weights = bytearray(256)
     for tokens, members in KINDS:
@@ -76,10 +82,19 @@ def estimate_message(message: Message) -> int:
 
 def estimate_tools(tools: Iterable[ToolSpec]) -> int:
     """Tokens of what a model is told about its tools."""
-    return sum(
-        PER_MESSAGE + estimate_text(tool.name) + estimate_text(tool.description) + _tokens(orjson.dumps(tool.schema))
-        for tool in tools
-    )
+    return sum(map(_estimate_tool, tools))
+
+
+def _estimate_tool(tool: ToolSpec) -> int:
+    """Tokens of one tool. They are shown again with every request, so each is estimated once."""
+    known = _TOOLS.get(id(tool))
+    if known is None or known[0] is not tool:
+        if len(_TOOLS) >= _MOST_TOOLS:
+            _TOOLS.clear()
+        schema = _tokens(orjson.dumps(trimmed(tool.schema)))
+        known = (tool, PER_MESSAGE + estimate_text(tool.name) + estimate_text(tool.description) + schema)
+        _TOOLS[id(tool)] = known
+    return known[1]
 
 
 def estimate_request(request: Request) -> int:

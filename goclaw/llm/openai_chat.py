@@ -38,6 +38,7 @@ from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
 from goclaw.llm.pictures import again_without_pictures
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
+from goclaw.llm.tool_schemas import trimmed
 from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult
 from goclaw.specs import ToolSpec
 
@@ -167,7 +168,7 @@ def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
         [
             {
                 "type": "function",
-                "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
+                "function": {"name": tool.name, "description": tool.description, "parameters": trimmed(tool.schema)},
             }
             for tool in tools
         ]

@@ -35,6 +35,7 @@ from goclaw.llm.arguments import read_arguments
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.encoded import caption, results_first, unseen, without_lost
 from goclaw.llm.failures import fail
+from goclaw.llm.tool_schemas import trimmed
 from goclaw.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
 
 KINDS = ModelErrorKind
@@ -92,7 +93,7 @@ class Bridge:
         if thinking in ("low", "medium", "high"):
             settings["thinking"] = thinking  # type: ignore[typeddict-item]  # one of three literals: checked above
         tools = [
-            ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.schema)
+            ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=trimmed(tool.schema))
             for tool in request.tools
         ]
         parameters = ModelRequestParameters(function_tools=tools)

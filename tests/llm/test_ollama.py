@@ -197,7 +197,8 @@ async def test_thinking_is_asked_of_models_that_can(
 
 async def test_schemas_of_tools_arrive_whole(fake: FakeProvider, ports: ModelPorts) -> None:
     """The package's own tool type would drop everything but the types."""
-    schema = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}}}
+    kinds = [{"type": "string"}, {"type": "integer"}]
+    schema = {"type": "object", "properties": {"a": {"anyOf": kinds, "description": "Either."}}}
     await ask(model_at(fake, ports), saying("hi", tools=[ToolSpec("read", "Reads.", schema)]))
     assert fake.asked[0].body["tools"][0]["function"]["parameters"] == schema
 

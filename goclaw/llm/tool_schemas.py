@@ -1,0 +1,70 @@
+"""A tool's JSON Schema as models are sent it: without what costs tokens and tells them nothing.
+
+Left out are titles, a default of null, null where leaving the argument out means the same, that no other arguments are
+taken, and limits of length that no call meets by accident. What a call is checked against stays the spec's own schema.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose value holds schemas by name."""
+_LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NESTED = frozenset({"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"})
+_NULL = {"type": "null"}
+LONG_TEXT, LONG_LIST = 200, 50
+"""Upper limits from here on are left out: characters of a text, items of a list."""
+
+
+def trimmed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A shorter schema that means the same to a model."""
+    return dict(_kept(schema))
+
+
+def _trim(node: Any) -> Any:
+    """A schema within another one; what is no object (`true`) stays."""
+    return dict(_kept(node)) if isinstance(node, Mapping) else node
+
+
+def _kept(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    required = schema.get("required", ())
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, Mapping):
+            optional = {name for name in value if name not in required}
+            yield key, {name: _trim(_without_null(each) if name in optional else each) for name, each in value.items()}
+        elif key in _NAMED and isinstance(value, Mapping):
+            yield key, {name: _trim(each) for name, each in value.items()}
+        elif key in _LISTED and isinstance(value, list):
+            yield key, [_trim(each) for each in value]
+        elif key in _NESTED and isinstance(value, Mapping):
+            yield key, _trim(value)
+        elif not _says_nothing(key, value):
+            yield key, value
+
+
+def _says_nothing(key: str, value: Any) -> bool:
+    match key, value:
+        case ("title", str()) | ("additionalProperties", bool()) | ("default", None):
+            return True
+        case ("minLength", int()):
+            return bool(value <= 1)
+        case ("maxLength", int()):
+            return bool(value >= LONG_TEXT)
+        case ("maxItems", int()):
+            return bool(value >= LONG_LIST)
+    return False
+
+
+def _without_null(schema: Any) -> Any:
+    """The schema of an argument that may be left out, without the null that means just that."""
+    if not isinstance(schema, Mapping) or schema.get("default", _NULL) is not None:
+        return schema
+    kinds, types = schema.get("anyOf"), schema.get("type")
+    if isinstance(kinds, list) and _NULL in kinds and len(kinds) > 1:
+        rest = {key: value for key, value in schema.items() if key != "anyOf"}
+        others = [kind for kind in kinds if kind != _NULL]
+        return {**others[0], **rest} if len(others) == 1 else {**rest, "anyOf": others}
+    if isinstance(types, list) and "null" in types and len(types) > 1 and "enum" not in schema:
+        remaining = [kind for kind in types if kind != "null"]
+        return {**schema, "type": remaining[0] if len(remaining) == 1 else remaining}
+    return schema
