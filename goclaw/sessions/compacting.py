@@ -289,8 +289,8 @@ def _why_useless(fixed: int, left: int) -> str:
         )
     else:
         rest = (
-            f"the prompt and the tools alone take about {fixed:,} tokens. Choose a model with a larger window, or offer "
-            "fewer tools (tools.disabled)."
+            f"the prompt and the tools alone take about {fixed:,} tokens. Choose a model with a larger window, or "
+            "offer fewer tools (tools.disabled)."
         )
     return f"That is next to nothing: {rest}"
 
