@@ -45,18 +45,20 @@ def _held(name: Path, path: str) -> int:
     while True:
         try:
             descriptor = _opened(name)
-        except OSError as error:
-            raise ToolError(f"{path} cannot be locked: {name.parent}: {error.strerror}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still(name, descriptor):
-                return descriptor
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_still(name, descriptor):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
             os.close(descriptor)
         except BlockingIOError:
-            os.close(descriptor)
             if clock.monotonic() >= until:
                 raise busy(path) from None
             Event().wait(_PAUSE_SECONDS)
+        except OSError as error:
+            raise ToolError(f"{path} cannot be locked: {name.parent}: {error.strerror}") from error
 
 
 def busy(path: str) -> ToolError:

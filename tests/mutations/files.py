@@ -83,6 +83,14 @@ BUGS: list[Bug] = [
         "tests/workspace/test_locking.py",
     ),
     bug(
+        "a lock that cannot be had leaves its file open",
+        "class leak: a state folder on a file system without flock",
+        _LOCKING,
+        "            except BaseException:\n                os.close(descriptor)\n",
+        "            except BaseException:\n",
+        "tests/workspace/test_locking.py",
+    ),
+    bug(
         "two versions of a file look the same within one tick of the clock",
         "class race: inode numbers are used again",
         _ATOMIC,

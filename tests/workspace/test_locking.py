@@ -1,6 +1,8 @@
 """The lock of a file between processes, as the workspace takes it; threads stand for processes, `flock` is the same."""
 
 import asyncio
+import errno
+import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -110,6 +112,23 @@ async def test_a_folder_for_locks_that_cannot_be_is_named(tmp_path: Path) -> Non
         await workspace.write_bytes("file", b"one")
         with pytest.raises(ToolError, match=r"^file cannot be locked: .*/locks: Not a directory$"):
             await workspace.write_bytes("file", b"two")
+
+
+async def test_where_the_file_system_has_no_locks_that_is_said_and_no_descriptor_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        opened.append(descriptor)
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    opened: list[int] = []
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(ToolError, match=r"^file cannot be locked: .*: No locks available$"):
+        with locked(tmp_path / "locks", (1, 2), "file"):
+            pass
+    (descriptor,) = opened
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 async def test_many_who_add_to_one_file_lose_nothing(tmp_path: Path) -> None:
