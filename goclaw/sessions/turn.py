@@ -255,6 +255,8 @@ class TurnRun:
         """Note what an answer says that is recorded, and have it delivered where that was promised with the record."""
         self._last = message.text
         if not message.is_interim:
+            if message.calls and self._begun:
+                self._begun = f"{self._begun.rstrip()}\n\n"  # what comes behind the calls does not go on with it
             return
         text = self._begun + message.text
         if self._ports.interim:
@@ -308,7 +310,7 @@ class TurnRun:
     @property
     def answered(self) -> str:
         """What the latest answer says, behind the parts before it of one that was cut and went on."""
-        return self._begun + self._last
+        return self._begun + self._last if self._last else self._begun.rstrip()
 
     @property
     def answers(self) -> int:
@@ -343,7 +345,7 @@ class TurnRun:
         note = AssistantMessage(f"{written}\n\n{mark}" if written else instead)
         told = (await self._note("settle", note, _NOTE)).text  # what an earlier run of the daemon recorded counts
         if self._begun:
-            return f"{self._begun}\n\n{mark}" if told == instead else self._begun + told
+            return f"{self._begun.rstrip()}\n\n{mark}" if told == instead else self._begun + told
         return words if told == instead else told
 
     async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> MessageT:

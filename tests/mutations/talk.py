@@ -64,6 +64,22 @@ BUGS: list[Bug] = [
         f"{_LIVE}::test_after_a_restart_the_answer_is_not_written_over_the_text",
     ),
     bug(
+        "a text that is tried again takes the view of the next one",
+        "in groups a text that was shown gave way to a tool's line",
+        "goclaw/channels/telegram/live.py",
+        "        if delivery.interim and (known or delivery.id in self._claimed):",
+        "        if False:",
+        f"{_LIVE}::test_a_text_that_is_tried_again_leaves_the_view_of_the_rest_alone",
+    ),
+    bug(
+        "what comes behind a call is glued to a text that was cut",
+        "`Once upon a tiDone.`",
+        _TURN,
+        "            if message.calls and self._begun:",
+        "            if False:",
+        "tests/sessions/test_turn_cut.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
+    ),
+    bug(
         "what is written next is shown in a text that is on its way",
         "in groups the text that was shown is overwritten",
         "goclaw/channels/telegram/previews.py",

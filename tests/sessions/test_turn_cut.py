@@ -82,3 +82,15 @@ async def test_calls_beside_a_cut_text_are_run_and_nothing_is_said_of_it(tmp_pat
         await core.say("look")
         await core.settled()
     assert trail.times == 1 and world.texts()[-1] == "Seen."
+
+
+async def test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut(tmp_path: Path) -> None:
+    trail = Trail("looked")
+    calls = Answer("", calls=(ToolCall("c1", "look", {}),))
+    world = World(
+        tmp_path, [CUT, calls, Answer("Done.")], tools=[acting("look", trail.leave)], limits={"continue_cut": True}
+    )
+    async with world.running() as core:
+        await core.say("tell me a story, then look")
+        await core.settled()
+    assert trail.times == 1 and world.texts() == ["Once upon a ti\n\nDone."]

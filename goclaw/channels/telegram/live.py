@@ -5,7 +5,7 @@ How it is shown is the business of `previews`. `claim` makes sure that nothing o
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from telegram import Bot
 from telegram.error import TelegramError
@@ -72,6 +72,8 @@ class LiveViews:
         """The turn that runs in a session."""
         self._idle_since: dict[str, float] = {}
         self._typed_at: dict[Target, float] = {}
+        self._claimed: deque[str] = deque(maxlen=REMEMBERED)
+        """Deliveries in the middle of a turn that had their view."""
         self._tasks: asyncio.TaskGroup | None = None
         """Set while `run` runs."""
 
@@ -105,6 +107,9 @@ class LiveViews:
 
         Returns the message that grew, where one did.
         """
+        known = self._grown.message_of(delivery.id)
+        if delivery.interim and (known or delivery.id in self._claimed):
+            return Preview(known, None) if known else None  # tried again: by now the view is that of the rest
         view = self._views.pop(delivery.turn, None)
         if view is not None:
             if delivery.interim and not view.ended.is_set():
@@ -112,6 +117,7 @@ class LiveViews:
             view.end()
         shown = await self._settled(view) if view else None
         if delivery.interim:
+            self._claimed.append(delivery.id)
             known = await self._grown.hand_over(delivery.turn, delivery.id)
             if rest := self._views.get(delivery.turn):
                 rest.lost = self._grown.is_lost(delivery.turn)

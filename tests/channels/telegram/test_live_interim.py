@@ -9,6 +9,7 @@ from goclaw.channels.telegram.channel import GROWN_FILE
 from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.previews import GROUP_SECONDS
 from goclaw.clock import SteppedClock
+from goclaw.errors import DeliveryError
 from goclaw.events import Address, MessageStored
 from goclaw.messages import AssistantMessage, ToolCall
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
@@ -60,6 +61,26 @@ async def test_nothing_more_is_written_into_a_text_that_is_on_its_way() -> None:
         await play.later(GROUP_SECONDS)
         await stage.telegram.wait_sent(-100, 2)
         assert stage.texts(-100) == [PLAN, "Something else"]
+
+
+async def test_a_text_that_is_tried_again_leaves_the_view_of_the_rest_alone() -> None:
+    """Or else the view believed one text more to be out than is, and took the next one off the screen."""
+    async with playing(GROUP) as (play, stage):
+        await play.begin("Here is")
+        await stage.telegram.wait_sent(-100)
+        stage.telegram.fail("editMessageText", status=502, times=1)
+        await recorded(stage, PLAN)
+        with pytest.raises(DeliveryError):
+            await settle(stage, GROUP)
+        await settle(stage, GROUP)
+        await play.stream("Next")
+        await play.later(GROUP_SECONDS)
+        await stage.telegram.wait_sent(-100, 2)
+        await recorded(stage, "Next")
+        await play.use("exec", {"command": "make"})
+        await play.later(GROUP_SECONDS)
+        await meanwhile(stage, "m")
+        assert stage.texts(-100) == [PLAN, "Next"]
 
 
 async def test_in_private_the_draft_goes_on_below_the_text() -> None:
