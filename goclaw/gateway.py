@@ -327,7 +327,8 @@ class Gateway:
         reply: Reply = await command.run(CommandContext(inbound, arguments, self._ports.command_ports))
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
-        return await self._answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
+        answered = await self._answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
+        return replace(answered, markdown=reply.markdown)
 
     async def _note(self, inbound: Inbound) -> Acceptance:
         """A new version of a message, a reaction, words to others: never a turn, a command or an answer of its own."""

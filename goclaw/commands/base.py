@@ -67,6 +67,8 @@ class Reply:
     turn: str = ""
     aligned: bool = False
     """Whether the text's lines are indented on purpose: a chat shows them as they are, in one width."""
+    markdown: bool = False
+    """Whether the text has headings and tables: a terminal shows them as it shows an answer."""
 
 
 @record

@@ -14,7 +14,7 @@ async def _tools(context: CommandContext) -> Reply:
     shelf, name = context.ports.tools, context.arguments
     if name:
         found = shelf.find(name, context.actor) or shelf.find(name.lower(), context.actor)
-        return Reply(_all_about(found, context) if found else _unknown(context))
+        return Reply(_all_about(found, context), markdown=True) if found else Reply(_unknown(context))
     listed = shelf.of(context.actor)
     blocks = [overview(listed), "/tools NAME tells more of one."] if listed else ["You may use no tools."]
     # What is broken is for whoever can mend it, and in a group others read along.
@@ -22,7 +22,7 @@ async def _tools(context: CommandContext) -> Reply:
     oversees = context.ports.access.authorize(context.actor, "command.admin", "tools").allowed
     if alone and oversees and (faults := fault_lines(shelf.faults)):
         blocks.append("\n".join(["**Not working**", "", *(f"- {line}" for line in faults)]))
-    return Reply("\n\n".join(blocks))
+    return Reply("\n\n".join(blocks), markdown=True)
 
 
 def _all_about(shown: Shown, context: CommandContext) -> str:

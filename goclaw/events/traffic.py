@@ -106,6 +106,8 @@ class Acceptance:
     text: str = ""
     session: str = ""
     """Where the turn will run: users.json may name another session than the channel did."""
+    markdown: bool = False
+    """Whether `text` has headings and tables, and is no plain lines."""
 
 
 @record

@@ -285,14 +285,14 @@ def _why_useless(fixed: int, left: int) -> str:
     """Why a compaction freed next to nothing, and what helps, where `fixed` of the tokens that are left never go."""
     if 2 * fixed < left:
         rest = (
-            "what is left is the prompt, the tools and the last messages. Try /clear, or a model with a larger window."
+            "what is left is the prompt, the tools and the last messages. Try /clear, or a model with a larger window"
         )
     else:
         rest = (
             f"the prompt and the tools alone take about {fixed:,} tokens. Choose a model with a larger window, or "
-            "offer fewer tools (tools.disabled)."
+            "offer fewer tools (tools.disabled)"
         )
-    return f"That is next to nothing: {rest}"
+    return f"That is next to nothing: {rest}."
 
 
 def _size(session: Session) -> int:

@@ -28,7 +28,7 @@ from goclaw.events import (
 from goclaw.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.tui.text import FORGOTTEN
 from goclaw.tui.widgets.cards import Cards
-from goclaw.tui.widgets.entries import Answer, Entry, Note, Said
+from goclaw.tui.widgets.entries import Answer, Entry, Note, Page, Said
 from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.question_cards import QuestionCards
 from goclaw.tui.widgets.stream import Stream
@@ -187,7 +187,7 @@ class Conversation:
         await self.view.put([self._waiting[turn]], before=None)
         self.view.jump()
 
-    async def settle(self, turn: str, note: Note) -> None:
+    async def settle(self, turn: str, note: Note | Page) -> None:
         """An own message becomes no row: it stays where it is, and `note` says what became of it."""
         self._begin(turn)
         self._begun.pop(turn, None)

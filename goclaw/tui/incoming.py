@@ -28,7 +28,7 @@ from goclaw.tui.outstanding import TAKEN
 from goclaw.tui.text import FORGOTTEN, one_line
 from goclaw.tui.waiting import waiting_words
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.entries import Note
+from goclaw.tui.widgets.entries import Note, Page
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.status_bar import StatusBar
 from goclaw.tui.widgets.todo_panel import TodoPanel
@@ -222,7 +222,7 @@ class Incoming:
                 # A turn that a key stopped ends with a line that says so.
                 text = acceptance.text.removeprefix(STOPPED if turn in self._stops else "").strip()
                 if text:
-                    await conversation.settle(turn, Note(text, "reply"))
+                    await conversation.settle(turn, Page(text) if acceptance.markdown else Note(text, "reply"))
                 self._link.ask(AskStatus())
             case AcceptKind.ANSWER if acceptance.text.startswith((GONE, DECIDED)):
                 await conversation.settle(turn, Note(f"Not taken as an answer: {acceptance.text}", "error"))

@@ -101,3 +101,10 @@ async def test_only_admins_read_what_does_not_work(world: World) -> None:
         assert "**Not working**\n\n- plugin tools.bad (bad 1.0): cannot be loaded" in await core.command(
             "/tools", **FROM_BOSS
         )
+
+
+async def test_terminals_are_told_that_a_page_is_markdown_and_a_sentence_none(tmp_path: Path) -> None:
+    async with World(tmp_path, tools=[count], users=USERS).running() as core:
+        texts = ("/tools", "/tools count", "/tools launch", "/status")
+        told = [(await core.say(text, **FROM_ANNA)).markdown for text in texts]
+    assert told == [True, True, False, False]

@@ -104,6 +104,22 @@ BUGS: list[Bug] = [
         "tests/sessions/test_compacting.py::test_where_prompt_and_tools_fill_the_window_it_says_so_and_not_to_clear",
     ),
     bug(
+        "a terminal shows the page of a tool as its Markdown is written",
+        "seen: `| field of the result | value |` and `|---|---|` in the client",
+        "goclaw/tui/incoming.py",
+        "Page(text) if acceptance.markdown else Note",
+        "Note",
+        "tests/tui/test_incoming.py::test_a_commands_page_is_shown_as_markdown_and_its_plain_lines_as_they_are",
+    ),
+    bug(
+        "terminals are not told that the answer of a command is Markdown",
+        "seen: `**Network**` in the client",
+        "goclaw/gateway.py",
+        "        return replace(answered, markdown=reply.markdown)\n",
+        "        return answered\n",
+        "tests/commands/test_tools.py::test_terminals_are_told_that_a_page_is_markdown_and_a_sentence_none",
+    ),
+    bug(
         "goclaw send prints the last answer alone",
         "the answer of a model that then calls a tool was lost",
         "goclaw/cli/talk.py",

@@ -96,7 +96,7 @@ class FakeGateway:
         self.heard.append(inbound)
         if inbound.text.startswith("/"):
             reply = self.replies.get(inbound.text, f"Answer to {inbound.text}")
-            return Acceptance(AcceptKind.REPLY, text=reply)
+            return Acceptance(AcceptKind.REPLY, text=reply, markdown=reply.startswith("**"))
         if self.late:
             return Acceptance(AcceptKind.ANSWER, text=GONE)
         for question in self.questions:

@@ -13,7 +13,7 @@ from goclaw.events import (
     TurnFinished,
 )
 from goclaw.messages import ToolCall, ToolResult, UserMessage
-from goclaw.tui.widgets.entries import Said
+from goclaw.tui.widgets.entries import Page, Said
 from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
 from tests.tui.unseen import fetch_all
@@ -171,3 +171,17 @@ async def test_a_turn_from_telegram_is_mirrored_live_in_two_clients(daemon: Fake
     for text in seen:
         for words in ("telegram:5", "from my phone", "I look.", "✓ read", "the notes", "They say hello."):
             assert text.count(words) == 1, text
+
+
+async def test_a_commands_page_is_shown_as_markdown_and_its_plain_lines_as_they_are(
+    daemon: FakeGateway, stage: Stage
+) -> None:
+    daemon.replies = {"/tools": "**Shell**\n\n- `exec`: run it", "/status": "Session\n  Messages: 2 **bold**"}
+    async with asyncio.timeout(PATIENCE), stage.unseen() as client:
+        await client.until("● connected")
+        await client.send("/tools")
+        await client.until("run it")
+        await client.send("/status")
+        await client.until("Messages")
+        assert [entry.source for entry in client.view.entries if isinstance(entry, Page)] == [daemon.replies["/tools"]]
+        assert "  Messages: 2 **bold**" in client.lines

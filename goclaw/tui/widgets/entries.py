@@ -87,3 +87,11 @@ class Answer(Lined, Growing):
         height = len(self.lines(self.content_size.width))
         self.refresh(layout=height != self._height)
         self._height = height
+
+
+class Page(Answer):
+    """A command's answer with headings and tables."""
+
+    DEFAULT_CSS = """
+    Page { margin: 1 0 0 0; padding: 0 1; border-left: solid $secondary; }
+    """
