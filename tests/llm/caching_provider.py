@@ -1,9 +1,11 @@
 """An Anthropic server that keeps a prompt cache by the rules of the API's documentation and counts what it reads.
 
-A prefix (tools, system text, content blocks in their order) is kept at every mark. A later request reads the longest
-kept prefix that ends at one of its own marks or up to twenty blocks before. The marks themselves are not part of it.
+A prefix (tools, system text, content blocks in their order) is kept at every mark, if it is as long as the model's
+minimum. A later request reads the longest kept prefix that ends at one of its own marks or up to twenty blocks before.
+The marks themselves are not part of it.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +20,13 @@ from tests.llm.fake_provider import frame
 
 LOOK_BACK = 20
 BYTES_PER_TOKEN = 4
+MINIMA = (
+    (re.compile(r"opus-4-[56]\b|haiku-4-5"), 4_096),
+    (re.compile(r"opus-4-7|sonnet-4-6|haiku-3|3-5-haiku|3-haiku"), 2_048),
+    (re.compile(r"(opus|fable|mythos)-5"), 512),
+)
+"""Tokens of the shortest prefix that is cached, by model, as published up to November 2026; all others have 1,024. The
+longer one counts where two pages disagree (Sonnet 4.6); 5.5, of which none tells, is taken to be like 5."""
 
 Blocks = Sequence[dict[str, Any]]
 
@@ -30,6 +39,11 @@ class Asked:
     read: int
     written: int
     rest: int
+
+    @property
+    def whole(self) -> int:
+        """All that was sent."""
+        return self.read + self.written + self.rest
 
     @property
     def unmarked(self) -> bytes:
@@ -67,16 +81,24 @@ class CachingProvider:
         return response
 
     def _look_up(self, raw: bytes) -> Asked:
-        blocks = list(blocks_of(orjson.loads(raw)))
+        body = orjson.loads(raw)
+        blocks = list(blocks_of(body))
         marks = [index for index, block in enumerate(blocks) if MARK[1:-1] in block]
         assert 0 < len(marks) <= 4, "the API allows four"
         plain = [block.replace(MARK, b"}") for block in blocks]
         prefixes = list(accumulate(plain))
         ends = (index for mark in reversed(marks) for index in range(mark, max(-1, mark - LOOK_BACK), -1))
         found = next((index for index in ends if prefixes[index] in self._kept), -1)
-        self._kept.update(prefixes[mark] for mark in marks)
-        read, whole, marked = tokens(plain[: found + 1]), tokens(plain), tokens(plain[: marks[-1] + 1])
+        kept = [mark for mark in marks if tokens(plain[: mark + 1]) >= minimum(body["model"])]
+        self._kept.update(prefixes[mark] for mark in kept)
+        read, whole = tokens(plain[: found + 1]), tokens(plain)
+        marked = tokens(plain[: kept[-1] + 1]) if kept else 0
         return Asked(raw, read, marked - read, whole - marked)
+
+
+def minimum(model: str) -> int:
+    """Tokens of the shortest prefix that this model's cache keeps."""
+    return next((tokens for pattern, tokens in MINIMA if pattern.search(model)), 1_024)
 
 
 def tokens(blocks: Sequence[bytes]) -> int:

@@ -136,4 +136,22 @@ BUGS: list[Bug] = [
         "            if spec:\n",
         "tests/sessions/test_models.py::test_the_window_of_an_ollama_model_is_chosen_once_before_anything_is_asked",
     ),
+    bug(
+        "the conversation is not marked for the prompt cache",
+        "class cache: the prefix stays the same, and is paid for anew with every request",
+        "goclaw/llm/anthropic.py",
+        "marked=bool(request.cache)",
+        "marked=False",
+        "tests/sessions/test_turn_cached_share.py::"
+        "test_nine_tenths_of_a_conversation_are_read_from_the_cache_once_it_is_long_enough",
+    ),
+    bug(
+        "the prompt cache of compatible servers sees another beginning each time",
+        "class cache: something of the moment at the front",
+        "goclaw/llm/encoded.py",
+        '{"role": "system", "content": request.system}',
+        '{"role": "system", "content": f"{len(spoken)} messages. {request.system}"}',
+        "tests/sessions/test_turn_cached_share.py::"
+        "test_a_server_that_caches_by_itself_gets_what_it_has_seen_byte_for_byte",
+    ),
 ]
