@@ -94,9 +94,18 @@ class SteppedClock:
         return sum(not woken.done() for _, woken in self._sleepers)
 
 
+MINUTE = 60
+"""Seconds; of less than that people say that it was just now."""
+
+
 def ago(seconds: float) -> str:
     """How long ago something was, as people say it: `just now`, `3 min ago`, `2 h ago`, `5 days ago`."""
-    for size, unit in ((86_400, "day"), (3_600, "h"), (60, "min")):
+    return f"{span(seconds)} ago" if seconds >= MINUTE else "just now"
+
+
+def span(seconds: float) -> str:
+    """How long something takes or took, in the largest unit that fits: `12 s`, `3 min`, `2 h`, `5 days`."""
+    for size, unit in ((86_400, "day"), (3_600, "h"), (MINUTE, "min")):
         if (number := int(seconds // size)) > 0:
-            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''} ago"
-    return "just now"
+            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''}"
+    return f"{max(0, int(seconds))} s"

@@ -125,6 +125,7 @@ async def _open_ground(
         routes=Routes(),
         vitals=vitals,
         counts=counts,
+        began=clock.awake_or_not(),
     )
 
 

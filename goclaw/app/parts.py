@@ -58,6 +58,8 @@ class Ground:
     """What whoever runs the daemon has to add to its status: name and text."""
     counts: Callable[[], Mapping[str, float]]
     """The same in numbers, for machines."""
+    began: float
+    """When the daemon began to open, by `Clock.awake_or_not`."""
 
 
 @record

@@ -4,16 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from goclaw import __version__
 from goclaw.app.parts import App
-from goclaw.clock import ago
+from goclaw.clock import ago, span
 from goclaw.config.listening import listens
 from goclaw.errors import StateError
 from goclaw.health.disk import DiskUse
+from goclaw.health.readiness import Readiness
 from goclaw.memory import telling
-from goclaw.sessions.status import Details
+from goclaw.sessions.status import DAEMON, TELEGRAM, Details
 
 LATE_MS = 100
 """Milliseconds by which the event loop may be late before `/status` says so: below that nobody feels it."""
+NOT_CONNECTED = "not connected; `goclaw setup` connects a bot"
 LOOK_SECONDS = 5.0
 """Between two looks for faults that nobody reports by himself."""
 
@@ -23,7 +26,8 @@ async def details(app: App, session: str) -> Details:
     ground = app.ground
     disk, readiness = await ground.disk.use(), await app.probe.look()
     vitals, alerts = ground.vitals(), ground.alerts.open()
-    lines = {name.capitalize(): line for name, line in readiness.channels.items()}
+    lines = {DAEMON: _of_the_daemon(app, readiness), TELEGRAM: NOT_CONNECTED}
+    lines |= {name.capitalize(): line for name, line in readiness.channels.items()}
     lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
     if (oldest := app.engine.oldest_waiting()) is not None:
         lines["Queue"] += f"; the oldest of all came {ago(ground.clock.now() - oldest)}"
@@ -42,8 +46,6 @@ async def details(app: App, session: str) -> Details:
     if app.mcp_server.line:
         lines["MCP"] = app.mcp_server.line
     lines |= _of_the_tools(app)
-    if readiness.problems:
-        lines["Not ready"] = "; ".join(readiness.problems)
     if alerts:
         # Whoever may ask for the status need not know whom it is about.
         lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"
@@ -65,6 +67,11 @@ async def details(app: App, session: str) -> Details:
     memory, numbers = await _of_memory(app)
     calm = frozenset(_calm(app, session, disk, counts))
     return Details(lines, {"disk": disk.numbers(), "health": health, "memory": numbers}, memory, calm)
+
+
+def _of_the_daemon(app: App, readiness: Readiness) -> str:
+    running = f"running for {span(app.ground.clock.awake_or_not() - app.ground.began)}, version {__version__}"
+    return f"{running}, but it takes no messages: {'; '.join(readiness.problems)}" if readiness.problems else running
 
 
 def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float]) -> Iterator[str]:

@@ -36,7 +36,7 @@ def status(
     if as_json:
         print(orjson.dumps({"running": True, "pid": running_pid(config), **numbers}).decode())
     else:
-        show(f"{text}\n\nDaemon: running, pid {running_pid(config)}")
+        show(f"{text}\n\nProcess: pid {running_pid(config)}")
 
 
 async def _ask(config: Config, session: str) -> dict[str, Any]:

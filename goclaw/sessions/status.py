@@ -17,6 +17,8 @@ SMALL = 0.01
 MINUTE = 60
 """Seconds; of less than that minutes say nothing."""
 
+DAEMON, TELEGRAM = "Daemon", "Telegram"
+"""Of `Details`: what begins the block of our own, with the model between them."""
 FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools", "Event loop"})
 """Of `Details`: what names other people and their conversations, and how the daemon runs inside. What counts theirs is
 said in `memory.telling`."""
@@ -96,7 +98,7 @@ class SessionStatus:
             ["Compaction Health", *self._health_lines(health, clock)],
             [
                 "GoClaw",
-                self._model_line(),
+                *self._first_lines(),
                 f"  Cost so far: {cost_in_words(self.spent)}",
                 *self._queue_lines(),
                 *self._policy_lines(),
@@ -112,6 +114,12 @@ class SessionStatus:
         held = [("This turn", "paused; /resume goes on with it, /stop ends it")] if self.paused else []
         return [f"  {name}: {text}" for name, text in [*held, *self.policy]]
 
+    def _first_lines(self) -> Sequence[str]:
+        """Whether it works at all: daemon, model, Telegram."""
+        told = {name: f"  {name}: {line}" for name, line in self.details.lines.items() if name in (DAEMON, TELEGRAM)}
+        lines = (told.get(DAEMON), self._model_line(), told.get(TELEGRAM))
+        return [line for line in lines if line]
+
     def _model_line(self) -> str:
         if not self.chosen:
             return f"  Model: {self.model}"
@@ -122,7 +130,8 @@ class SessionStatus:
         agent = {"Agent": self.answering} if self.answering else {}
         queue = {} if self.queue_mode == "queue" else {"Queue mode": self.queue_mode}
         mode = {} if self.mode == "default" else {"Permission mode": self.mode}
-        return [f"  {name}: {text}" for name, text in {**agent, **self.details.lines, **queue, **mode}.items()]
+        lines = {name: line for name, line in self.details.lines.items() if name not in (DAEMON, TELEGRAM)}
+        return [f"  {name}: {text}" for name, text in {**agent, **lines, **queue, **mode}.items()]
 
     def _health_lines(self, health: CompactionHealth, clock: Clock) -> Sequence[str]:
         if not self.ollama_configured:

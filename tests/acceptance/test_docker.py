@@ -222,7 +222,7 @@ async def test_without_a_token_it_runs_without_telegram(image: Stage, tmp_path: 
         gateway.add_secret("telegram_token", "")
         await gateway.start()
         await gateway.become_healthy()
-        assert "Telegram" not in (await gateway.run("goclaw", "status")).out
+        assert "  Telegram: not connected" in (await gateway.run("goclaw", "status")).out
         assert await gateway.stop() == 0
 
 

@@ -40,7 +40,9 @@ async def test_without_any_configuration_one_can_talk_run_tools_ask_and_stop(bar
     assert listing.code == 0 and "AGENTS.md" in listing.out and "exit code: 0" in listing.out
     status = await bare.run("send", "/status")
     assert FIRST_BLOCKS.match(status.out), status.out
-    assert (await bare.run("status")).out.startswith("Session Status\n")
+    said = (await bare.run("status")).out
+    assert said.startswith("Session Status\n")
+    assert re.search(r"\n\nGoClaw\n  Daemon: running for .*\n  Model: demo.*\n  Telegram: not connected", said), said
     numbers = await bare.run("status", "--json")
     assert numbers.code == 0 and '"running":true' in numbers.out.replace(" ", "")
     stopped = await bare.run("stop")

@@ -1,15 +1,19 @@
 """What `/status` says of the daemon."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from goclaw import __version__
 from goclaw.app import open_app
 from goclaw.app.standing import details
+from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
-from goclaw.errors import SandboxUnavailable
+from goclaw.errors import SandboxUnavailable, StateError
 from goclaw.events import LOCAL, Address
+from goclaw.health.readiness import Probe
 from goclaw.sandbox.base import Command, Policy
 from goclaw.tasks.base import Owner, Work
 
@@ -54,3 +58,28 @@ async def test_what_only_says_that_all_is_well_is_known_as_such(tmp_path: Path) 
         assert ("Disk" in shown.calm) == (not (await app.ground.disk.use()).warning)
         assert [name for name, _ in shown.memory] == ["Searched", "Mode"]
         assert shown.numbers["memory"]["conversations"] == 0
+
+
+async def test_how_long_it_runs_and_that_no_bot_is_connected_is_said_first(tmp_path: Path) -> None:
+    config = Config.model_validate({"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}})
+    clock = SteppedClock()
+    async with asyncio.timeout(30), open_app(config, clock) as app:
+        began = await details(app, "tui:me")
+        clock.jump(7_300)
+        assert (await details(app, "tui:me")).lines["Daemon"] == began.lines["Daemon"], "the wall clock was set"
+        clock.advance(7_300)
+        shown = await details(app, "tui:me")
+    assert began.lines["Daemon"] == f"running for 0 s, version {__version__}"
+    assert shown.lines["Daemon"] == f"running for 2 h, version {__version__}"
+    assert shown.lines["Telegram"] == "not connected; `goclaw setup` connects a bot"
+
+
+async def test_a_daemon_that_takes_no_messages_says_so_in_the_first_line(tmp_path: Path) -> None:
+    async def refused() -> None:
+        raise StateError("the disk is full")
+
+    config = Config.model_validate({"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}})
+    async with asyncio.timeout(30), open_app(config) as app:
+        broken = replace(app, probe=Probe(refused, dict, app.ground.clock))
+        shown = await details(broken, "tui:me")
+    assert "but it takes no messages: the database cannot be written" in shown.lines["Daemon"]

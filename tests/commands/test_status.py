@@ -196,6 +196,23 @@ async def test_what_we_add_stands_in_a_block_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.promise("P-commands-at-once")
+async def test_our_block_begins_with_daemon_model_and_telegram(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    lines = {"Queue": "1 waiting", "Telegram": "polling", "Daemon": "running for 2 h"}
+    world.details = Details(lines)
+    async with world.running() as core:
+        text = await core.command("/status")
+    assert text.split("\n\n")[2].splitlines()[:5] == [
+        "GoClaw",
+        "  Daemon: running for 2 h",
+        "  Model: scripted:test",
+        "  Telegram: polling",
+        "  Cost so far: nothing (no requests yet)",
+    ]
+    assert text.count("Daemon:") == text.count("Telegram:") == 1 and "  Queue: 1 waiting" in text
+
+
 async def test_a_line_that_says_that_all_is_well_is_for_a_command_line(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.details = Details({"Disk": "12 GB free", "Tasks": "2 running"}, calm=frozenset({"Disk"}))
