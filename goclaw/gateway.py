@@ -181,7 +181,7 @@ class Gateway:
             CommandInfo(command.name, command.summary)
             for command in self._ports.commands.values()
             # A menu for everybody tells nobody which servers there are.
-            if (not command.name.startswith(MCP) if actor is None else self._may(actor, command.name))
+            if (not command.name.startswith(MCP) if actor is None else self._is_shown(actor, command))
         ]
         if actor is None:
             return own
@@ -308,6 +308,10 @@ class Gateway:
 
     def _may(self, actor: Actor, command: str) -> bool:
         return self._ports.access.authorize(actor, "command.run", command).allowed
+
+    def _is_shown(self, actor: Actor, command: Command) -> bool:
+        is_theirs = not command.for_admins or self._ports.access.authorize(actor, "command.admin", command.name).allowed
+        return is_theirs and self._may(actor, command.name)
 
     def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
         decision = self._ports.access.authorize(inbound.actor, "command.run", name)

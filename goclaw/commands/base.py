@@ -79,3 +79,5 @@ class Command:
     summary: str
     """One line for menus and /help, in the imperative."""
     run: Callable[[CommandContext], Awaitable[Reply]]
+    for_admins: bool = False
+    """Whether it refuses everybody else, who are not shown it."""

@@ -38,4 +38,4 @@ async def _pair(context: CommandContext) -> Reply:
     return Reply(USAGE)
 
 
-COMMAND = Command("pair", "Let strangers in by their code: /pair list|approve|deny (admins)", _pair)
+COMMAND = Command("pair", "Let strangers in by their code: /pair list|approve|deny (admins)", _pair, for_admins=True)

@@ -44,6 +44,16 @@ async def test_help_names_only_what_this_person_may_use(tmp_path: Path) -> None:
     assert [line.split(" - ")[0] for line in text.splitlines()[1:]] == ["/help", "/status", "/whoami"]
 
 
+async def test_help_shows_what_is_for_admins_to_admins_alone(tmp_path: Path) -> None:
+    users = [User("telegram:5"), User("telegram:7", roles=frozenset({"admin"}))]
+    async with World(tmp_path, users=users).running() as core:
+        shown = [
+            "/pair - " in await core.command("/help", actor=Actor(key, "telegram"), session=key)
+            for key in ("telegram:5", "telegram:7")
+        ]
+    assert shown == [False, True]
+
+
 @pytest.mark.parametrize(("name", "greeting"), [("Anna", "Hello Anna!"), ("", "Hello there!")])
 async def test_start_greets_and_points_to_help(tmp_path: Path, name: str, greeting: str) -> None:
     world = World(tmp_path, users=[User("telegram:5")])
