@@ -3,8 +3,8 @@
 The delivery is committed in the transaction of the step, so that a crash neither loses nor doubles it. A text waits and
 stands before the next one, the last answer included, where the channel wants one message a turn (`telegram.interim`) or
 the chat had `MOST` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor use up
-what Telegram lets a bot say in a group (20 messages a minute). What leads to a question never waits: the person has to
-read it before the answer.
+what Telegram lets a bot say in a group (20 messages a minute). What leads to a question, or to a file that is sent,
+never waits: the person reads it before that.
 """
 
 from collections import defaultdict, deque
@@ -21,8 +21,8 @@ from goclaw.store.database import Bound
 MOST = 6
 SECONDS = 60.0
 """At most `MOST` such messages to a chat in any `SECONDS`."""
-ASKING = frozenset({"ask_user", "exit_plan_mode"})
-"""Tools that put a question before the person."""
+READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
+"""Tools that put a question, a text or a file before the person."""
 
 
 class InterimTexts:
@@ -40,7 +40,7 @@ class InterimTexts:
     def defers(self, inbound: Inbound, calls: Sequence[ToolCall]) -> bool:
         """Return whether a text beside `calls` must wait for the next one of its turn; if not, it counts."""
         address = inbound.address
-        if address.channel == LOCAL or any(call.name in ASKING for call in calls):
+        if address.channel == LOCAL or any(call.name in READ_BEFORE for call in calls):
             return False
         channel = self._channels.get(address.channel)
         if channel is not None and not channel.capabilities.interim:

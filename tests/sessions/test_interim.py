@@ -18,6 +18,7 @@ from goclaw.sessions.interim import MOST, SECONDS
 from goclaw.sessions.service import EMPTY_ANSWER
 from goclaw.sessions.turn import STOPPED_HERE
 from goclaw.tools.ask_user import ask_user
+from goclaw.tools.message import message as message_tool
 from goclaw.users import User
 from tests.harness import Answer, Core, World, before_the_next_look
 from tests.kills import recorded
@@ -151,6 +152,17 @@ async def test_what_leads_to_a_question_is_in_the_chat_before_it(tmp_path: Path)
         assert (await core.say("red")).kind is AcceptKind.ANSWER
         await core.settled()
     assert world.texts().count(lead) == 1 and world.texts()[-1] == "Red it is."
+
+
+@pytest.mark.usefixtures("joined")
+async def test_what_leads_to_a_message_of_the_agents_own_is_in_the_chat_before_it(tmp_path: Path) -> None:
+    sends = ToolCall("c1", "message", {"action": "send", "text": "the report"})
+    script = [Answer("Here it is:", calls=(sends,)), Answer("That is all.")]
+    world = World(tmp_path, script, tools=[message_tool], users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("work")
+        await core.settled()
+    assert world.texts() == ["Here it is:", "the report", "That is all."]
 
 
 async def test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together(tmp_path: Path) -> None:
