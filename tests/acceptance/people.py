@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from tests.acceptance.books import Seen, read_chat
 from tests.acceptance.model import END, QUESTION
@@ -114,19 +113,20 @@ class People:
         random = Random(f"{self.seed}:said:{chat.number}:{number}")
         name, kind = f"m{number}c{abs(chat.number)}", random.choice(chat.habits.kinds)
         chat.said.append((name, kind))
-        # Nobody here goes on with a message where an answer has several parts: the books read those by name.
-        sent = {"date": int(clock.now()) + 2 * number} if "long" in chat.habits.kinds else {}
-        await self._write(chat, f"{name} {kind}", random.choice(chat.habits.users), **sent)
+        # Joint answers of several parts are not for the books, which read those by name.
+        joins = "long" not in chat.habits.kinds
+        await self._write(chat, f"{name} {kind}", random.choice(chat.habits.users), right_behind=joins)
 
     async def _command(self, chat: Chat, command: str) -> None:
         chat.commands[command.split()[0]] += 1
         await self._write(chat, command, chat.habits.users[0])
 
-    async def _write(self, chat: Chat, text: str, user: int, **raw: Any) -> None:
+    async def _write(self, chat: Chat, text: str, user: int, *, right_behind: bool = False) -> None:
         if chat.number < 0:
-            await self.telegram.world.say(f"{BOT_NAME} {text}", user=user, chat=chat.number, **raw)
+            text, where = f"{BOT_NAME} {text}", chat.number
         else:
-            await self.telegram.world.say(text, user=user, **raw)
+            where = user
+        await self.telegram.world.say(text, user=user, chat=where, right_behind=right_behind)
 
     async def _look(self, chat: Chat) -> None:
         seen = self.seen(chat)

@@ -24,6 +24,10 @@ TOKEN = "42:AAfake-token-of-the-fake-telegram-001"
 Json = dict[str, Any]
 
 
+APART_SECONDS = 2
+"""Between the dates of messages that are thoughts of their own."""
+
+
 @dataclass(frozen=True)
 class Sent:
     """A message of the bot as people see it now, after all edits."""
@@ -62,6 +66,8 @@ class World:
     updates: list[Json] = field(default_factory=list)
     confirmed: list[int] = field(default_factory=list)
     """Ids of the updates that the bot acknowledged with a higher offset."""
+    dated: dict[int, int] = field(default_factory=dict)
+    """When each person wrote last, in epoch seconds."""
     known_chats: set[int] = field(default_factory=set)
     blocked_by: set[int] = field(default_factory=set)
     """Chats whose person blocked the bot."""
@@ -95,15 +101,22 @@ class World:
         document: bytes | None = None,
         mime: str = "application/octet-stream",
         file_name: str = "file.bin",
+        right_behind: bool = False,
         **raw: Any,
     ) -> Json:
         """A person writes: in private (`chat` not given), or in the group `chat` (a negative id).
+
+        Messages of a person are dated two seconds apart at least, whenever they come, but for one that goes
+        `right_behind` the one before, as the second half of a thought (`sessions.queueing.burst`).
 
         `raw` replaces or adds fields of the message (`sender_chat={…}`; a field set to None is left out). Returns the
         update, as the bot will get it.
         """
         place = user if chat is None else chat
         message = self.new_message(place, person(user, name), topic=topic)
+        if not right_behind:
+            message["date"] = max(message["date"], self.dated.get(user, 0) + APART_SECONDS)
+        self.dated[user] = message["date"]
         body = "caption" if photo is not None or document is not None else "text"
         if text:
             message[body] = text
