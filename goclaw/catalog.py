@@ -139,6 +139,7 @@ PACKAGED = "goclaw.toolkit.parts:PACKAGED"
 COMMANDS = {
     "start": "goclaw.commands.start:COMMAND",
     "status": "goclaw.commands.status:COMMAND",
+    "context": "goclaw.commands.context:COMMAND",
     "compact": "goclaw.commands.compact:COMMAND",
     "clear": "goclaw.commands.clear:COMMAND",
     "new": "goclaw.commands.new:COMMAND",

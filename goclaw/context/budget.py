@@ -5,14 +5,10 @@ Estimates, as everywhere before a provider has counted. Nothing here changes a c
 
 from collections.abc import Iterator, Sequence
 
-from goclaw.config.schema import CompactionSettings
-from goclaw.context.compaction import reserve
 from goclaw.records import record
 
 LARGE_SHARE = 0.25
 """Of the window; a part of the prompt that takes more is worth making smaller."""
-BAR_CELLS = 20
-FULL, EMPTY = "█", "░"
 
 
 @record
@@ -25,7 +21,7 @@ class ContextBudget:
     prompt: int
     tools: int
     reserve: int
-    """Kept free for the answer: a conversation that reaches into it is compacted."""
+    """Kept free for the answer (`compaction.reserve`): a conversation that reaches into it is compacted."""
     notes: int = 0
     """Mementos and reminders, said behind the conversation."""
     conversation: int = 0
@@ -51,8 +47,8 @@ class ContextBudget:
     def text(self) -> str:
         """The answer of `/context`."""
         lines = [
-            f"Context: {self.used:,} / {self.window:,} tokens ({percent(self.used, self.window)})",
-            f"  {bar(self.used, self.window, BAR_CELLS)}",
+            f"Context of {self.spec}",
+            f"  Next request: {self.used:,} / {self.window:,} tokens ({percent(self.used, self.window)})",
             *(f"  {name}: {tokens:,} ({percent(tokens, self.window)}){more}" for name, tokens, more in self._parts()),
         ]
         return "\n".join([*lines, "", *self.advice()])
@@ -96,22 +92,6 @@ class ContextBudget:
             yield "/compact sums the conversation up, /cleartool leaves old results out, /clear begins anew."
 
 
-def budget(
-    spec: str, window: int, settings: CompactionSettings, *, prompt: int, tools: int, notes: int = 0
-) -> ContextBudget:
-    """The budget of a conversation in which nothing was said yet.
-
-    Args:
-        spec: the model, `provider:name`.
-        window: tokens that prompt and answer share.
-        settings: where the reserve is configured.
-        prompt: tokens of the system prompt.
-        tools: tokens of the tools' schemas.
-        notes: tokens of what is said behind the conversation.
-    """
-    return ContextBudget(spec, window, prompt, tools, reserve(window, settings), notes)
-
-
 def percent(tokens: int, window: int) -> str:
     """A share of the window.
 
@@ -119,13 +99,3 @@ def percent(tokens: int, window: int) -> str:
     ('62.5%', '?')
     """
     return f"{100 * tokens / window:.1f}%" if window else "?"
-
-
-def bar(tokens: int, window: int, cells: int) -> str:
-    """A share of the window as `cells` characters; anything above nothing shows one.
-
-    >>> bar(1, 200_000, 4), bar(150_000, 200_000, 4), bar(300_000, 200_000, 4)
-    ('█░░░', '███░', '████')
-    """
-    full = min(cells, -(-cells * tokens // window)) if window else 0
-    return FULL * full + EMPTY * (cells - full)

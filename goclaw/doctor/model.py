@@ -8,7 +8,8 @@ from goclaw.agent.prompt import BASE, Prompt
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
-from goclaw.context.budget import ContextBudget, budget, percent
+from goclaw.context.budget import ContextBudget, percent
+from goclaw.context.compaction import reserve
 from goclaw.doctor.base import Finding
 from goclaw.errors import ConfigError, ModelError
 from goclaw.llm.base import ChatModel, ModelPorts
@@ -78,7 +79,13 @@ async def _budget(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -
     # The first look at a model's data takes some tenths of a second.
     window = await asyncio.to_thread(lambda: model.context_window)
     prompt = estimate_text("\n\n".join(filter(None, (system, config.agents.main.prompt.strip()))))
-    return budget(model.spec, window, config.compaction, prompt=prompt, tools=estimate_tools(tools))
+    return ContextBudget(
+        spec=model.spec,
+        window=window,
+        prompt=prompt,
+        tools=estimate_tools(tools),
+        reserve=reserve(window, config.compaction),
+    )
 
 
 async def _system_prompt(config: Config) -> str:

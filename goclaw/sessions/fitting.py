@@ -9,7 +9,9 @@ from goclaw.access import Chosen
 from goclaw.agent.kinds import ABOUT, AGENT_TOOL, Kind, Kinds
 from goclaw.compression.choice import is_wanted
 from goclaw.config.agents import MAIN, AgentSettings
+from goclaw.context.budget import ContextBudget
 from goclaw.context.calibration import Calibration
+from goclaw.context.compaction import reserve
 from goclaw.errors import GoclawError, StateError
 from goclaw.events import Actor, AgentProgress, Inbound, Notice, Todo, TodosChanged, ToolStarted, TurnEvent
 from goclaw.hooks.base import Hooks
@@ -311,13 +313,46 @@ class Fitting:
         """
         if session.overhead:
             return
+        system, tools = await self._next(session, actor, kind)
+        session.overhead = estimate_text(system) + estimate_tools(tools)
+        session.window.scale = self.calibration().of(spec)
+
+    async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
+        """Estimate part by part what a session's next request holds of the model's window.
+
+        Args:
+            session: the conversation.
+            actor: for whom the request would be made.
+            kind: the agent that would answer.
+            model: the model that would answer.
+
+        Raises:
+            StateError: the actor's workspace cannot be opened.
+        """
+        system, tools = await self._next(session, actor, kind)
+        window, for_prompt, for_tools = session.window, estimate_text(system), estimate_tools(tools)
+        scale = window.scale = self.calibration().of(model.spec)
+        prompt, schemas = int(scale * for_prompt), int(scale * for_tools)
+        said = window.tokens(for_prompt + for_tools) - int(scale * window.reminded)
+        return ContextBudget(
+            spec=model.spec,
+            window=model.context_window,
+            prompt=prompt,
+            tools=schemas,
+            reserve=reserve(model.context_window, self.ports.config.compaction),
+            notes=int(scale * estimate_reminder(await self._remembered(actor, session, tools))),
+            conversation=max(0, said - prompt - schemas),
+            messages=len(window.entries),
+        )
+
+    async def _next(self, session: Session, actor: Actor, kind: Kind) -> tuple[str, Sequence[ToolSpec]]:
+        """System prompt and tools of a request that is not made yet."""
         registry = self.ports.dispatcher.registry
         await registry.ready()
         planning = self.modes.offers_plan(session, actor, session.mode)
         within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))
         tools = registry.offered_to(actor, *within, planning=planning)
-        session.overhead = estimate_text(await self._system(actor, kind.settings, tools)) + estimate_tools(tools)
-        session.window.scale = self.calibration().of(spec)
+        return await self._system(actor, kind.settings, tools), tools
 
     def _remind(self, level: Level, reminders: TurnReminders, names: Sequence[str]) -> str:
         """What the request ends with; `names`: of tools whose results come right before it."""

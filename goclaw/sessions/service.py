@@ -12,7 +12,9 @@ from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
 from goclaw.agent.rules import TurnRules, rules_of
 from goclaw.config.agents import MAIN
+from goclaw.context.budget import ContextBudget
 from goclaw.context.calibration import Calibration
+from goclaw.context.compaction import reserve
 from goclaw.engine.base import Turn
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.events import (
@@ -56,6 +58,8 @@ log = logging.getLogger(__name__)
 
 SCALES = "token_scales"
 """Under which name the calibration outlives a restart."""
+LOOK_SECONDS = 0.5
+"""How long a command waits for the model that is still being looked for."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 CLEARED = "The conversation was cleared: what stands above is not known to the agent any more."
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
@@ -258,7 +262,7 @@ class Sessions:
         kind, line = await self._answering(key, actor)
         models = self._ports.models
         try:
-            async with asyncio.timeout(0.5):
+            async with asyncio.timeout(LOOK_SECONDS):
                 agent = await self._model(key, kind)
             context_window, model = agent.context_window, agent.spec
         except (ConfigError, TimeoutError):
@@ -270,6 +274,7 @@ class Sessions:
             messages=len(session.window.entries),
             tokens=session.window.tokens(session.overhead),
             context_window=context_window,
+            reserve=reserve(context_window, self._ports.config.compaction),
             compactions=await self._ports.transcripts.compactions(key),
             compacting=session.compacting,
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
@@ -285,6 +290,20 @@ class Sessions:
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self._ports.bus.now(key).turn)),
         )
+
+    async def budget(self, key: str, actor: Actor) -> ContextBudget:
+        """How a session's next request divides the window of the model that answers, if `actor` speaks next.
+
+        Raises:
+            ConfigError: no model can be opened.
+            StateError: the actor's workspace cannot be opened.
+            TimeoutError: the model is still being looked for.
+        """
+        session = await self.contexts.session(key)
+        kind, _ = await self._answering(key, actor)
+        async with asyncio.timeout(LOOK_SECONDS):
+            model = await self._model(key, kind)
+        return await self._fitting.budget(session, actor, kind, model)
 
     async def _model(self, key: str, kind: Kind) -> ChatModel:
         """The model by which an agent answers in a session. Raises ConfigError where none can be opened."""

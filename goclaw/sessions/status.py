@@ -82,6 +82,8 @@ class SessionStatus:
     """Which agent answers and why, where that is not `main` by default."""
     agents: Sequence[str] = ()
     """The tree of agents that work for the turn that runs, a line each."""
+    reserve: int = 0
+    """Tokens of the window that are kept free for the answer."""
     paused: bool = False
     """Somebody holds the turn that runs."""
 
@@ -159,6 +161,7 @@ class SessionStatus:
             "messages": self.messages,
             "tokens": self.tokens,
             "context_window": self.context_window,
+            "reserve": self.reserve,
             "compactions": self.compactions,
             "compacting": self.compacting,
             "pending_retries": self.pending_retries,

@@ -86,6 +86,17 @@ def count(number: int) -> str:
     return f"{number / 1_000_000:.1f}M".replace(".0M", "M")
 
 
+def bar(part: int, kept: int, whole: int, cells: int) -> str:
+    """A share of a whole as so many characters, with what is kept free at its end; any part at all shows one.
+
+    >>> bar(1, 50, 200, 8), bar(100, 50, 200, 8), bar(190, 50, 200, 8), bar(300, 0, 200, 4)
+    ('█░░░░░▒▒', '████░░▒▒', '████████', '████')
+    """
+    full = min(cells, -(-cells * part // whole))
+    reserved = min(cells - full, cells * kept // whole)
+    return "█" * full + "░" * (cells - full - reserved) + "▒" * reserved
+
+
 @cache
 def markdown_parser() -> MarkdownIt:
     """The Markdown that answers are read as.

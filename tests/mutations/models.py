@@ -75,4 +75,28 @@ BUGS: list[Bug] = [
         "                self._model_line(),\n",
         "tests/commands/test_status.py::test_our_block_begins_with_daemon_model_and_telegram",
     ),
+    bug(
+        "/context counts the tools of everybody",
+        "class context: a figure that no request has",
+        "goclaw/sessions/fitting.py",
+        "        return await self._system(actor, kind.settings, tools), tools\n",
+        "        return await self._system(actor, kind.settings, tools), registry.specs()\n",
+        "tests/commands/test_context.py::test_whoever_may_use_fewer_tools_is_shown_fewer",
+    ),
+    bug(
+        "/context counts prompt and tools twice once the provider has counted them",
+        "class context: a figure that no request has",
+        "goclaw/sessions/fitting.py",
+        "            conversation=max(0, said - prompt - schemas),\n",
+        "            conversation=max(0, said),\n",
+        "tests/commands/test_context.py::test_the_parts_make_what_status_says_once_the_provider_has_counted",
+    ),
+    bug(
+        "the bar of the terminal forgets what is kept free",
+        "class context: a conversation that is compacted at half of the bar",
+        "goclaw/tui/text.py",
+        "    reserved = min(cells - full, cells * kept // whole)\n",
+        "    reserved = 0\n",
+        "tests/tui/widgets/test_status_bar.py::test_the_bar_shows_what_is_taken_and_what_is_kept_free",
+    ),
 ]

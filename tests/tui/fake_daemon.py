@@ -84,7 +84,12 @@ class FakeGateway:
         """Paths that `@` finds."""
         self.decided: list[tuple[str, str]] = []
         """Answers to questions, by their id."""
-        self.numbers: dict[str, Any] = {"model": "scripted:model", "tokens": 12_345, "context_window": 200_000}
+        self.numbers: dict[str, Any] = {
+            "model": "scripted:model",
+            "tokens": 12_345,
+            "context_window": 200_000,
+            "reserve": 30_000,
+        }
 
     # What the server asks
 

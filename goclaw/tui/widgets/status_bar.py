@@ -7,8 +7,10 @@ from typing import Any
 from textual.content import Content
 from textual.widgets import Static
 
-from goclaw.tui.text import count, one_line, printable, seconds
+from goclaw.tui.text import bar, count, one_line, printable, seconds
 
+LONG_BAR, SHORT_BAR = 12, 6
+"""Characters that show how full the context is."""
 FEW_LETTERS = 24
 """Of a model's name, where there is little room."""
 
@@ -89,11 +91,15 @@ class StatusBar(Static):
         tokens, window = int(self._numbers.get("tokens", 0)), int(self._numbers.get("context_window", 0))
         model = printable(str(self._numbers.get("model", "")))
         share = f"{100 * tokens / window:.0f} %" if window else ""
-        if detail >= Detail.SHORT:
-            figures = [f"{count(tokens)} of {count(window)} ({share})" if window else f"{count(tokens)} tokens"]
+        if not window:
+            figures = [f"{count(tokens)} tokens"]
+        elif detail is Detail.FEW:
+            figures = [f"{count(tokens)} of {count(window)} ({share})"]
         else:
-            figures = [f"{count(tokens)} of {count(window)} tokens" if window else f"{count(tokens)} tokens"]
-            figures += [f"context {share}"] if window else []
+            cells = SHORT_BAR if detail is Detail.SHORT else LONG_BAR
+            filled = bar(tokens, int(self._numbers.get("reserve", 0)), window, cells)
+            unit = "" if detail is Detail.SHORT else " tokens"
+            figures = [f"{count(tokens)} of {count(window)}{unit} {filled} {share}"]
         if detail is Detail.FEW:
             taken = sum(len(f"{mode} │ ") for mode in self._mode())
             model = one_line(model.rpartition(":")[2], FEW_LETTERS - taken)

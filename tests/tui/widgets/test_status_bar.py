@@ -11,7 +11,7 @@ from goclaw.tui.widgets.status_bar import StatusBar
 from tests.tui.fake_daemon import SESSION, Stage
 
 MODEL = "anthropic:claude-sonnet-4-5-20250929"
-NUMBERS = {"model": MODEL, "tokens": 12_345, "context_window": 200_000}
+NUMBERS = {"model": MODEL, "tokens": 12_345, "context_window": 200_000, "reserve": 30_000}
 
 
 def bar(**numbers: Any) -> StatusBar:
@@ -26,9 +26,9 @@ def bar(**numbers: Any) -> StatusBar:
 @pytest.mark.parametrize(
     ("columns", "line"),
     [
-        (118, f"● connected │ {SESSION} │ {MODEL} │ 12.3k of 200k tokens │ context 6 % │ $0.42+ │ 0.0 s"),
-        (108, f"● connected │ {MODEL} │ 12.3k of 200k tokens │ context 6 % │ $0.42+ │ 0.0 s"),
-        (94, f"● connected │ {MODEL} │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
+        (118, f"● connected │ {SESSION} │ {MODEL} │ 12.3k of 200k tokens █░░░░░░░░░░▒ 6 % │ $0.42+ │ 0.0 s"),
+        (108, f"● connected │ {MODEL} │ 12.3k of 200k tokens █░░░░░░░░░░▒ 6 % │ $0.42+ │ 0.0 s"),
+        (94, f"● connected │ {MODEL} │ 12.3k of 200k █░░░░░ 6 % │ $0.42+ │ 0.0 s"),
         (78, "● connected │ claude-sonnet-4-5-20250… │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
         (20, "● connected │ claude-sonnet-4-5-20250… │ 12.3k of 200k (6 %) │ $0.42+ │ 0.0 s"),
     ],
@@ -50,6 +50,24 @@ def test_a_cost_that_is_not_known_is_not_shown() -> None:
 )
 def test_a_permission_mode_that_is_not_the_usual_one_is_shown(mode: str, line: str) -> None:
     assert bar(cost=0.42, spent={}, mode=mode).line(78).plain == line
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reserve", "shown"),
+    [
+        (0, 50_000, "0 of 200k tokens ░░░░░░░░░▒▒▒ 0 %"),
+        (100_000, 50_000, "100k of 200k tokens ██████░░░▒▒▒ 50 %"),
+        (160_000, 50_000, "160k of 200k tokens ██████████▒▒ 80 %"),
+        (210_000, 50_000, "210k of 200k tokens ████████████ 105 %"),
+        (100_000, 0, "100k of 200k tokens ██████░░░░░░ 50 %"),
+    ],
+)
+def test_the_bar_shows_what_is_taken_and_what_is_kept_free(tokens: int, reserve: int, shown: str) -> None:
+    assert f" │ {shown} │ " in bar(tokens=tokens, reserve=reserve).line(150).plain
+
+
+def test_a_window_that_is_not_known_has_no_bar() -> None:
+    assert " │ 12.3k tokens │ " in bar(context_window=0).line(150).plain
 
 
 def test_another_session_has_no_numbers_yet() -> None:
