@@ -49,6 +49,8 @@ SEARCHES: dict[str, tuple[str, Json]] = {
 }
 IDENTITY = re.compile(r"m\d+\S* \S")
 """How a message begins that the books know."""
+EDITS = re.compile(r"\A(\[[^\n]* edited an earlier message: [^\n]*\]\n)+")
+"""What stands before a message when its sender had changed one that was answered."""
 SUMMARISE = "Summarise all of the above."
 """The product's order to whoever writes a summary."""
 SUMMARY = "Several people wrote messages with a name and a kind, and each of them was answered by that name."
@@ -125,13 +127,13 @@ def last_words(body: Json) -> str:
 
 
 def said_in(message: Json) -> str:
-    """What a person said in one message."""
+    """What a person said in one message, without what it tells of late edits."""
     content = message["content"]
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if part["type"] == "text")
     said = str(content)
     before, end, after = said.partition("</context>\n")
-    return after if end and "<context>" in before else said
+    return EDITS.sub("", after if end and "<context>" in before else said)
 
 
 def since_last_answer(body: Json) -> list[Json]:
