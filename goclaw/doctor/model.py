@@ -29,7 +29,7 @@ OUTPUT_SPENT = "output limit was reached"
 """In OpenAI's refusal (HTTP 400) when a model has thought until `MAX_OUTPUT`: it was there, and so was the key."""
 _CHECK = "model"
 _REMEDY = "mend that, or choose another one with `goclaw model`; then `goclaw restart`"
-_OFFLINE = "not asked (--offline)"
+_OFFLINE = "Not asked (--offline)."
 
 
 async def check_model(

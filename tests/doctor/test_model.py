@@ -69,7 +69,7 @@ async def test_what_may_cost_is_said_before_the_question(tmp_path: Path) -> None
     settings = {"models.agent": HOSTED, "providers.openai-chat.api_key": "sk-0123456789abcdef"}
     told: list[str] = []
     model, _ = await found(tmp_path, settings, told, offline=True)
-    assert (model.verdict, told) == ("ok", []) and "not asked (--offline)" in model.text
+    assert (model.verdict, told) == ("ok", []) and "Not asked (--offline)" in model.text
     model, _ = await found(tmp_path, settings, told)
     assert told == [f"asking {HOSTED} for one word, which may cost a little; --offline leaves it out"]
     assert model.verdict == "problem" and "may not be reached" in model.text, "tests reach this machine alone"
@@ -77,7 +77,7 @@ async def test_what_may_cost_is_said_before_the_question(tmp_path: Path) -> None
 
 async def test_offline_asks_nobody(tmp_path: Path, fake: FakeProvider) -> None:
     model, _ = await found(tmp_path, at(fake), offline=True)
-    assert model.verdict == "ok" and "not asked (--offline)" in model.text
+    assert model.verdict == "ok" and "Not asked (--offline)" in model.text
     assert fake.asked == []
 
 
