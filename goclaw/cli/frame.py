@@ -63,6 +63,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
 
+COMPLETING = "_GOCLAW_COMPLETE"
+"""Set by a shell that completes a command line: `eval "$(_GOCLAW_COMPLETE=source_zsh goclaw)"`."""
 START = "goclaw.cli.home:app"
 """What `goclaw` alone does: start the daemon if none runs, then the terminal client."""
 
@@ -102,7 +104,8 @@ def load_command(path: str) -> Any:
 
 app = typer.Typer(
     cls=LazyGroup,
-    add_completion=False,
+    # Shells ask for completions by this variable; for people its two options would only lengthen the help.
+    add_completion=COMPLETING in os.environ,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

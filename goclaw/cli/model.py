@@ -13,7 +13,7 @@ from goclaw.cli.frame import say, show
 from goclaw.clock import RealClock
 from goclaw.config.changing import set_key
 from goclaw.config.files import shown_path
-from goclaw.config.load import CONFIG_FILE
+from goclaw.config.load import CONFIG_FILE, load_config
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.llm.base import ModelPorts
@@ -25,6 +25,8 @@ from goclaw.state import running_pid
 
 MOST_SHOWN = 20
 """Names that an error lists."""
+COMPLETION_SECONDS = 3.0
+"""How long a shell waits for names: its person waits for the next key."""
 _UNCHECKED = "`--unchecked` takes a full `provider:name` as it is"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -40,10 +42,32 @@ class Listed:
     """Why some could not be asked."""
 
 
+def completions(incomplete: str) -> list[str]:
+    """The names that a shell offers for what was typed so far; none where nobody can be asked in time."""
+    try:
+        return asyncio.run(_begun(incomplete, load_config(packages=False).config))
+    except (GoclawError, TimeoutError):
+        return []
+
+
+async def _begun(typed: str, config: Config) -> list[str]:
+    async with asyncio.timeout(COMPLETION_SECONDS), open_client() as http:
+        listed = await _listed(_asked(typed, config), config, http)
+    # A shell drops what does not begin with the typed letters.
+    names = [spec.partition(":")[2] for spec in listed.specs]
+    return [name for name in (*listed.specs, *(names if typed else ())) if name.startswith(typed)]
+
+
 @app.command()
 def model(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="`provider:name`, or as much of it as fits one model only.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="`provider:name`, or as much of it as fits one model only.",
+            autocompletion=completions,
+        ),
+    ] = "",
     unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not ask the provider for its models.")] = False,
 ) -> None:
     """Show which model answers, or choose another one. Without NAME also what others could.
@@ -98,12 +122,17 @@ async def _chosen(typed: str, config: Config, *, unchecked: bool) -> str:
     provider, colon, _ = typed.partition(":")
     async with open_client() as http:
         if typed != DEMO and not unchecked:
-            asked = [provider] if colon and provider in LISTING else usable(config)
-            listed = await _listed(asked, config, http)
+            listed = await _listed(_asked(typed, config), config, http)
             is_strange = bool(colon) and provider not in LISTING and not _fitting(typed, listed.specs)
             typed = typed if is_strange else _completed(typed, listed)
         open_model(typed, config, _ports(http))
     return typed
+
+
+def _asked(typed: str, config: Config) -> Sequence[str]:
+    """The providers whose models may be meant."""
+    provider, colon, _ = typed.partition(":")
+    return [provider] if colon and provider in LISTING else usable(config)
 
 
 async def _listed(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> Listed:

@@ -2,13 +2,16 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from goclaw.cli.frame import run
+from goclaw.cli.model import completions
 from goclaw.config.load import load_config
+from tests import house
 from tests.llm.fake_provider import FakeProvider, fake_provider, lines, refusal
 
 TAGS = {
@@ -145,3 +148,38 @@ async def test_a_choice_that_the_environment_overrules_is_refused(
     assert await goclaw("model", "qwen3:8b") == 1
     assert "set elsewhere (env GOCLAW_MODELS__AGENT)" in capsys.readouterr().err
     assert names(state) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("oll", ["ollama:gemma3:latest", "ollama:qwen3:30b", "ollama:qwen3:8b"]),
+        ("ollama:q", ["ollama:qwen3:30b", "ollama:qwen3:8b"]),
+        ("qwen3:8", ["qwen3:8b"]),
+        ("nobody:x", []),
+        ("openai-chat:", []),
+    ],
+)
+@pytest.mark.usefixtures("state")
+async def test_what_was_typed_is_completed_from_what_the_providers_list(typed: str, offered: list[str]) -> None:
+    assert await asyncio.to_thread(completions, typed) == offered
+
+
+async def test_a_shell_gets_these_names(state: Path, ollama: FakeProvider) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(state),
+        "PYTHONPATH": str(house.ROOT),
+        "OLLAMA_HOST": ollama.url,
+        "GOCLAW_STATE_DIR": str(state),
+        "GOCLAW_LOOPBACK_ONLY": "1",
+        "_GOCLAW_COMPLETE": "complete_bash",
+        "COMP_WORDS": "goclaw model ollama:q",
+        "COMP_CWORD": "2",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "goclaw"), env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(60):
+        output, _ = await process.communicate()
+    assert output.decode().split() == ["ollama:qwen3:30b", "ollama:qwen3:8b"]

@@ -107,4 +107,12 @@ BUGS: list[Bug] = [
         "        except ConfigError as error:\n",
         "tests/llm/test_names.py::test_a_server_that_does_not_list_is_named_beside_those_that_do",
     ),
+    bug(
+        "a shell that asks for completions gets none",
+        "class cli: a completion that nobody ever tried",
+        "goclaw/cli/frame.py",
+        "    add_completion=COMPLETING in os.environ,\n",
+        "    add_completion=False,\n",
+        "tests/cli/test_model.py::test_a_shell_gets_these_names",
+    ),
 ]
