@@ -55,6 +55,8 @@ TOOLS = {
     "command": "goclaw.tools.command:command",
     "config": "goclaw.tools.config:config",
     "exit_plan_mode": "goclaw.tools.exit_plan_mode:exit_plan_mode",
+    "tool_search": "goclaw.tools.tool_search:tool_search",
+    "tool_call": "goclaw.tools.tool_call:tool_call",
 }
 
 GATED_TOOLS = {

@@ -34,6 +34,7 @@ BUILT_IN = (
     Toolset("network", "Reaching the world outside.", ("tag:network",)),
     Toolset("notebook", "Notebooks of the workspace.", ("tag:notebook",)),
     Toolset("agents", "Handing work to other agents.", ("tag:agents",)),
+    Toolset("index", "Finding and running tools that are not in a request.", ("tag:index",)),
 )
 """The toolsets that are there without configuration. None names another set."""
 

@@ -46,6 +46,9 @@ TELLS_FOREIGN = frozenset({SideEffect.READ_ONLY, SideEffect.NETWORK, SideEffect.
 """Side effects whose tools read what somebody else may have written, unless the declaration says otherwise."""
 
 
+TOOL_SEARCH, TOOL_CALL = "tool_search", "tool_call"
+"""The tools by which a model finds and runs those that are not in its request (`toolkit.offering`)."""
+
 MCP = "mcp__"
 """Begins the names of tools that come from MCP servers."""
 

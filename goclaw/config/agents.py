@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from goclaw import catalog
 from goclaw.config.exports import Exports, exported_sets
 from goclaw.config.section import Section, replaceable
-from goclaw.config.values import Duration, ModelName, Names, OneOrMore, Selection
+from goclaw.config.values import Duration, ModelName, Names, OneOrMore, Selection, ToolProfile
 
 MAIN = "main"
 """The agent that answers where no other one is chosen."""
@@ -135,7 +135,10 @@ class AgentSettings(Section):
     tools: Selection | None = Field(
         None,
         description="What it may use of what the person may: names, `tag:x`, `set:y`; with `-` before it, what is left "
-        "out. Not set: every tool.",
+        "out. Not set: every tool. What is named stands in its requests, whatever `tools.profile` says.",
+    )
+    tools_profile: ToolProfile | None = Field(
+        None, description="Which of them stand in its requests; not set: as the model's, then `tools.profile`."
     )
     policy: RunPolicySettings = Field(default_factory=RunPolicySettings.model_construct, description="How it may work.")
     exports: Exports = Field(

@@ -33,6 +33,7 @@ from goclaw.config.values import (
     Secret,
     Selection,
     Spec,
+    ToolProfile,
     Url,
     UrlPath,
     WebhookSecret,
@@ -170,6 +171,9 @@ class ModelOptions(Section):
     compress_output: bool | None = Field(
         None,
         description="Shorten what well-known commands say; not set: as `tools.exec.compress_output`.",
+    )
+    tools_profile: ToolProfile | None = Field(
+        None, description="Which tools stand in its requests; not set: as `tools.profile`."
     )
 
 

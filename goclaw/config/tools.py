@@ -14,7 +14,7 @@ from goclaw.config.pinned import PinnedSets
 from goclaw.config.registries import FromRegistrySettings
 from goclaw.config.section import Section
 from goclaw.config.shell_tools import SshSettings, TasksSettings
-from goclaw.config.values import Environment, Names, Ports, Selection
+from goclaw.config.values import Environment, Names, Ports, Selection, ToolProfile
 from goclaw.config.web_tools import WebFetchSettings, WebSearchSettings
 from goclaw.selection import BUILT_IN, cycle
 
@@ -71,6 +71,12 @@ class ToolsSettings(Section):
     timeout: float = Field(30, gt=0, description="Seconds a tool may run when it declares no time of its own.")
     disabled: Selection = Field(
         (), description="Tools that nobody may use: names, `tag:x`, `set:y`; with `-` before it, what is spared."
+    )
+    profile: ToolProfile = Field(
+        "auto",
+        description="Which tools stand in a request: `all`; `index`: ten, a line for each of the others, which "
+        "`tool_search` finds and `tool_call` runs; `core`: seven, the others only found; `auto`: `core` for windows of "
+        "up to 8,192 tokens, else `index`. `agents.*.tools_profile`, then that of `models.options.<name>`, come first.",
     )
     aliases: bool = Field(
         True,

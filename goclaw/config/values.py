@@ -209,6 +209,8 @@ Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(
 
 Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
+ToolProfile = Literal["auto", "core", "index", "all"]
+"""How many of its tools a model is shown (`toolkit.offering`)."""
 QueueMode = Literal["queue", "collect", "steer", "interrupt"]
 """What becomes of a message that comes while a turn of its session runs; `sessions.queueing` says it in words."""
 Point = Literal[

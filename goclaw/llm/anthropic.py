@@ -124,7 +124,7 @@ class AnthropicModel(KnownModel):
             tools = self._tools.text(request.tools)
             # `}]` ends the last tool and the list.
             parts["tools"] = mark(tools[:-1]) + b"]" if request.cache.after_tools else tools
-        blocks = await self._messages.blocks(messages)
+        blocks = await self._messages.blocks(messages, request.tools)
         parts["messages"] = join(messages, blocks, marked=bool(request.cache), reminder=request.reminder)
         return splice(head, **parts)
 

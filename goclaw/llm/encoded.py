@@ -18,8 +18,17 @@ import orjson
 
 from goclaw.errors import ToolError
 from goclaw.llm.base import Request
-from goclaw.messages import NO_LONGER_KEPT, NOT_SEEN, AssistantMessage, Image, Message, ToolResult, UserMessage
-from goclaw.specs import ToolSpec
+from goclaw.messages import (
+    NO_LONGER_KEPT,
+    NOT_SEEN,
+    AssistantMessage,
+    Image,
+    Message,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from goclaw.specs import TOOL_CALL, ToolSpec
 
 Blocks = tuple[bytes, ...]
 """The JSON texts that one message becomes: content blocks, or one whole message, as the wire likes it."""
@@ -59,8 +68,8 @@ class EncodedMessages:
         self._kept: dict[int, _Kept] = {}
         self._at_the_end = self._forget
 
-    async def blocks(self, messages: Sequence[Message]) -> list[Blocks]:
-        """The forms of `messages`, in order. Loads the pictures of those that are new."""
+    async def blocks(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[Blocks]:
+        """The forms of `messages`, in order, in a request with these tools; loads the pictures of new ones."""
         found: list[Blocks] = []
         new = 0
         for message in messages:
@@ -68,7 +77,7 @@ class EncodedMessages:
             if kept is not None and kept() is message:
                 found.append(kept.blocks)
             else:
-                blocks = self._encode(*await self._with_pictures(message))
+                blocks = self._encode(*await self._with_pictures(as_offered(message, tools)))
                 self.keep(message, blocks)
                 found.append(blocks)
                 new += 1
@@ -169,6 +178,25 @@ class EncodedTools:
         return self._text
 
 
+def as_offered(message: Message, tools: Sequence[ToolSpec]) -> Message:
+    """The message as its model may have said it: what `tool_call` ran was a call of that one.
+
+    Many servers know calls of the request's own tools only, and what they have cached of an answer goes on fitting.
+    """
+    names = {tool.name for tool in tools} if not isinstance(message, UserMessage) else set()
+    if TOOL_CALL not in names:
+        return message
+    if isinstance(message, ToolResult):
+        return message if message.name in names else replace(message, name=TOOL_CALL)
+    if isinstance(message, UserMessage) or all(call.name in names for call in message.calls):
+        return message
+    return replace(message, calls=tuple(call if call.name in names else _indirect(call) for call in message.calls))
+
+
+def _indirect(call: ToolCall) -> ToolCall:
+    return replace(call, name=TOOL_CALL, input={"name": call.name, "arguments": call.input})
+
+
 def results_first(messages: Sequence[Message]) -> list[Message]:
     """The conversation with tool results moved before what a person said while the tools ran.
 
@@ -229,7 +257,7 @@ async def with_conversation(
     request = reminded(request)
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
     spoken = results_first(request.messages)
-    texts = list(results_together(spoken, await messages.blocks(spoken)))
+    texts = list(results_together(spoken, await messages.blocks(spoken, request.tools)))
     if request.system.strip():
         texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
     return splice(head, **parts, messages=array(texts))

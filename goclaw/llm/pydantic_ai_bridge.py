@@ -33,7 +33,7 @@ from goclaw.config.schema import ProviderSettings
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.arguments import read_arguments
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.encoded import caption, results_first, unseen, without_lost
+from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost
 from goclaw.llm.failures import fail
 from goclaw.llm.tool_schemas import trimmed
 from goclaw.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
@@ -120,7 +120,8 @@ class Bridge:
     async def _history(self, request: Request) -> list[ModelMessage]:
         history: list[ModelMessage] = []
         seen: list[UserPromptPart] = []
-        for message in results_first(request.messages):
+        for spoken in results_first(request.messages):
+            message = as_offered(spoken, request.tools)
             if isinstance(message, AssistantMessage):
                 for pictured in seen:
                     self._say(pictured, history, request)

@@ -1,7 +1,7 @@
 """Gives each agent at work what it stands on: the parts of the service, narrowed down to one turn of one session."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from itertools import takewhile
 
@@ -43,6 +43,7 @@ from goclaw.sessions.teams import Teams
 from goclaw.sessions.turn import MAX_CONTINUATIONS, Opening, TurnPorts
 from goclaw.specs import ToolSpec
 from goclaw.tasks.base import Owner
+from goclaw.toolkit.offering import Offering, Offerings, profile_of
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
 from goclaw.toolkit.teaming import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE
@@ -76,6 +77,7 @@ class Fitting:
     answerers: Answerers
     may: Callable[[Actor, str], bool]
     """Whether the agent of that name may work for somebody."""
+    offerings: Offerings = field(default_factory=Offerings)
 
     def of(self, level: Level) -> TurnPorts:
         """What the steps of an agent's turn stand on."""
@@ -275,16 +277,33 @@ class Fitting:
         await self.demo_turns.before_request(session, level.turn.id, model.spec, partial(self._tell, session))
         planning = level.parent is None and await self.modes.settle_plan(session, actor, self._mode(level))
         within = (level.settings.tools, *self._narrowed(level))
-        tools = ports.dispatcher.registry.offered_to(actor, *within, planning=planning)
+        offering = self._offering(actor, level.settings, within, model.spec, model.context_window, planning=planning)
         about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
         try:
-            system = await self._system(actor, level.settings, tools, about, level.about)
+            system = await self._system(actor, level.settings, offering, about, level.about)
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must hear of it.
             raise GoclawError(str(error)) from error
-        session.overhead = estimate_text(system) + estimate_tools(tools)
-        session.remembered = await self._remembered(actor, session, tools)
-        return Opening(model, system, tools, level.policy.rules.cache)
+        session.overhead = estimate_text(system) + estimate_tools(offering.tools)
+        session.remembered = await self._remembered(actor, session, offering.usable)
+        return Opening(model, system, offering.tools, level.policy.rules.cache)
+
+    def _offering(
+        self,
+        actor: Actor,
+        settings: AgentSettings,
+        within: Sequence[Sequence[str] | None],
+        spec: str,
+        window: int,
+        *,
+        planning: bool,
+    ) -> Offering:
+        """What a model is shown of the tools that an agent with these settings may use for the actor."""
+        offered_to = self.ports.dispatcher.registry.offered_to
+        usable = offered_to(actor, *within, planning=planning)
+        lasting = offered_to(actor, *within, planning=False) if planning else usable
+        profile = profile_of(self.ports.config, settings, spec, window)
+        return self.offerings.of(usable, lasting, profile, settings.tools)
 
     async def _tell(self, session: Session, text: str) -> None:
         """A line about the context to the people of a conversation, once in a turn."""
@@ -292,14 +311,14 @@ class Fitting:
         if session.tell:
             await session.tell("context", text)
 
-    async def _system(self, actor: Actor, settings: AgentSettings, tools: Sequence[ToolSpec], *about: str) -> str:
+    async def _system(self, actor: Actor, settings: AgentSettings, offering: Offering, *about: str) -> str:
         """The system prompt of an agent with these tools. Raises StateError where the workspace cannot be opened."""
         prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor))
-        starts_agents = any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in tools)
+        starts_agents = any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in offering.usable)
         kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents else ""
-        return "\n\n".join(filter(None, (prompt, *about, kinds, settings.prompt.strip())))
+        return "\n\n".join(filter(None, (prompt, *about, kinds, settings.prompt.strip(), offering.index)))
 
-    async def measure(self, session: Session, actor: Actor, kind: Kind, spec: str) -> None:
+    async def measure(self, session: Session, actor: Actor, kind: Kind, spec: str, window: int) -> None:
         """Estimate what prompt and tools take of a session's next request, where none was made since it was loaded.
 
         Args:
@@ -307,14 +326,15 @@ class Fitting:
             actor: for whom the request would be made.
             kind: the agent that would answer.
             spec: the model that would answer.
+            window: tokens of its context window; 0: not known.
 
         Raises:
             StateError: the actor's workspace cannot be opened.
         """
         if session.overhead:
             return
-        system, tools = await self._next(session, actor, kind)
-        session.overhead = estimate_text(system) + estimate_tools(tools)
+        system, offering = await self._next(session, actor, kind, spec, window)
+        session.overhead = estimate_text(system) + estimate_tools(offering.tools)
         session.window.scale = self.calibration().of(spec)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
@@ -329,8 +349,8 @@ class Fitting:
         Raises:
             StateError: the actor's workspace cannot be opened.
         """
-        system, tools = await self._next(session, actor, kind)
-        window, for_prompt, for_tools = session.window, estimate_text(system), estimate_tools(tools)
+        system, offering = await self._next(session, actor, kind, model.spec, model.context_window)
+        window, for_prompt, for_tools = session.window, estimate_text(system), estimate_tools(offering.tools)
         scale = window.scale = self.calibration().of(model.spec)
         prompt, schemas = int(scale * for_prompt), int(scale * for_tools)
         said = window.tokens(for_prompt + for_tools) - int(scale * window.reminded)
@@ -340,19 +360,19 @@ class Fitting:
             prompt=prompt,
             tools=schemas,
             reserve=reserve(model.context_window, self.ports.config.compaction),
-            notes=int(scale * estimate_reminder(await self._remembered(actor, session, tools))),
+            notes=int(scale * estimate_reminder(await self._remembered(actor, session, offering.usable))),
             conversation=max(0, said - prompt - schemas),
             messages=len(window.entries),
         )
 
-    async def _next(self, session: Session, actor: Actor, kind: Kind) -> tuple[str, Sequence[ToolSpec]]:
-        """System prompt and tools of a request that is not made yet."""
+    async def _next(self, session: Session, actor: Actor, kind: Kind, spec: str, window: int) -> tuple[str, Offering]:
+        """System prompt and tools of a request to this model that is not made yet."""
         registry = self.ports.dispatcher.registry
         await registry.ready()
         planning = self.modes.offers_plan(session, actor, session.mode)
         within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))
-        tools = registry.offered_to(actor, *within, planning=planning)
-        return await self._system(actor, kind.settings, tools), tools
+        offering = self._offering(actor, kind.settings, within, spec, window, planning=planning)
+        return await self._system(actor, kind.settings, offering), offering
 
     def _remind(self, level: Level, reminders: TurnReminders, names: Sequence[str]) -> str:
         """What the request ends with; `names`: of tools whose results come right before it."""

@@ -5,12 +5,15 @@ rights, hooks, approvals and the audit log know the tool's own name only. An arg
 ours stays as it is; what nobody understands is left for the validation to name.
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from goclaw.messages import ToolCall
+from goclaw.specs import TOOL_CALL
 
 Input = dict[str, Any]
 
@@ -24,6 +27,20 @@ def meant(call: ToolCall, tool: str) -> ToolCall:
         return call
     translate = _TRANSLATIONS.get(call.name, dict)
     return replace(call, name=tool, input=translate(dict(call.input)))
+
+
+def unwrapped(call: ToolCall) -> ToolCall:
+    """The call that a call of `tool_call` asks for; a call of any other tool, or one that names none, as it is."""
+    while call.name == TOOL_CALL:
+        name, arguments = call.input.get("name"), call.input.get("arguments")
+        if isinstance(arguments, str):  # as JSON, once more
+            with suppress(ValueError):
+                arguments = json.loads(arguments)
+        known = call.input.keys() <= {"name", "arguments"}
+        if not isinstance(name, str) or not known or not isinstance(arguments, dict | None):
+            break
+        call = replace(call, name=name, input=arguments or {})
+    return call
 
 
 def _without(*names: str) -> Callable[[Input], Input]:

@@ -112,6 +112,11 @@ def _tell_nobody(text: str) -> None:
     """Where nobody watches the call."""
 
 
+def _no_tools() -> Sequence[ToolSpec]:
+    """Where nothing is known of other tools."""
+    return ()
+
+
 def _attach_nothing(kind: str, data: BaseModel) -> None:
     """Where nobody looks at artifacts."""
 
@@ -167,6 +172,8 @@ class ToolContext:
     """Have a model answer something that is no part of the conversation, on behalf of whoever the call is made for."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation."""
+    usable: Callable[[], Sequence[ToolSpec]] = _no_tools
+    """The tools that the acting person may use and that can work, as of now."""
     progress: Callable[[str], None] = _tell_nobody
     """Say in a line how far the call is, for whoever watches; the model never reads it."""
     compress: bool = False

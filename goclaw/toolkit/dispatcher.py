@@ -9,7 +9,7 @@ Whatever happens, a call gets exactly one `ToolResult`; only a crash of the proc
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -28,6 +28,7 @@ from goclaw.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResu
 from goclaw.redact import mask, printable
 from goclaw.sandbox.select import settle
 from goclaw.specs import Risk, ToolSpec
+from goclaw.toolkit.aliases import unwrapped
 from goclaw.toolkit.arguments import validate, with_own_names
 from goclaw.toolkit.asking import denied, grounds_of, wanted
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
@@ -81,12 +82,12 @@ class Dispatcher:
 
     def is_idempotent(self, call: ToolCall, actor: Actor) -> bool:
         """Whether the call may be repeated after a crash. A call that will be refused anyway may."""
-        tool = self.registry.find(call.name, actor)
+        tool = self.registry.find(self.registry.meant(call, actor).name, actor)
         return tool is None or tool.spec.idempotent
 
     async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
-        said, call = call.name, self.registry.meant(call)
+        said, call = unwrapped(call).name, self.registry.meant(call)
         watch = Watch(self._environment.clock.monotonic(), call, scope.slot or Slot(), said)
         try:
             with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
@@ -346,8 +347,14 @@ class Dispatcher:
             compress=scope.compress,
             attach=watch.attach,
             reminders=scope.reminders,
+            usable=partial(self._usable, scope),
             progress=partial(self._went_on, scope, watch),
         )
+
+    def _usable(self, scope: CallScope) -> Sequence[ToolSpec]:
+        """The tools that calls of this scope may be made of."""
+        planning = self._access.mode(scope.actor, scope.chosen_mode()) == "plan"
+        return self.registry.offered_to(scope.actor, scope.tools, *scope.narrowed, planning=planning)
 
     def _went_on(self, scope: CallScope, watch: Watch, text: str) -> None:
         """Tell whoever watches how far a call is, in one line."""

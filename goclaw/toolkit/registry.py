@@ -12,7 +12,7 @@ from goclaw.events import Actor
 from goclaw.messages import ToolCall
 from goclaw.plugins import load
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.aliases import meant
+from goclaw.toolkit.aliases import meant, unwrapped
 from goclaw.toolkit.base import LateSource, Tool, ToolSource
 
 
@@ -66,12 +66,13 @@ class Registry:
         return [tool.spec for source in self._sources for tool in source.tools()]
 
     def meant(self, call: ToolCall, actor: Actor | None = None) -> ToolCall:
-        """The call under its tool's own name: models also know names of other systems.
+        """The call under its tool's own name: models also know names of other systems, and make calls by `tool_call`.
 
         With an actor only where that one may use the tool: for all others there is no such thing.
         """
-        tool = self.find(call.name, actor) if actor else self._called(call.name)
-        return meant(call, tool.spec.name) if tool else call
+        inner = unwrapped(call)
+        tool = self.find(inner.name, actor) if actor else self._called(inner.name)
+        return meant(inner, tool.spec.name) if tool else call
 
     def _called(self, name: str) -> Tool | None:
         """The tool of that name, else the one that it is another name of."""

@@ -53,6 +53,8 @@ MOST_BYTES = {
     "command": 537,
     "config": 688,
     "exit_plan_mode": 427,
+    "tool_search": 370,
+    "tool_call": 263,
     "team_create": 1422,
     "send_message": 667,
     "team_delete": 447,

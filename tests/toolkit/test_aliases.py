@@ -21,7 +21,7 @@ from goclaw.selection import Toolsets
 from goclaw.specs import SideEffect
 from goclaw.spelling import warnings
 from goclaw.testing import open_bench
-from goclaw.toolkit.aliases import meant
+from goclaw.toolkit.aliases import meant, unwrapped
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.users import User, Users
@@ -249,3 +249,22 @@ def test_arguments_under_another_name_fit_the_tool() -> None:
 
 def used(audited: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in audited if entry.action == "tool.use"]
+
+
+def by_call(name: object, arguments: object) -> ToolCall:
+    return ToolCall("c1", "tool_call", {"name": name, "arguments": arguments})
+
+
+def test_a_call_within_calls_of_tool_call_is_the_innermost_one() -> None:
+    inner = {"name": "exec", "arguments": {"command": "ls"}}
+    expected = ToolCall("c1", "exec", {"command": "ls"})
+    assert unwrapped(by_call("exec", {"command": "ls"})) == expected
+    assert unwrapped(by_call("tool_call", inner)) == unwrapped(by_call("tool_call", json.dumps(inner))) == expected
+    assert unwrapped(ToolCall("c1", "tool_call", {"name": "exec"})) == ToolCall("c1", "exec", {})
+
+
+@pytest.mark.parametrize(
+    "wrong", [by_call(7, {}), by_call("exec", "ls"), by_call("exec", "[]"), ToolCall("c1", "tool_call", {"x": 1})]
+)
+def test_what_names_no_call_is_left_for_the_validation(wrong: ToolCall) -> None:
+    assert unwrapped(wrong) is wrong

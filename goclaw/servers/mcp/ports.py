@@ -14,7 +14,7 @@ from goclaw.errors import ToolError
 from goclaw.events import Actor, Outline, SessionInfo, TranscriptRow
 from goclaw.mcp.declared import Declared
 from goclaw.records import record
-from goclaw.specs import ToolSpec
+from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 from goclaw.tokens import Tokens
 from goclaw.toolkit.consent import Consent, Wanted
 from goclaw.toolkit.dispatcher import Dispatcher
@@ -111,6 +111,10 @@ async def _no_agents(task: AgentTask | Forward, step: str, call_id: str) -> Any:
     )
 
 
+_LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
+"""Clients are told of every tool, and need none to find others."""
+
+
 @record
 class McpPorts:
     """Filled in by `app` for the daemon and by `goclaw mcp serve` for itself."""
@@ -149,7 +153,7 @@ class McpPorts:
     @property
     def without(self) -> tuple[Sequence[str], ...]:
         """More selections, each of which must have the tool."""
-        return (self.visits.without,) if self.visits.without else ()
+        return (_LISTED_ONLY, self.visits.without) if self.visits.without else (_LISTED_ONLY,)
 
     def may_read_files(self, actor: Actor) -> bool:
         """Files are for who may use `read`, as in the completion of a terminal; and only where that is offered."""

@@ -1,0 +1,110 @@
+"""Which tools stand in a request, and which are only found: a core of them, an index of the others.
+
+A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two by which
+it comes by all others: `tool_search` and `tool_call` (`aliases.meant` makes the call it names of the latter). Tools
+stand before everything else in what a provider caches, so they stay the same from a context's beginning to its end:
+what comes and goes (plan mode, servers of MCP) is in the index.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from goclaw.catalog import ALIASES
+from goclaw.config.agents import AgentSettings
+from goclaw.config.schema import Config, ModelOptions
+from goclaw.records import record
+from goclaw.selection import SET, TAG, parsed
+from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
+
+Profile = Literal["core", "index", "all"]
+
+SMALL_WINDOW = 8_192
+"""Tokens of a context window up to which `auto` means `core`."""
+SMALL_CORE = frozenset({"read", "write", "edit", "exec", "web_fetch", "memory_search", "memory_write"})
+CORE = SMALL_CORE | {"search", "ask_user", "message"}
+_ITSELF = (TOOL_SEARCH, TOOL_CALL)
+_FEW_WORDS = 56
+"""Characters of what a line of the index says of a tool."""
+_CLAUSE = re.compile(r"(?<=.{16})[.:;,] ")
+"""Ends the part of a sentence that stands in the index, if it says something by then."""
+_INDEX = f"Tools that you run with {TOOL_CALL}, their arguments are told by {TOOL_SEARCH}:"
+
+
+@record
+class Offering:
+    """What a model is shown of the tools that it may use."""
+
+    tools: Sequence[ToolSpec]
+    """Those in the request."""
+    usable: Sequence[ToolSpec]
+    """All of them."""
+    index: str = ""
+    """Of the others, what stands in the prompt: a line each."""
+
+
+def profile_of(config: Config, agent: AgentSettings, model: str, window: int) -> Profile:
+    """How much a model is shown: as the agent's settings say, else those of the model, else `tools.profile`.
+
+    Args:
+        config: the configuration.
+        agent: the agent that asks.
+        model: `provider:name` of the model.
+        window: tokens of its context window; 0: not known.
+    """
+    of_model = config.models.options.get(model, ModelOptions()).tools_profile
+    chosen = agent.tools_profile or of_model or config.tools.profile
+    if chosen != "auto":
+        return chosen
+    return "core" if 0 < window <= SMALL_WINDOW else "index"
+
+
+class Offerings:
+    """Makes offerings. The same tool in short form is the same object each time, so that wires encode it once."""
+
+    def __init__(self) -> None:
+        self._short: dict[str, tuple[ToolSpec, ToolSpec]] = {}
+        """By name: the tool, and its short form."""
+
+    def of(
+        self, usable: Sequence[ToolSpec], lasting: Sequence[ToolSpec], profile: Profile, own: Sequence[str] | None
+    ) -> Offering:
+        """What is offered.
+
+        Args:
+            usable: the tools that can be used, in their order.
+            lasting: those of them that are of use in every permission mode.
+            profile: how much is shown.
+            own: the agent's selection: what it names is its core.
+        """
+        core = named(own) or (SMALL_CORE if profile == "core" else CORE)
+        itself = [spec for name in _ITSELF for spec in usable if spec.name == name]
+        others = [spec for spec in usable if spec.name not in _ITSELF]
+        indexed = [spec for spec in lasting if spec.name not in core.union(_ITSELF)]
+        if profile == "all" or len(itself) < len(_ITSELF) or not indexed:
+            return Offering(others, others)
+        shown = [self._brief(spec) for spec in others if spec.name in core]
+        index = "\n".join([_INDEX, *map(line, indexed)]) if profile == "index" else ""
+        return Offering([*shown, *itself], others, index)
+
+    def _brief(self, spec: ToolSpec) -> ToolSpec:
+        """The tool with the first paragraph of its description."""
+        known = self._short.get(spec.name)
+        if known is None or known[0] is not spec:
+            known = self._short[spec.name] = (spec, replace(spec, description=spec.short))
+        return known[1]
+
+
+def named(selection: Sequence[str] | None) -> frozenset[str]:
+    """The tools that a selection picks by name, under their own names."""
+    wanted, _ = parsed(tuple(selection or ()))
+    return frozenset(ALIASES.get(part, part) for part in wanted if not part.startswith((TAG, SET)))
+
+
+def line(spec: ToolSpec) -> str:
+    """A tool in the index: its name and a few words."""
+    words = _CLAUSE.split(spec.short, maxsplit=1)[0].rstrip(".")
+    if len(words) > _FEW_WORDS:
+        words = words[: _FEW_WORDS + 1].rpartition(" ")[0] or words[:_FEW_WORDS]
+    return f"{spec.name}: {words}"

@@ -1,0 +1,61 @@
+"""The `tool_search` tool."""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from goclaw.llm.tool_schemas import trimmed
+from goclaw.specs import TOOL_CALL, TOOL_SEARCH, Example, SideEffect, ToolSpec
+from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.finding import find
+from goclaw.toolkit.results import Result
+from goclaw.toolkit.scheduling import Access
+
+TOLD, NAMED = 3, 7
+"""Tools that are told with their arguments, and how many more by name."""
+
+
+class ToolsFound(Result):
+    """Tools that fit a query."""
+
+    names: Annotated[tuple[str, ...], Field(description="Of the tools, the best first.")]
+    told: Annotated[str, Field(description="What the model reads of them.")]
+
+    def text(self) -> str:
+        return self.told
+
+
+def _access(arguments: Any, ctx: ToolContext) -> Access:
+    return Access()
+
+
+@tool(
+    side_effect=SideEffect.NONE,
+    title="Search for tools",
+    tags=("index",),
+    access=_access,
+    call_hint="Looking for a tool: {{ query | truncate(80) }}",
+    result_hint="{{ names | count }} tool(s)",
+    examples=(Example("A tool that finds files", {"query": "find files by name"}, "glob: Find files"),),
+)
+async def tool_search(
+    ctx: ToolContext,
+    query: Annotated[str, Field(min_length=1, max_length=500, description="What it should do, or its name.")],
+) -> ToolsFound:
+    """Find tools that are not listed here, with their arguments. Run them with tool_call.
+
+    Also tells the whole description of a listed one.
+    """
+    usable = [spec for spec in ctx.usable() if spec.name not in (TOOL_SEARCH, TOOL_CALL)]
+    found = find(query, usable)[: TOLD + NAMED]
+    names = tuple(spec.name for spec in found)
+    if not found:
+        return ToolsFound(names=names, told=f"no tool fits; there are: {', '.join(spec.name for spec in usable)}")
+    more = [f"also: {', '.join(names[TOLD:])}"] if names[TOLD:] else []
+    return ToolsFound(names=names, told="\n\n".join([*map(_told, found[:TOLD]), *more]))
+
+
+def _told(spec: ToolSpec) -> str:
+    schema = json.dumps(trimmed(spec.schema), ensure_ascii=False, separators=(",", ":"))
+    return f"{spec.name}: {spec.description}\narguments: {schema}"

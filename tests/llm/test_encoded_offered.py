@@ -1,0 +1,68 @@
+"""Calls of tools that are not in a request are said back as calls of `tool_call`, on every wire."""
+
+from collections.abc import AsyncIterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from goclaw.llm.base import ModelPorts
+from goclaw.llm.encoded import as_offered
+from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.specs import TOOL_CALL, ToolSpec
+from tests.llm.asking import ask, model_ports, saying
+from tests.llm.fake_provider import FakeProvider, fake_provider, refusal
+from tests.llm.wires import WIRES, Wire
+
+READ, BY_CALL = ToolSpec("read", "Reads.", {}), ToolSpec(TOOL_CALL, "Runs another one.", {})
+CALLS = (ToolCall("c1", "read", {"path": "a"}), ToolCall("c2", "glob", {"pattern": "*"}))
+INDIRECT = {"name": "glob", "arguments": {"pattern": "*"}}
+TALK: list[Message] = [
+    UserMessage("hi"),
+    AssistantMessage("", CALLS),
+    ToolResult("c1", "read", "x"),
+    ToolResult("c2", "glob", "y"),
+]
+
+
+def test_only_what_is_not_in_the_request_is_said_otherwise_and_only_where_there_is_tool_call() -> None:
+    for message, tools in product(TALK, ([], [READ])):
+        assert as_offered(message, tools) is message
+    said = [as_offered(message, [READ, BY_CALL]) for message in TALK]
+    assert said == [
+        TALK[0],
+        AssistantMessage("", (CALLS[0], ToolCall("c2", TOOL_CALL, INDIRECT))),
+        TALK[2],
+        ToolResult("c2", TOOL_CALL, "y"),
+    ]
+    assert said[0] is TALK[0] and said[2] is TALK[2]
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeProvider]:
+    async with fake_provider() as server:
+        server.routes["/api/show"] = refusal(404, {"error": "unknown"})
+        yield server
+
+
+@pytest.fixture
+async def ports() -> AsyncIterator[ModelPorts]:
+    async with model_ports() as given:
+        yield given
+
+
+def called(body: Any) -> list[str]:
+    """The names of the calls in a request's conversation."""
+    calls = [call["function"] for message in body["messages"] for call in message.get("tool_calls", ())]
+    blocks = [
+        block for message in body["messages"] if isinstance(message["content"], list) for block in message["content"]
+    ]
+    return [call["name"] for call in (*calls, *(block for block in blocks if block["type"] == "tool_use"))]
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+async def test_every_wire_says_them_so(fake: FakeProvider, ports: ModelPorts, wire: Wire) -> None:
+    fake.will(wire.answer())
+    await ask(wire.open(fake.url, ports), saying(*TALK, tools=[READ, BY_CALL]))
+    await ask(wire.open(fake.url, ports), saying(*TALK, tools=[READ]))
+    assert [called(received.body) for received in fake.asked] == [["read", TOOL_CALL], ["read", "glob"]]
