@@ -5,6 +5,7 @@ sender, channel) travels with that message instead, see `envelope`.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from importlib.resources import files
@@ -33,6 +34,8 @@ MOST_BYTES = 4 * FILE_LIMIT + 4
 """Enough for one character more than the limit, whatever the script."""
 
 NAME_LIMIT = 64
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+"""A file that holds nothing else, as the templates of most do, tells the model nothing."""
 CONTEXT, CONTEXT_END = "<context>", "</context>"
 """Around what GoClaw says at the beginning of a person's message."""
 
@@ -85,7 +88,7 @@ async def _compose(workspace: Workspace, names: list[str]) -> str:
         text = mask_known(content.decode("utf-8", errors="replace")).strip()
         if len(text) > FILE_LIMIT:
             text = f"{text[:FILE_LIMIT]}\n[cut here: {name} is longer than {FILE_LIMIT:,} characters]"
-        if text:
+        if _COMMENT.sub("", text).strip():
             parts.append(f"# {name}\n\n{text}")
     return "\n\n".join(parts)
 

@@ -52,6 +52,16 @@ async def test_a_changed_new_or_removed_file_is_seen_at_once(tmp_path: Path) -> 
     assert "SOUL.md" not in await system(prompt, tmp_path)
 
 
+async def test_a_file_of_comments_alone_is_no_part_of_it(tmp_path: Path) -> None:
+    write_templates(tmp_path)
+    prompt = Prompt()
+    text = await system(prompt, tmp_path)
+    headings = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
+    assert headings == ["AGENTS.md", "SOUL.md", "IDENTITY.md"]
+    (tmp_path / "USER.md").write_text("<!-- Who\nthey are. -->\nAnna <!-- a sailor -->\n<!--")
+    assert "# USER.md\n\n<!-- Who" in await system(prompt, tmp_path), "whole, once there is more in it"
+
+
 async def test_a_change_that_keeps_the_size_is_seen(tmp_path: Path) -> None:
     prompt, file = Prompt(), tmp_path / "SOUL.md"
     file.write_text("yes")

@@ -86,4 +86,20 @@ BUGS: list[Bug] = [
         "for meant in [word]",
         "tests/toolkit/test_finding_wishes.py::test_the_tool_that_a_wish_needs_is_among_the_first_three",
     ),
+    bug(
+        "a file of comments alone costs its bytes in every request",
+        "class offering: empty templates in the prompt",
+        "goclaw/agent/prompt.py",
+        '        if _COMMENT.sub("", text).strip():',
+        "        if text:",
+        "tests/agent/test_prompt.py::test_a_file_of_comments_alone_is_no_part_of_it",
+    ),
+    bug(
+        "tools of the core are told whole",
+        "class offering: a first request that grew unnoticed",
+        "goclaw/toolkit/offering.py",
+        "replace(spec, description=spec.short)",
+        "replace(spec)",
+        "tests/acceptance/test_request_bytes.py",
+    ),
 ]
