@@ -86,6 +86,9 @@ async def test_what_is_not_offered_is_not_there_for_anybody(tmp_path: Path) -> N
         listed = {each.name for each in (await client.list_tools()).tools}
         assert {"read", "exec", "search"} <= listed and not {"message", "agent", "ask_user", "command"} & listed
         assert said(await client.call_tool("todo_write", {"todos": []})) == "unknown tool: todo_write"
+        assert not {"tool_search", "tool_call"} & listed, "clients are told of every tool"
+        by_call = {"name": "todo_write", "arguments": {"todos": []}}
+        assert said(await client.call_tool("tool_call", by_call)) == "unknown tool: todo_write"
 
 
 @pytest.mark.promise("P-audit")
