@@ -17,7 +17,7 @@ from goclaw.config.schema import Config
 from goclaw.context.compaction import Source, Summarizer
 from goclaw.errors import SandboxUnavailable, StateError
 from goclaw.events import Actor
-from goclaw.llm.base import ChatModel
+from goclaw.llm.base import ChatModel, Looking
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.off import NoMemory
 from goclaw.messages import Message, ToolResult
@@ -99,7 +99,7 @@ class Mortal(Database):
 
 
 class GivenModels(Models):
-    """Models that a test made itself; nothing is looked for."""
+    """Models that a test made itself; they look at their servers before their first request, as others do."""
 
     def __init__(self, main: ChatModel, summary: ChatModel | None = None, spec: str = "ollama:qwen2.5:7b") -> None:
         self._main, self._given_summary = main, summary
@@ -107,6 +107,8 @@ class GivenModels(Models):
         self.summary_specs = (spec,) if summary else ()
 
     async def agent(self, session: str = "") -> ChatModel:
+        if isinstance(self._main, Looking):
+            await self._main.look()
         return self._main
 
     async def chosen(self, session: str) -> str:

@@ -7,11 +7,9 @@ import ollama
 import pytest
 from ollama._types import ChatRequest
 
-from goclaw.clock import RealClock
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ModelErrorKind
-from goclaw.llm.base import CallStarted, ModelPorts, Stop, learn
-from goclaw.llm.chain import ModelChain
+from goclaw.llm.base import CallStarted, ModelPorts, Stop
 from goclaw.llm.estimate import estimate_text
 from goclaw.llm.ollama import OllamaModel
 from goclaw.messages import NOT_SEEN, AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
@@ -205,21 +203,9 @@ async def test_schemas_of_tools_arrive_whole(fake: FakeProvider, ports: ModelPor
     assert fake.asked[0].body["tools"][0]["function"]["parameters"] == schema
 
 
-async def test_a_chain_learns_the_window_before_it_is_asked_and_asks_for_it_once(
-    fake: FakeProvider, ports: ModelPorts
-) -> None:
-    fake.routes["/api/show"] = shown("completion", context=8_192)
-    chain = ModelChain([model_at(fake, ports)], RealClock())
-    assert chain.context_window > 8_192
-    await learn(chain)
-    await learn(chain)
-    await ask(chain, saying("hi"))
-    assert chain.context_window == 8_192 and [each.path for each in fake.received].count("/api/show") == 1
-
-
 async def test_a_server_that_is_not_there_is_no_trouble_before_the_question(ports: ModelPorts) -> None:
     model = OllamaModel("ollama:qwen3", "http://127.0.0.1:9", ProviderSettings(), ModelOptions(), ports)
-    await learn(model)
+    await model.look()
     assert (await ask(model, saying("hi"))).failed.kind is ModelErrorKind.NETWORK
 
 

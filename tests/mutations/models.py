@@ -79,8 +79,10 @@ BUGS: list[Bug] = [
         "/context counts the tools of everybody",
         "class context: a figure that no request has",
         "goclaw/sessions/fitting.py",
-        "        return await self._system(actor, kind.settings, tools), tools\n",
-        "        return await self._system(actor, kind.settings, tools), registry.specs()\n",
+        "        within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))\n"
+        "        offering = self._offering(actor",
+        "        within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))\n"
+        '        offering = self._offering(replace(actor, owner=True, key="tui:owner")',
         "tests/commands/test_context.py::test_whoever_may_use_fewer_tools_is_shown_fewer",
     ),
     bug(

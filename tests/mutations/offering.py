@@ -72,11 +72,10 @@ BUGS: list[Bug] = [
     bug(
         "the window of a model is learnt after its tools were chosen",
         "class offering: other tools in the second request than in the first",
-        "goclaw/sessions/fitting.py",
-        "        await learn(model)\n",
+        "goclaw/sessions/models.py",
+        "        await asyncio.gather(*(model.look() for model in models if isinstance(model, Looking)))\n",
         "",
-        "tests/sessions/test_fitting_index.py"
-        "::test_a_model_whose_window_its_server_knows_is_shown_the_same_from_its_first_request_on",
+        "tests/sessions/test_models.py::test_the_window_of_an_ollama_model_is_chosen_once_before_anything_is_asked",
     ),
     bug(
         "tool_search knows no language but English",
