@@ -12,8 +12,10 @@ from goclaw.toolkit.finding import find
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 
-TOLD, NAMED = 3, 7
-"""Tools that are told with their arguments, and how many more by name."""
+TOLD, NAMED = 3, 10
+"""How many tools are told with their arguments at most, and how many at least by name."""
+ROOM = 2_500
+"""Characters that what is told of further tools may fill, beside the first: a small model's window has little room."""
 
 
 class ToolsFound(Result):
@@ -48,12 +50,15 @@ async def tool_search(
     Also tells the whole description of a listed one.
     """
     usable = [spec for spec in ctx.usable() if spec.name not in (TOOL_SEARCH, TOOL_CALL)]
-    found = find(query, usable)[: TOLD + NAMED]
+    found = find(query, usable)[:NAMED]
     names = tuple(spec.name for spec in found)
     if not found:
         return ToolsFound(names=names, told=f"no tool fits; there are: {', '.join(spec.name for spec in usable)}")
-    more = [f"also: {', '.join(names[TOLD:])}"] if names[TOLD:] else []
-    return ToolsFound(names=names, told="\n\n".join([*map(_told, found[:TOLD]), *more]))
+    told = [_told(spec) for spec in found[:TOLD]]
+    while len(told) > 1 and sum(map(len, told)) > ROOM:
+        told.pop()
+    more = [f"also: {', '.join(names[len(told) :])}"] if names[len(told) :] else []
+    return ToolsFound(names=names, told="\n\n".join([*told, *more]))
 
 
 def _told(spec: ToolSpec) -> str:

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+from goclaw import catalog
 from goclaw.events import ToolStarted
+from goclaw.plugins import load
 from goclaw.testing import open_bench
+from goclaw.toolkit.base import Tool
 from goclaw.tools.glob import glob
 from goclaw.tools.read import read
 from goclaw.tools.tool_call import tool_call
-from goclaw.tools.tool_search import tool_search
+from goclaw.tools.tool_search import ROOM, TOLD, tool_search
 from goclaw.tools.write import write
 
 
@@ -20,6 +23,16 @@ async def test_what_is_found_is_told_with_its_arguments(tmp_path: Path) -> None:
     schema = json.loads(arguments[0].removeprefix("arguments: "))
     assert "pattern" in schema["required"] and "additionalProperties" not in schema
     assert "tool_call:" not in told
+
+
+async def test_a_small_window_is_not_filled_and_the_others_are_named(tmp_path: Path) -> None:
+    many = [load(path, Tool) for path in catalog.TOOLS.values()]
+    async with open_bench(tmp_path, *many) as bench:
+        for query in ("search what was said", "background task", "agent", "files"):
+            told = (await bench.call("tool_search", {"query": query})).content
+            whole = told.count("\narguments: ")
+            assert 1 <= whole <= TOLD and (whole == 1 or len(told) < ROOM + 300)
+            assert len(told) < 3_500 and ("\n\nalso: " in told) is (query != "agent")
 
 
 async def test_what_does_not_fit_names_what_there_is_and_nothing_that_is_not_ones_own(tmp_path: Path) -> None:
