@@ -135,6 +135,8 @@ def _order(seen: Sequence[Seen], names: Sequence[str]) -> list[int]:
     """The places of the messages in the order of their answers; what came once more, marked, stands where it stood."""
     order: list[int] = []
     for message in seen:
+        if message.is_begun:
+            continue  # what a kill left of an answer, which came below
         places = [names.index(name) for name in message.answers if name in names]
         if not (message.marked and order[-len(places) :] == places):
             order += places
