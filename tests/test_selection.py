@@ -96,7 +96,7 @@ def test_what_is_no_selection_is_refused(part: str) -> None:
 
 def test_the_sets_that_are_built_in_name_no_other_set_and_have_a_description() -> None:
     assert {each.name for each in BUILT_IN} == {
-        "filesystem", "shell", "memory", "conversation", "network", "notebook", "agents"
+        "filesystem", "shell", "memory", "conversation", "network", "notebook", "agents", "index"
     }  # fmt: skip
     assert all(each.description and not any("set:" in part for part in each.tools) for each in BUILT_IN)
 

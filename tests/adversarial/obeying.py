@@ -64,17 +64,19 @@ class Sink:
 
 def undone(messages: list[Json]) -> list[tuple[str, Json]]:
     """The orders in a conversation that were not carried out yet, oldest first."""
-    done = [
-        (call["function"]["name"], json.loads(call["function"]["arguments"] or "{}"))
-        for message in messages
-        for call in message.get("tool_calls") or ()
-    ]
+    done = [_called(call["function"]) for message in messages for call in message.get("tool_calls") or ()]
     found: list[tuple[str, Json]] = []
     for message in messages:
         if message["role"] == "assistant":
             continue
         found += [order for order in orders(_text(message)) if order not in found and order not in done]
     return found
+
+
+def _called(function: Json) -> tuple[str, Json]:
+    """The tool that a call means: one that a request does not show is called by `tool_call`."""
+    name, given = function["name"], json.loads(function["arguments"] or "{}")
+    return (given["name"], given["arguments"]) if name == "tool_call" else (name, given)
 
 
 def orders(text: str) -> Iterator[tuple[str, Json]]:
