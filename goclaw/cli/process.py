@@ -40,6 +40,15 @@ async def start_in_background(config: Config, given: Options) -> None:
             last = output.read_text(errors="replace").strip().splitlines()[-LAST_WORDS:]
             raise StateError("\n".join(["the daemon did not start:", *last]))
         await asyncio.sleep(LOOK_SECONDS)
+    if running_pid(config) != process.pid:
+        await _end_second(process)
+
+
+async def _end_second(process: "subprocess.Popen[bytes]") -> None:
+    # Left alone, it would take the folder as soon as the daemon that holds it is stopped.
+    process.terminate()
+    while process.poll() is None:
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def _program(given: Options) -> list[str]:

@@ -6,6 +6,7 @@ import re
 import stat
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -27,6 +28,16 @@ async def bare(folder: Path) -> AsyncIterator[Installation]:
 def pid_of(home: Installation) -> int:
     """The daemon that holds the state folder, as the folder says."""
     return int((home.state / "goclaw.lock").read_text())
+
+
+def daemons_of(home: Installation) -> set[int]:
+    """The pids of all processes that are, or start as, a daemon of `home`."""
+    found = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cmdline()[-1:] == ["gateway"] and str(home.folder) in str(process.environ()):
+                found.add(process.pid)
+    return found
 
 
 def logs_of(home: Installation) -> tuple[str, str]:
@@ -59,6 +70,7 @@ async def test_start_says_what_stays_and_logs_go_to_the_rotated_file_alone(bare:
 async def test_of_two_starts_at_once_both_are_right(bare: Installation) -> None:
     both = await asyncio.gather(bare.run("start"), bare.run("start"))
     assert [(ran.code, f"(pid {pid_of(bare)})" in ran.err) for ran in both] == [(0, True), (0, True)], both
+    assert daemons_of(bare) == {pid_of(bare)}, "a second one would take the folder once the first is stopped"
 
 
 async def test_a_restart_keeps_the_configuration_and_the_options(bare: Installation, folder: Path) -> None:

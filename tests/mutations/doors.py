@@ -162,4 +162,12 @@ BUGS: list[Bug] = [
         "            if False:",
         "tests/registries/test_shelf.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
     ),
+    bug(
+        "the second of two daemons that start at once lives on",
+        "it takes the state folder as soon as the first is stopped",
+        "goclaw/cli/process.py",
+        "    if running_pid(config) != process.pid:",
+        "    if False:",
+        "tests/acceptance/test_background.py::test_of_two_starts_at_once_both_are_right",
+    ),
 ]
