@@ -47,8 +47,7 @@ async def start_in_background(config: Config, given: Options) -> None:
 async def _end_second(process: "subprocess.Popen[bytes]") -> None:
     # Left alone, it would take the folder as soon as the daemon that holds it is stopped.
     process.terminate()
-    while process.poll() is None:
-        await asyncio.sleep(LOOK_SECONDS)
+    await asyncio.to_thread(process.wait)
 
 
 def _program(given: Options) -> list[str]:
