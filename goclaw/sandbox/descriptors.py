@@ -3,9 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-
-from goclaw.supervise import see_through
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 CHUNK = 1 << 16
 
@@ -99,21 +97,47 @@ def input_of(data: bytes | None, *, keeps: bool) -> tuple[int, Feed]:
     return reads, Feed(writes)
 
 
+class _Pipe(asyncio.ReadTransport):
+    """The reading end of a pipe; it stands still while its reader has enough."""
+
+    def __init__(self, descriptor: int, reader: asyncio.StreamReader) -> None:
+        super().__init__()
+        self._descriptor, self._reader = descriptor, reader
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+        reader.set_transport(self)
+        self.resume_reading()
+
+    def pause_reading(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+
+    def resume_reading(self) -> None:
+        self._loop.add_reader(self._descriptor, self._read)
+
+    def _read(self) -> None:
+        with suppress(BlockingIOError):
+            if data := os.read(self._descriptor, CHUNK):
+                self._reader.feed_data(data)
+            else:
+                self.pause_reading()
+                self._reader.feed_eof()
+
+
 @asynccontextmanager
-async def reading(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
-    """A reader of the pipe `descriptor`, which it owns. At most a few chunks wait in memory; the writer waits, too."""
-    reader = asyncio.StreamReader(limit=CHUNK)
-    file = os.fdopen(descriptor, "rb", 0)
-    loop = asyncio.get_running_loop()
-    with ExitStack() as opened:
+async def reading(descriptor: int, limit: int = CHUNK) -> AsyncIterator[asyncio.StreamReader]:
+    """Read the pipe `descriptor`, which is closed when the block ends.
 
-        async def connect() -> None:
-            transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-            opened.callback(transport.close)
-
-        # Cancelled half-way, uvloop closes the descriptor, and whoever closes it again may hit somebody else's.
-        await see_through(connect(), "connecting a pipe")
-        yield reader
+    At most a few times `limit` bytes wait in memory; the writer waits, too.
+    """
+    # Not `connect_read_pipe`: uvloop and the file given to it close the same number, one after the other, and the
+    # second time it may be another thread's file (https://github.com/MagicStack/uvloop/issues/763).
+    reader = asyncio.StreamReader(limit)
+    with closing(descriptor):
+        pipe = _Pipe(descriptor, reader)
+        try:
+            yield reader
+        finally:
+            pipe.pause_reading()
 
 
 async def chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:

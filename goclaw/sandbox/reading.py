@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from goclaw.sandbox import landlock
+from goclaw.sandbox.descriptors import reading
 from goclaw.sandbox.layout import SYSTEM
 
 _CHUNK = 1 << 18
@@ -52,12 +53,11 @@ async def running_confined(
         thread = stack.enter_context(ThreadPoolExecutor(1, "confined"))
         process = await loop.run_in_executor(thread, _start, argv, folder, readable, started)
         thread.shutdown(wait=False)
-        reader = asyncio.StreamReader(limit=_CHUNK)
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
         try:
-            yield reader
+            output = os.dup(process.stdout.fileno())  # type: ignore[union-attr]  # a pipe, see `_start`
+            async with reading(output, _CHUNK) as reader:
+                yield reader
         finally:
-            transport.close()
             process.kill()
             await asyncio.to_thread(process.wait)
 
@@ -95,4 +95,5 @@ def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in started:
         if process.poll() is None:
             process.kill()
-            process.wait()
+        with process:
+            pass  # its output is closed, and it is waited for

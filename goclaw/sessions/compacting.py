@@ -92,7 +92,9 @@ class Compactor:
             await self._apply(history, session, context_window)
         request, session.compact_request = session.compact_request, None
         if request is not None:
-            done = await self.compact(session, request.instructions, forced=True, context_window=context_window)
+            # Of a turn that nothing stands before the person's words stay, which the model is about to answer.
+            forced = len(session.window.turns()) > 1
+            done = await self.compact(session, request.instructions, forced=forced, context_window=context_window)
             await request.report(done)
         else:
             session.window.fit_results(context_window)

@@ -42,11 +42,15 @@ class Seen:
         return tuple(re.findall(NAME, found[1])) if found else ()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the messages that are answered here, also where only further lines of their answers stand."""
+        return self.answers or tuple(dict.fromkeys(name for name, _ in _LINE.findall(self.text)))
+
+    @property
     def pieces(self) -> list[str]:
         """Everything in it that may come once only."""
         lines = [f"{name} line {number}" for name, number in _LINE.findall(self.text)]
-        names = self.answers or tuple(dict.fromkeys(name for name, _ in _LINE.findall(self.text)))
-        ends = [f"{name} {END}" for name in names if self.text.endswith(END)]
+        ends = [f"{name} {END}" for name in self.names if self.text.endswith(END)]
         cards = [f"{kind} {name}" for kind, name in _CARD.findall(self.text)]
         return [*(f"answer {name}" for name in self.answers), *lines, *ends, *cards]
 

@@ -1,8 +1,10 @@
 """The books after many kills: what people see, what the tools did and what the database says, compared."""
 
+import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -18,6 +20,9 @@ REPLIES = {
     "/queue": re.compile("Queue mode: "),
     "/approve": re.compile(r"Allowed\.|Already decided: |There is no such question"),
 }
+
+TRACEBACK = 1_500
+"""Characters that are kept of an unexpected error."""
 
 
 @dataclass
@@ -52,6 +57,8 @@ class Outcome:
     """Calls that a kill cut: the model was told so."""
     unfinished: list[str] = field(default_factory=list)
     """What the database still holds as open, or holds twice."""
+    unexpected: list[str] = field(default_factory=list)
+    """Errors that the daemons met and did not know, with where they came from."""
     stuck: list[str] = field(default_factory=list)
     """Waits that did not end in time."""
     evidence: dict[str, list[str]] = field(default_factory=dict)
@@ -77,6 +84,7 @@ class Outcome:
             "effect twice": self.effects_twice,
             "effect missing": self.effects_missing,
             "left in the database": self.unfinished,
+            "failed unexpectedly": self.unexpected,
             "not finished in time": self.stuck,
         }
         found = [f"{name}: {', '.join(items[:10])}" for name, items in listed.items() if items]
@@ -90,10 +98,12 @@ def close_books(found: Outcome, people: People, home: Installation) -> None:
         _chat(found, chat, people.seen(chat))
     _effects(found, people, home)
     _database(found, home)
+    found.unexpected = _unexpected(home)
 
 
 def _chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
     """Every message answered, once, in the order in which they were written."""
+    cut = {name for message in seen if STOPPED_HERE in message.text for name in message.names}
     seen = [message for message in seen if STOPPED_HERE not in message.text]  # what a /stop cut is no answer
     copies, names = Copies.of(seen), [name for name, _ in chat.said]
     found.messages += len(names)
@@ -111,7 +121,7 @@ def _chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
         found.answered_once += all(copies.plain[piece] + copies.marked[piece] == 1 for piece in wanted)
         found.marked += any(copies.marked[piece] for piece in wanted)
         found.marked_twice_shown += any(copies.marked[piece] and copies.plain[piece] for piece in wanted)
-        if not here or (here == [f"{CAPTION} {name}"]):
+        if not here or here == [f"{CAPTION} {name}"] or (name in cut and len(here) < len(wanted)):
             missing.append(name)
         elif len(here) < len(wanted):
             found.lost.append(f"{name}: {len(wanted) - len(here)} pieces of {len(wanted)}")
@@ -212,3 +222,14 @@ def _database(found: Outcome, home: Installation) -> None:
             "GROUP BY turn, call_id HAVING n != 1 OR count(*) != 2"
         )
     ]
+
+
+def _unexpected(home: Installation) -> list[str]:
+    """What the logs call unexpected, oldest first, with the end of its traceback. A kill may cut the last line."""
+    found = []
+    for path in sorted((home.state / "logs").glob("goclaw.log*"), reverse=True):
+        for line in path.read_text(errors="replace").splitlines():
+            if "failed unexpectedly" in line:
+                with suppress(ValueError):
+                    found.append("{event} {exception}".format_map(defaultdict(str, json.loads(line)))[-TRACEBACK:])
+    return found

@@ -127,4 +127,12 @@ BUGS: list[Bug] = [
         'case "voice" | "audio":',
         "tests/sessions/test_received.py::test_a_video_note_is_kept_and_transcribed_as_its_sender_s_own_words",
     ),
+    bug(
+        "an answer comes beside a preview that says the same, unmarked",
+        "class twice: what may have arrived is sent as if it had not",
+        "goclaw/channels/telegram/sending.py",
+        "doubt = Doubt.SILENCE if stands and",
+        "doubt = Doubt.SILENCE if False and",
+        "tests/channels/telegram/test_previews.py::test_an_answer_that_a_lost_preview_may_say_already_is_marked",
+    ),
 ]

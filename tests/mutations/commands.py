@@ -333,4 +333,12 @@ BUGS: list[Bug] = [
         "    return Risk.LOW if settings.read_only else usual",
         "tests/tools/test_cli_source.py",
     ),
+    bug(
+        "what a command says piles up in memory",
+        "class memory: a flood is read faster than it is used",
+        "goclaw/sandbox/descriptors.py",
+        "        reader.set_transport(self)\n",
+        "",
+        "tests/sandbox/test_descriptors.py::test_a_writer_waits_while_the_reader_has_enough",
+    ),
 ]

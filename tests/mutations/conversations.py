@@ -154,4 +154,12 @@ BUGS: list[Bug] = [
         "tests/sessions/test_turn_cached_share.py::"
         "test_a_server_that_caches_by_itself_gets_what_it_has_seen_byte_for_byte",
     ),
+    bug(
+        "a /compact takes the question away that is being answered",
+        "class context: the model goes on without what it was asked",
+        "goclaw/sessions/compacting.py",
+        "forced = len(session.window.turns()) > 1",
+        "forced = True",
+        "tests/sessions/test_compacting.py::test_a_compact_during_the_first_turn_leaves_the_question_that_is_being_answered",
+    ),
 ]

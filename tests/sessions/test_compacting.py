@@ -106,6 +106,24 @@ async def test_a_message_that_joins_the_turn_while_it_compacts_is_kept(tmp_path:
     assert texts[-2:] == ["look", "and quickly"] and not flaws(world.script.requests[-1].messages)
 
 
+async def test_a_compact_during_the_first_turn_leaves_the_question_that_is_being_answered(tmp_path: Path) -> None:
+    trail = Trail()
+    world = World(
+        tmp_path,
+        [LOOK, WAIT, Answer("A cat.")],
+        summary=ScriptedModel(rest=Answer(SUMMARY)),
+        tools=[acting("look", found), acting("wait", trail.leave_slowly)],
+    )
+    async with world.running() as core:
+        await core.say("what is it?")
+        await reached(trail.begun)
+        assert "next request" in await core.command("/compact")
+        trail.gate.set()
+        await core.settled()
+    assert "what is it?" in said(world.script.requests[-1]) and SUMMARY not in said(world.script.requests[-1])
+    assert any("Nothing to compact" in text for text in world.texts())
+
+
 async def found() -> str:
     """What `look` sees."""
     return "a cat"

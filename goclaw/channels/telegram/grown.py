@@ -1,11 +1,13 @@
 """Which message grows for which turn, on disk: after a crash the answer goes into it, not beside it.
 
 A preview that Telegram took, but whose id was not recorded, cannot be found again: the Bot API lists no messages. What
-can be known is that there may be one (`is_lost`), so that no second one is sent.
+can be known is that there may be one (`is_lost`), so that no second one is sent, and whether it says what the answer
+says (`may_say`), so that the answer is marked as one that may have come before.
 """
 
 import logging
 from pathlib import Path
+from zlib import crc32
 
 from pydantic import TypeAdapter
 
@@ -18,7 +20,7 @@ KEPT = 200
 """Turns that are remembered: far more than run at once, so that none is forgotten before its answer is through."""
 
 LOST = 0
-"""In place of an id: a message was about to be sent. No message has this number."""
+"""In place of an id: a message was about to be sent; below it, by how much its text says (`_lost`)."""
 
 _MESSAGES: TypeAdapter[dict[str, int]] = TypeAdapter(dict[str, int])
 
@@ -33,15 +35,21 @@ class Grown:
 
     def message_of(self, turn: str) -> int | None:
         """The id of the message that began to grow for this turn."""
-        return self._messages.get(turn) or None
+        known = self._messages.get(turn, LOST)
+        return known if known > LOST else None
 
     def is_lost(self, turn: str) -> bool:
-        """Whether a message may stand in the chat whose id nobody knows."""
-        return self._messages.get(turn) == LOST
+        """Whether a message with an unknown id may stand in the chat."""
+        return self._messages.get(turn, LOST + 1) <= LOST
 
-    async def intend(self, turn: str) -> None:
-        """A message is about to be sent, or the one that was cannot be relied on."""
-        await self._note(turn, LOST)
+    def may_say(self, turn: str, text: str) -> bool:
+        """Whether that message has this very text, if it is there."""
+        return self._messages.get(turn) == _lost(text)
+
+    async def intend(self, turn: str, text: str = "") -> None:
+        """Note that a message with this text is about to be sent, or that the one that was cannot be relied on."""
+        if text or not self.is_lost(turn):
+            await self._note(turn, _lost(text) if text else LOST)
 
     async def remember(self, turn: str, message_id: int) -> None:
         """On disk when this returns. Where that fails, a crash leaves the beginning of an answer behind; no more."""
@@ -75,3 +83,7 @@ class Grown:
             await self._keeper.write(self._messages)
         except DiskError as error:
             log.warning("a preview is not remembered over a restart: %s", error)
+
+
+def _lost(text: str) -> int:
+    return LOST - 1 - crc32(text.encode())

@@ -14,6 +14,7 @@ from goclaw.channels.telegram.calls import Target, target_of
 from goclaw.channels.telegram.grown import Grown
 from goclaw.channels.telegram.inbound import CHANNEL
 from goclaw.channels.telegram.outlet import Outlet
+from goclaw.channels.telegram.parts import Part
 from goclaw.channels.telegram.previews import Previews, draft_id
 from goclaw.channels.telegram.render import Chunk
 from goclaw.channels.telegram.request import Flood
@@ -124,6 +125,10 @@ class LiveViews:
         else:
             known = self._grown.message_of(delivery.turn)
         return None if known is None else Preview(known, shown)
+
+    def may_stand(self, turn: str, part: Part) -> bool:
+        """Whether a preview whose id is not known may say exactly this already."""
+        return isinstance(part, Chunk) and self._grown.may_say(turn, part.text)
 
     async def _settled(self, view: View) -> Chunk | None:
         """Wait until nothing of a view that has ended is on its way; returns what its message says."""

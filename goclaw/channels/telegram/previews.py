@@ -165,7 +165,7 @@ class Previews:
 
     async def _begin(self, view: View, chunk: Chunk) -> int:
         """Send the message that will grow; returns its id."""
-        await self._grown.intend(view.turn)
+        await self._grown.intend(view.turn, chunk.text)
         try:
             sent = await send_text(self._bot, view.target, chunk)
         except Unanswered:

@@ -136,7 +136,8 @@ class Sender:
             if grown is not None and await self._fill(grown, parts[0], target, keyboard):
                 await handover.arrived(str(grown.message_id))
             else:
-                await self._send_part(parts[0], target, keyboard, handover)
+                stands = grown is None and self._live.may_stand(delivery.turn, parts[0])
+                await self._send_part(parts[0], target, keyboard, handover, stands=stands)
         if grown is not None and handover.parts[0] != str(grown.message_id):
             await self._live.remove(target, grown.message_id)
         for part in parts[len(handover.parts) :]:
@@ -193,10 +194,17 @@ class Sender:
                 raise
 
     async def _send_part(
-        self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None, handover: Handover
+        self,
+        part: Part,
+        target: Target,
+        keyboard: InlineKeyboardMarkup | None,
+        handover: Handover,
+        *,
+        stands: bool = False,
     ) -> None:
-        """Send the next part, with a note where it may be there already."""
-        *notes, last = marked(part, NOTES[handover.doubt])
+        """Send the next part, with a note where it may be there already; `stands`: as a preview."""
+        doubt = Doubt.SILENCE if stands and handover.doubt is Doubt.NONE else handover.doubt
+        *notes, last = marked(part, NOTES[doubt])
         for note in notes:
             await self._hand_over(note, target, None, handover)
         await handover.arrived(str(await self._hand_over(last, target, keyboard, handover)))

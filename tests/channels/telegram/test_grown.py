@@ -43,5 +43,9 @@ async def test_a_message_that_was_about_to_be_sent_may_stand_there(tmp_path: Pat
     after = Grown(tmp_path / "grown.json")
     assert after.is_lost("telegram:1") and after.message_of("telegram:1") is None
     assert not after.is_lost("telegram:2")
+    await after.intend("telegram:1", "said")
+    await after.intend("telegram:1")
+    assert after.is_lost("telegram:1") and after.message_of("telegram:1") is None
+    assert after.may_say("telegram:1", "said") and not after.may_say("telegram:1", "more")
     await after.remember("telegram:1", 7)
     assert not after.is_lost("telegram:1")

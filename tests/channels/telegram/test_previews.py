@@ -282,6 +282,33 @@ async def test_after_a_restart_no_second_preview_is_sent_where_one_may_stand(tmp
         assert stage.texts(-100) == ["end"]
 
 
+@pytest.mark.promise("P-repeat-marked")
+async def test_an_answer_that_a_lost_preview_may_say_already_is_marked() -> None:
+    async with playing(GROUP) as (play, stage):
+        stage.telegram.fail("sendMessage", cut="after", chat=-100)
+        await play.begin("all of it")
+        await stage.telegram.wait_sent(-100)
+        await play.answer("all of it")
+        assert stage.texts(-100) == ["all of it", "(sent again: the first try may have arrived)\n\nall of it"]
+
+
+@pytest.mark.promise("P-repeat-marked")
+async def test_after_a_restart_an_answer_that_a_preview_may_say_already_is_marked(tmp_path: Path) -> None:
+    clock, gate = SteppedClock(), asyncio.Event()
+    async with FakeTelegram() as telegram:
+        telegram.fail("sendMessage", gate=gate, chat=-100)
+        async with open_stage(clock=clock, telegram=telegram, state_dir=tmp_path) as stage:
+            await Play(stage, clock, GROUP).begin("all of it")
+            await telegram.wait_called("sendMessage")
+        gate.set()
+    clock = SteppedClock()
+    async with open_stage(clock=clock, state_dir=tmp_path) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin("all")
+        await play.answer("all of it")
+        assert stage.texts(-100) == ["(sent again: the first try may have arrived)\n\nall of it"]
+
+
 async def test_an_answer_that_stands_there_already_is_delivered_and_not_edited_in_again() -> None:
     async with playing(GROUP) as (play, stage):
         await play.begin("**Done**")
