@@ -112,6 +112,14 @@ BUGS: list[Bug] = [
         "test_the_parts_of_a_long_text_are_one_message_as_soon_as_a_short_one_ends_it",
     ),
     bug(
+        "each part of an album has its own write, one after the other",
+        "class telegram: a slow disk holds up what is said behind an album",
+        "goclaw/channels/telegram/kept.py",
+        "if self._written < mine or (flush and not self._flush):",
+        "if True:",
+        "tests/channels/telegram/test_kept.py::test_values_that_wait_for_the_disk_are_written_with_the_latest_one",
+    ),
+    bug(
         "what a person sends right behind a message is answered by itself",
         "class telegram: half of a thought is answered, then the other half",
         "goclaw/sessions/withdrawing.py",

@@ -36,21 +36,35 @@ class Keeper:
         self._path = path
         self._flush = flush
         self._writing = asyncio.Lock()
+        self._latest: Any = None
+        self._given = self._written = 0
+        """How many values came, and how many of them are on disk or were replaced by later ones that are."""
 
     async def write(self, value: Any, *, flush: bool = False) -> None:
-        """On disk when this returns; `flush`: also after a power cut, whatever the file is for.
+        """Put a value on disk, or the latest of those that came while it waited for the disk.
+
+        Args:
+            value: the whole content; each one includes what those before it said.
+            flush: make it survive a power cut, whatever the file is for.
 
         Raises:
             DiskError: it cannot be written.
         """
+        self._latest = value
+        mine = self._given = self._given + 1
         try:
             async with self._writing:
-                content = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
-                # To its end also when nobody wants it any more: two threads must not write the same file.
-                work = asyncio.to_thread(self._replace, content, self._flush or flush)
-                await see_through(work, f"writing {self._path.name}")
+                if self._written < mine or (flush and not self._flush):
+                    await self._write_latest(flush)
         except OSError as error:
             raise disk_error(error, self._path, "written") from error
+
+    async def _write_latest(self, flush: bool) -> None:
+        written, content = self._given, orjson.dumps(self._latest, option=orjson.OPT_NON_STR_KEYS)
+        # To its end also when the caller is cancelled: two threads must not write the same file.
+        work = asyncio.to_thread(self._replace, content, self._flush or flush)
+        await see_through(work, f"writing {self._path.name}")
+        self._written = written
 
     def _replace(self, content: bytes, flush: bool) -> None:  # to_thread takes positions
         fresh = self._path.with_name(f"{self._path.name}.new")
