@@ -17,8 +17,11 @@ class Work(Protocol):
 class Host(Protocol):
     """The program around: a `textual.app.App`."""
 
-    def run_worker(self, work: Coroutine[Any, Any, None], *, name: str) -> Work:
-        """Begin `work`; an error in it ends the program."""
+    def run_worker(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Work:
+        """Begin `work`; an error in it ends the program.
+
+        It is no coroutine yet: Textual leaves that of a worker that is cancelled before it began, and Python warns.
+        """
         ...
 
     def notify(self, message: str, *, severity: Literal["information", "warning", "error"] = "information") -> None:

@@ -1,6 +1,7 @@
 """Which session the terminal shows, and the way to another one."""
 
 import asyncio
+from functools import partial
 
 from goclaw.clock import Clock
 from goclaw.errors import StateError
@@ -43,7 +44,7 @@ class Switching:
 
     def start(self) -> None:
         """Attach; nothing is waited for."""
-        self._attending = self._host.run_worker(self._link.run(self), name="attending")
+        self._attending = self._host.run_worker(partial(self._link.run, self), name="attending")
 
     def unsent(self) -> list[str]:
         """The texts that no daemon has taken yet, with their sessions where these are not shown."""
@@ -60,7 +61,7 @@ class Switching:
 
     def go(self, session: str) -> None:
         """Show another session, as soon as may be."""
-        self._host.run_worker(self._go(session), name=f"going to {session}")
+        self._host.run_worker(partial(self._go, session), name=f"going to {session}")
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands."""
@@ -135,7 +136,7 @@ class Switching:
 
     def _deliver(self, session: str, waiting: dict[str, str]) -> None:
         leftover = Leftover(self._way, session, waiting, self._host.notify)
-        delivering = self._host.run_worker(self._delivered(leftover), name=f"what is left for {session}")
+        delivering = self._host.run_worker(partial(self._delivered, leftover), name=f"what is left for {session}")
         self._left[session] = (leftover, delivering)
 
     async def _delivered(self, leftover: Leftover) -> None:

@@ -106,6 +106,14 @@ BUGS: list[Bug] = [
         f"{_TESTS}/test_switching.py::test_what_was_not_sent_goes_to_the_session_that_it_was_written_in",
     ),
     bug(
+        "the work of a session that is left before it began is never awaited",
+        "class terminal: a warning of Python across the screen",
+        f"{_TUI}/switching.py",
+        "partial(self._link.run, self)",
+        "self._link.run(self)",
+        f"{_TESTS}/test_switching.py::test_two_changes_at_once_lead_to_the_second_session",
+    ),
+    bug(
         "the turn of the session before seems to run in the next one",
         "class wrong place: keys",
         f"{_TUI}/incoming.py",

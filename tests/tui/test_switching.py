@@ -77,6 +77,16 @@ async def test_another_session_takes_the_place_of_this_one(daemon: FakeGateway, 
         assert "The plan." not in text and text.count("Hello me") == 1
 
 
+async def test_two_changes_at_once_lead_to_the_second_session(daemon: FakeGateway, stage: Stage) -> None:
+    async with stage.unseen() as client:
+        await client.until("Hello me")
+        client.switching.go(OTHER)
+        client.switching.go("telegram:5")  # before the link to the first one has begun
+        await client.until("This is the session telegram:5")
+        await client.send("said there")
+        assert await heard(daemon, 1) == [("telegram:5", "said there")]
+
+
 async def test_the_running_turn_of_the_session_before_is_not_that_of_the_next(
     daemon: FakeGateway, stage: Stage
 ) -> None:

@@ -86,8 +86,11 @@ class Around:
         self.picker: SessionPicker | None = None
         self._picked: Callable[[str | None], None] | None = None
 
-    def run_worker(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-        self._work.append(asyncio.create_task(work, name=name))
+    def run_worker(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> asyncio.Task[None]:
+        async def begun() -> None:
+            await work()
+
+        self._work.append(asyncio.create_task(begun(), name=name))
         return self._work[-1]
 
     def notify(self, message: str, *, severity: str = "information") -> None:
@@ -184,7 +187,7 @@ class Unseen:
             may_decide = not self.prompt.text and self.approving.press(letter)
             self.prompt.put(self.prompt.text + letter)
             if may_decide:
-                self.host.run_worker(self.approving.decide_soon(), name="decide")
+                self.host.run_worker(self.approving.decide_soon, name="decide")
         self.incoming.say_doing()
 
     def look(self, in_view: InView = ALL) -> None:
