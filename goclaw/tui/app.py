@@ -188,7 +188,7 @@ class Terminal(App[Farewell]):
         if self._approving.confirms(submitted.text):
             return
         if len(submitted.text.encode()) > LONGEST_TEXT:
-            self._prompt.put(submitted.text)
+            self._prompt.put_back(submitted.text)
             self.notify("That is too long for one message. Put it into a file and name the file.", severity="error")
             return
         if submitted.is_new:

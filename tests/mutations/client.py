@@ -106,6 +106,15 @@ BUGS: list[Bug] = [
         f"{_TESTS}/test_switching.py::test_what_was_not_sent_goes_to_the_session_that_it_was_written_in",
     ),
     bug(
+        "a text that is too long for one message comes back unfolded",
+        "class terminal: half a megabyte is wrapped line by line in the input",
+        f"{_TUI}/app.py",
+        "self._prompt.put_back(submitted.text)",
+        "self._prompt.put(submitted.text)",
+        f"{_TESTS}/test_app.py::"
+        "test_what_is_typed_or_pasted_is_sent_with_enter_and_comes_back_with_up_in_the_next_run_too",
+    ),
+    bug(
         "the work of a session that is left before it began is never awaited",
         "class terminal: a warning of Python across the screen",
         f"{_TUI}/switching.py",

@@ -72,6 +72,10 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    def put_back(self, text: str) -> None:
+        """Replace what stands in the input by a text that was not sent, folded as a paste."""
+        self.put(self._folded(text))
+
     def edited(self, before: str, after: str) -> None:
         """`before` was edited elsewhere and is `after` now; what came into the input meanwhile stays, below it."""
         if after == before:
