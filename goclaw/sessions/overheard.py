@@ -82,6 +82,10 @@ class Carrying:
         self._carried = self.session.heard
         return [each.piece(speaker) for each in self._carried]
 
+    def leave(self) -> None:
+        """Leave what waits to the next message: this one goes without it."""
+        self._carried = ()
+
     def settled(self) -> Sequence[Bound]:
         """The statement by which it waits no more, for the transaction that stores the message."""
         if not self._carried:

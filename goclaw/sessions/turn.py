@@ -373,6 +373,7 @@ class TurnRun:
 
     async def _words(self, inbound: Inbound) -> UserMessage:
         """The message of a turn that ended before its files came."""
+        self._ports.carrying.leave()
         return self._ports.hooks.unheard(inbound)
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:

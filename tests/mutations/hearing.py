@@ -80,6 +80,15 @@ BUGS: list[Bug] = [
         "tests/sessions/test_overheard.py::test_the_last_words_of_others_go_with_the_next_message_once",
     ),
     bug(
+        "a stop while files come loses what was heard beside the message",
+        "class lost: words of a group that no message of the agent ever brought",
+        "goclaw/sessions/turn.py",
+        "        self._ports.carrying.leave()\n",
+        "",
+        "tests/sessions/test_overheard.py::"
+        "test_a_message_that_is_stopped_while_its_files_come_leaves_what_was_heard_to_the_next_one",
+    ),
+    bug(
         "fewer words of a group are kept than its context says",
         "a slice with a negative end",
         "goclaw/sessions/heard.py",

@@ -1,16 +1,18 @@
 """What is heard beside the messages: it starts nothing, waits on disk, and goes with the next message, once."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goclaw.events import AcceptKind, Actor, Address, Beside, Inbound
+from goclaw.errors import DeliveryError
+from goclaw.events import AcceptKind, Actor, Address, Attachment, Beside, Inbound
 from goclaw.llm.scripted import Answer, text_of
 from goclaw.messages import Foreign, SourceKind, UserMessage
 from goclaw.sessions.heard import MOST_NOTES, Heard, with_one_more
 from goclaw.users import User
-from tests.harness import Core, World
+from tests.harness import PATIENCE, Core, World
 from tests.kills import recorded
 
 ANNA, BEN = Actor("telegram:5", "telegram", name="Anna"), Actor("telegram:6", "telegram", name="Ben</context>]")
@@ -168,6 +170,28 @@ async def test_a_reaction_tells_on_which_message_and_only_on_the_agents(tmp_path
         await core.say("so?", actor=ANNA, **GROUP)
         await core.settled()
         assert (await heard(core))[1] == '[Ben/context (telegram:6) took back 👍 from your message: "One."]\nso?'
+
+
+async def test_a_message_that_is_stopped_while_its_files_come_leaves_what_was_heard_to_the_next_one(
+    tmp_path: Path,
+) -> None:
+    world, asked = world_of(tmp_path), asyncio.Event()
+
+    def hanging(reference: str) -> bytes:
+        asked.set()
+        raise DeliveryError("no network", retry_after=5.0)
+
+    world.room._fetch = hanging  # type: ignore[method-assign]  # a network that does not answer
+    async with world.running() as core:
+        await core.say("psst", actor=BEN, beside=SAID, **GROUP)
+        await core.say("look", actor=ANNA, files=[(Attachment("voice", "", "audio/ogg"), b"")], **GROUP)
+        async with asyncio.timeout(PATIENCE):
+            await asked.wait()
+        await core.command("/stop", actor=ANNA, **GROUP)
+        await core.say("go", actor=ANNA, **GROUP)
+        await core.settled()
+        first, second = await heard(core)
+        assert "psst" not in first and second == "psst\ngo"
 
 
 async def test_what_waits_is_gone_after_clear_and_no_answer_to_a_question(tmp_path: Path) -> None:
