@@ -87,18 +87,16 @@ class Carrying:
         self._carried = ()
 
     def settled(self) -> Sequence[Bound]:
-        """The statement by which it waits no more, for the transaction that stores the message."""
+        """Take it out of what waits; the statement is for the transaction that stores the message.
+
+        Memory is first, as what is heard from now on writes the whole list. Where the transaction fails, the session
+        is read again from the disk.
+        """
         if not self._carried:
             return ()
-        return [Settings.setting(self.session.key, HEARD, [asdict(each) for each in self._left()] or None)]
-
-    def arrived(self) -> None:
-        """The message is stored."""
-        if self._carried:
-            self.session.heard, self._carried = self._left(), ()
-
-    def _left(self) -> tuple[Heard, ...]:
-        return tuple(each for each in self.session.heard if each not in self._carried)
+        left = tuple(each for each in self.session.heard if each not in self._carried)
+        self.session.heard, self._carried = left, ()
+        return [Settings.setting(self.session.key, HEARD, [asdict(each) for each in left] or None)]
 
 
 def _who(inbound: Inbound) -> tuple[str, str]:

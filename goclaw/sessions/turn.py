@@ -471,8 +471,6 @@ class TurnRun:
         """Add a message that was just stored to the window, and tell whoever watches."""
         if step.replayed:
             return
-        if inbound is not None:
-            self._ports.carrying.arrived()
         row, at = step.rows[0], self._ports.now()
         sender, context = _speaker(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))

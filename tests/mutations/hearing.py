@@ -139,10 +139,11 @@ BUGS: list[Bug] = [
     bug(
         "what was heard is told with every message",
         "issue: told once",
-        "goclaw/sessions/turn.py",
-        "            self._ports.carrying.arrived()\n",
-        "            pass\n",
-        "tests/sessions/test_overheard.py::test_the_last_words_of_others_go_with_the_next_message_once",
+        "goclaw/sessions/overheard.py",
+        "        self.session.heard, self._carried = left, ()\n",
+        "",
+        "tests/sessions/test_overheard.py::"
+        "test_what_is_heard_while_a_message_is_being_stored_does_not_bring_back_what_goes_with_it",
     ),
     bug(
         "what was heard waits in memory only",

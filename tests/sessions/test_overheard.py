@@ -11,6 +11,7 @@ from goclaw.events import AcceptKind, Actor, Address, Attachment, Beside, Inboun
 from goclaw.llm.scripted import Answer, text_of
 from goclaw.messages import Foreign, SourceKind, UserMessage
 from goclaw.sessions.heard import MOST_NOTES, Heard, with_one_more
+from goclaw.sessions.overheard import Carrying
 from goclaw.users import User
 from tests.harness import PATIENCE, Core, World
 from tests.kills import recorded
@@ -192,6 +193,24 @@ async def test_a_message_that_is_stopped_while_its_files_come_leaves_what_was_he
         await core.settled()
         first, second = await heard(core)
         assert "psst" not in first and second == "psst\ngo"
+
+
+@pytest.mark.promise("P-heard-beside")
+async def test_what_is_heard_while_a_message_is_being_stored_does_not_bring_back_what_goes_with_it(
+    tmp_path: Path,
+) -> None:
+    world = world_of(tmp_path)
+    async with world.running() as core:
+        await core.say("psst", actor=BEN, beside=SAID, **GROUP)
+        carrying = Carrying(await core.sessions.contexts.session("telegram:-1"))
+        carrying.pieces(ANNA.key)
+        storing = core.database.write(*carrying.settled())
+        _, noted = await asyncio.gather(storing, core.say("hm", actor=BEN, beside=SAID, **GROUP))
+        assert noted.kind is AcceptKind.NOTED
+    async with world.running() as core:  # from the disk
+        await core.say("go", actor=ANNA, **GROUP)
+        await core.settled()
+        assert await heard(core) == ["hm\ngo"]
 
 
 async def test_what_waits_is_gone_after_clear_and_no_answer_to_a_question(tmp_path: Path) -> None:
