@@ -142,7 +142,7 @@ class Access:
 
     def __init__(self, users: Users, config: Config) -> None:
         self._users = users
-        self._config = self.config = config
+        self.config = config
         self._spec: Callable[[str], ToolSpec | None] = _nothing_known
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names by which tools may be called."""
@@ -173,7 +173,7 @@ class Access:
 
     def consent(self, actor: Actor, spec: ToolSpec, risk: Risk, *, chosen: Chosen | None = None) -> Answer:
         """What becomes of an authorized call of the tool, which has `risk` this time, in a session with that mode."""
-        policy, exactly = self._config.policy, spec.name in self._config.policy.auto_allow
+        policy, exactly = self.config.policy, spec.name in self.config.policy.auto_allow
         risk = spec.at_least(risk)
         critical = risk is Risk.CRITICAL or spec.confirm is not None
         return consent(
@@ -187,14 +187,14 @@ class Access:
 
     def always_asks(self, spec: ToolSpec) -> bool:
         """Whether the configuration wants every call of the tool asked for, each by itself."""
-        return self._picks(self._config.policy.always_ask, spec, unknown=True)
+        return self._picks(self.config.policy.always_ask, spec, unknown=True)
 
     def mode(self, actor: Actor, chosen: Chosen | None = None) -> Mode:
         """The permission mode in force for the actor, in a session for which `chosen` was chosen.
 
         `bypass` is for admins, where the configuration allows it, whoever chose it: looked up anew at every use.
         """
-        policy = self._config.policy
+        policy = self.config.policy
         mode = chosen.mode if chosen and chosen.under == policy.mode else policy.mode
         return "default" if mode == "bypass" and not self._may_bypass(actor) else mode
 
@@ -206,7 +206,7 @@ class Access:
         if mode == "bypass" and not self._may_bypass(actor):
             return Decision(False, "bypass is for admins, and needs policy.allow_bypass")
         admins = all(self.is_admin(each) for each in _chain(actor))
-        if self._config.policy.mode == "plan" and mode != "plan" and not approved and not admins:
+        if self.config.policy.mode == "plan" and mode != "plan" and not approved and not admins:
             return Decision(False, "policy.mode is plan: it is left when a plan was approved, or by an admin")
         return writing
 
@@ -232,11 +232,11 @@ class Access:
         return bool(selection) and self.toolsets.picks(selection, tool, tags, unknown=unknown)
 
     def _may_bypass(self, actor: Actor) -> bool:
-        return self._config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))
+        return self.config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))
 
     def _about_call(self, actor: Actor, tool: str, given: Mapping[str, Any] | None, decision: Decision) -> Decision:
         """The decision with what is fixed of the call, and whether its denial ends the turn."""
-        ends_turn = self._has(self._config.policy.deny_ends_turn, tool)
+        ends_turn = self._has(self.config.policy.deny_ends_turn, tool)
         fixed: dict[str, Any] = {}
         for name, role in self._roles_behind(actor) if decision.allowed else ():
             for argument, value in _fixed_by(role, tool):
@@ -275,9 +275,9 @@ class Access:
         return self._users.get(actor.key) if actor.key else None
 
     def _by_configuration(self, action: str, object_: str) -> Decision | None:
-        if action == "tool.use" and self._has(self._config.tools.disabled, object_, unknown=True):
+        if action == "tool.use" and self._has(self.config.tools.disabled, object_, unknown=True):
             return Decision(False, "config tools.disabled")
-        if action == "message.other" and self._config.policy.other_chats == "deny":
+        if action == "message.other" and self.config.policy.other_chats == "deny":
             return Decision(False, "config policy.other_chats")
         if action == "session.write" and AGENT_MARK in object_:
             return Decision(False, "the conversation of an agent that was started for a task is only read")
@@ -310,7 +310,7 @@ class Access:
         """The answer where something is of an MCP server that no role of the person sees."""
         if action != "mcp.use" and not (action in ("tool.use", "command.run") and object_.startswith(MCP)):
             return None
-        for name, (place, server) in self._config.mcp_servers.items():
+        for name, (place, server) in self.config.mcp_servers.items():
             prefixes = (f"{MCP}{name}__", f"{MCP}{name.replace('-', '_')}__")  # of tools, and of commands
             concerned = object_ == name if action == "mcp.use" else object_.startswith(prefixes)
             if concerned and server.roles and not (person.is_admin or person.roles.keys() & set(server.roles)):
@@ -327,7 +327,7 @@ class Access:
 
     def _roles(self, user: User) -> Mapping[str, RoleSettings]:
         built_in = {ADMIN: _EVERYTHING, USER: _NOTHING_SAID}
-        defined = {**built_in, **self._config.roles}
+        defined = {**built_in, **self.config.roles}
         return {name: defined[name] for name in sorted(user.roles or {USER}) if name in defined}
 
 

@@ -85,10 +85,6 @@ def no_rows(_: object) -> Sequence[Bound]:
     return ()
 
 
-def nobody_waits() -> None:
-    """Nothing watches what comes to wait."""
-
-
 def nobody(_: object) -> None:
     """Nobody needs to be told of a step."""
 
@@ -121,7 +117,7 @@ class JournaledTurn:
     """This run of the daemon has recorded none of its steps."""
     doing: dict[str, None] = field(default_factory=dict)
     """Its steps that are being done, in order of their beginning."""
-    followed: Callable[[], None] = nobody_waits
+    followed: Callable[[], None] | None = None
     """Called when another turn comes to wait behind it."""
     settling: bool = False
     """Another turn is recording that it took this message in."""
@@ -191,7 +187,7 @@ class JournaledTurn:
         return found
 
     def watch(self, told: Callable[[], None] | None) -> None:
-        self.followed = told or nobody_waits
+        self.followed = told
 
     async def join(
         self,

@@ -66,7 +66,7 @@ class _Lane:
         """Let a turn wait."""
         self.waiting.insert(len(self.first()) if turn.comes_first else len(self.waiting), turn)
         turn.behind = self.waiting
-        if self.turn is not None:
+        if self.turn is not None and self.turn.followed is not None:
             self.turn.followed()
 
     def stop(self, turn: JournaledTurn) -> bool:

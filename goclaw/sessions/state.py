@@ -234,13 +234,11 @@ class Contexts:
 
     async def clear(self, key: str, running_turn: str) -> None:
         """Start an empty context. What the turn that runs has said so far stays, so that it can go on."""
-        if key in self._loaded:
+        if known := self._loaded.get(key):
             # Before the store is asked: a summary that is stored after this is not taken, one before it is hidden.
-            self._loaded[key].cleared += 1
-        session = await self.session(key)
-        if session.heard:
-            session.heard = ()
-            await self._stored.set(key, HEARD, None)
+            known.cleared += 1
+            known.heard = ()
+        await self._stored.set(key, HEARD, None)
         last = await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
         _, stored = await self._transcripts.context(key)
         self._changed += 1

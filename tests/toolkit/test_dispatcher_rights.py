@@ -220,7 +220,7 @@ async def test_what_is_fixed_anew_while_somebody_is_asked_is_not_run(tmp_path: P
     asks = {"always_ask": ["reach"]}
     async with bench(tmp_path, roles={"guest": {"inputs": {"reach": fixed}}}, policy=asks) as at:
         assert (await at.call("reach", {}, GUEST)).content == "reached there"
-        at.while_asked = lambda: at.dispatcher._access._config.roles["guest"].inputs["reach"].update(where="away")
+        at.while_asked = lambda: at.dispatcher._access.config.roles["guest"].inputs["reach"].update(where="away")
         assert "changed after it was shown" in await at.error("reach", {}, GUEST)
         assert at.asked[-1].call.input == {"where": "there"}
 
