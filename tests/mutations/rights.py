@@ -48,8 +48,8 @@ BUGS: list[Bug] = [
         "bypass is for everybody",
         "class permission: a mode of admins",
         _ACCESS,
-        "return self._config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))",
-        "return self._config.policy.allow_bypass",
+        "return self.config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))",
+        "return self.config.policy.allow_bypass",
         "tests/test_access.py::test_bypass_is_for_admins_where_the_configuration_allows_it",
     ),
     bug(
