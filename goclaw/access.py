@@ -2,9 +2,9 @@
 
 The rules: a user listed in users.json may do what the roles of the entry allow together (`roles` of the configuration;
 without a word there, everything but what is an admin's). `allowedTools` narrows the tools further. Anyone else may do
-nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. Whoever acts on
+nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. An actor on
 behalf of others needs their rights, too. What the configuration disables is disabled for all. Tools are chosen by name,
-by tag and by set (`goclaw.selection`); a tag that nobody can look up and a set that does not exist allow nothing.
+by tag and by set (`goclaw.selection`); an unknown tag or set allows nothing.
 """
 
 import re
@@ -36,9 +36,9 @@ Action = Literal[
     "mcp.use",
 ]
 """With the object of each: a tool's name; a session's key (three times); a command's name (twice); `channel:chat`; the
-key of whoever the question is put to; an agent's name; an MCP server's. `session.own`: do with a session what is for
-its own user alone, such as having it forgotten; in a group that is nobody but an admin. `session.alone`: bring into it
-what is the actor's own and no matter of anybody else's: nobody else has the session for theirs, and it is no group."""
+key of the person who is asked; an agent's name; an MCP server's. `session.own`: do with a session what is for
+its own user alone, such as having it forgotten; in a group that takes an admin. `session.alone`: bring into it
+what is the actor's own: no other user has the session for theirs, and it is no group."""
 
 _GROUP = re.compile(r"telegram:-[0-9]+(?::[0-9]+)?")
 _TOPIC = re.compile(r"(telegram:[0-9]+):[0-9]+")
@@ -88,7 +88,7 @@ def consent(
 
 @record
 class Chosen:
-    """The mode that somebody chose for a session. It lapses when the configured mode is not what it was then."""
+    """The mode that was chosen for a session. It lapses when the configured mode is not what it was then."""
 
     mode: Mode
     under: Mode
@@ -97,11 +97,11 @@ class Chosen:
 
 @record
 class Person:
-    """Somebody who is listed, with what their roles are now."""
+    """A listed person, with what their roles are now."""
 
     user: User
     roles: Mapping[str, RoleSettings]
-    """Those of the entry that are defined; a name that nobody defined allows nothing."""
+    """Those of the entry that are defined; an undefined name allows nothing."""
 
     @property
     def is_admin(self) -> bool:
@@ -122,7 +122,7 @@ _NOTHING_SAID = RoleSettings.model_construct()
 
 
 def is_group(session: str) -> bool:
-    """Whether several people may speak in a session, so that what is said there is nobody's own."""
+    """Whether several people may speak in a session, so that it belongs to none of them alone."""
     return _GROUP.fullmatch(root_session(session)) is not None
 
 
@@ -192,7 +192,7 @@ class Access:
     def mode(self, actor: Actor, chosen: Chosen | None = None) -> Mode:
         """The permission mode in force for the actor, in a session for which `chosen` was chosen.
 
-        `bypass` is for admins, where the configuration allows it, whoever chose it: looked up anew at every use.
+        `bypass` is for admins, where the configuration allows it, no matter who chose it: looked up anew at every use.
         """
         policy = self.config.policy
         mode = chosen.mode if chosen and chosen.under == policy.mode else policy.mode
@@ -211,7 +211,7 @@ class Access:
         return writing
 
     def tags(self, tool: str) -> frozenset[str]:
-        """The tags of a tool; none where nobody knows it."""
+        """The tags of a tool; empty for an unknown one."""
         spec = self._spec(tool)
         return spec.tags if spec else frozenset()
 
@@ -246,7 +246,7 @@ class Access:
         return replace(decision, input={**(given or {}), **fixed} if fixed else None, ends_turn=ends_turn)
 
     def _roles_behind(self, actor: Actor) -> Iterator[tuple[str, RoleSettings]]:
-        """Every role of everybody for whom the actor acts."""
+        """All roles of all people for whom the actor acts."""
         for each in _chain(actor):
             if user := self._user(each):
                 yield from self._roles(user).items()

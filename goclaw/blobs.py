@@ -96,7 +96,7 @@ def image_type(data: bytes) -> str | None:
 
 
 def is_kept(folder: Path, key: str) -> bool:
-    """Whether the media `key` is below the folder of a store that somebody else may have open."""
+    """Whether the media `key` is below the folder of a store that another process may have open."""
     return _KEY.fullmatch(key) is not None and (folder / "media" / key).exists()
 
 
@@ -165,7 +165,7 @@ class Blobs:
         """What `reader`, run in a thread, makes of the output `<id>` or `output:<id>`.
 
         Raises:
-            ToolError: no such output, or it belongs to somebody else: one answer for both.
+            ToolError: no such output, or it belongs to another person: one answer for both.
         """
         return await asyncio.to_thread(self._use_spill, spill_id, actor_key, reader)
 
@@ -182,7 +182,7 @@ class Blobs:
         return await asyncio.to_thread(self._old_media, until)
 
     async def remove_media(self, keys: Iterable[str], until: float) -> set[str]:
-        """Remove media, but for those that somebody has put (again) since a moment; returns these."""
+        """Remove media, but for those that were put (again) since a moment; returns these."""
         return await asyncio.to_thread(lambda: {key for key in keys if not self._remove_media(key, until)})
 
     async def tidy(self, until: float) -> None:

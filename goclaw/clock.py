@@ -46,7 +46,7 @@ class RealClock:
 
 
 class SteppedClock:
-    """A clock that stands still until a test moves it: time passes, the machine sleeps, or somebody sets the clock."""
+    """A clock that stands still until a test moves it: time passes, the machine sleeps, or the clock is set."""
 
     def __init__(self, start: float = 1_750_000_000.0) -> None:
         self._now = start
@@ -85,7 +85,7 @@ class SteppedClock:
         self._slept += seconds
 
     def jump(self, seconds: float) -> None:
-        """Somebody sets the wall clock, forward or back: no time passes."""
+        """Set the wall clock forward or back: no time passes."""
         self._set += seconds
 
     @property

@@ -1,4 +1,4 @@
-"""What becomes of a message: nobody's, a slash command, or a turn. Implements `events.GatewayPort`.
+"""Makes of a message a slash command, an answer, a turn, or nothing. Implements `events.GatewayPort`.
 
 Commands never wait for the session's lane, so `/stop` and `/status` work whatever hangs.
 """
@@ -63,13 +63,13 @@ COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL
 """`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
 STOP = "stop"
 ARTIFACT_SHOWN = 64 << 10
-"""Bytes of an artifact that a terminal gets: more than anybody reads in a card, and a frame that holds up nothing."""
+"""Bytes of an artifact that a terminal gets: more than is read in a card, and a frame that holds up nothing."""
 IGNORED_LOG_SECONDS = 60.0
 """A stranger who writes is logged once in this time, however much he writes."""
 
 
 async def nobody_told(inbound: Inbound, error: StateError) -> None:
-    """Nobody needs to know that a message could not be stored."""
+    """Tell no one that a message could not be stored."""
 
 
 async def nobody_let_in(inbound: Inbound) -> None:
@@ -106,9 +106,9 @@ class GatewayPorts:
     for_agents: Collection[str] = ()
     """Commands that an agent may give for the person it works for."""
     memory: MemoryDesk | None = None
-    """Answers what terminals ask of memory; None: there is none."""
+    """Answers what terminals ask of memory; None: memory is off."""
     stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
-    """Told of a message by somebody who may do nothing, before it is dropped."""
+    """Told of a stranger's message before it is dropped."""
 
 
 class Gateway:
@@ -133,7 +133,7 @@ class Gateway:
             self._quiet.set()
 
     async def quiet(self) -> None:
-        """Wait until nothing is being accepted: whoever said something holds the receipt."""
+        """Wait until nothing is being accepted: each sender has the receipt then."""
         while self._accepting:
             self._quiet.clear()
             await self._quiet.wait()
@@ -237,7 +237,7 @@ class Gateway:
         return await self._ports.files(actor, begun)
 
     def oversees(self, actor: Actor) -> bool:
-        """Whether faults of the daemon, and what concerns everybody, are for `actor` to know."""
+        """Whether `actor` may know of faults of the daemon, and of what concerns all users."""
         return self._ports.access.authorize(actor, "command.admin", "status").allowed
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:

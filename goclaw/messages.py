@@ -189,9 +189,9 @@ class ToolResult:
     provenance: Provenance | None = field(default=None, compare=False)
     """Of a content from outside; None: of an unknown source."""
     hint: str = field(default="", compare=False)
-    """What came of it, in one line for people."""
+    """The outcome, in one line for people."""
     call_hint: str = field(default="", compare=False)
-    """What the call did, in one line for people: as whoever watched it begin was told."""
+    """What the call did, in one line for people, as it was shown when the call began."""
     artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
     """What it keeps for people."""
     images: tuple[Image, ...] = ()

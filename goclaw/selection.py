@@ -13,7 +13,7 @@ from goclaw.records import record
 TAG, SET, NOT = "tag:", "set:", "-"
 
 Tags = Callable[[], frozenset[str] | None]
-"""The tags of the tool in question; None where nobody knows the tool."""
+"""The tags of the tool in question; None for an unknown tool."""
 
 
 @record
@@ -63,8 +63,8 @@ class Toolsets:
             selection: as described above.
             name: the tool's name.
             tags: asked only where a tag decides.
-            unknown: what to answer where a part cannot be judged, because there is no such set or nobody knows the
-                tool's tags: False for what allows, True for what restricts, so that doubt never widens anything.
+            unknown: what to answer where a part cannot be judged, because there is no such set or the tool's tags are
+                unknown: False for what allows, True for what restricts, so that doubt never widens anything.
         """
         return self._picks(tuple(selection), name, tags, unknown, ())
 

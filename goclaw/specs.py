@@ -43,7 +43,7 @@ RISK_OF = {
 
 
 TELLS_FOREIGN = frozenset({SideEffect.READ_ONLY, SideEffect.NETWORK, SideEffect.BLOCKING, SideEffect.SPAWNS})
-"""Side effects whose tools read what somebody else may have written, unless the declaration says otherwise."""
+"""Side effects whose tools read what others may have written, unless the declaration says otherwise."""
 
 
 TOOL_SEARCH, TOOL_CALL = "tool_search", "tool_call"

@@ -92,7 +92,7 @@ class _Known:
         self._sets = sets
 
     def missed_by(self, place: str, selection: Sequence[str]) -> Iterator[str]:
-        """A line for each part that is none."""
+        """A line for each part that names nothing."""
         for part in selection:
             name = part.removeprefix(NOT)
             if name.startswith(TAG):

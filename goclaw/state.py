@@ -21,7 +21,7 @@ LOCKS = "locks"
 EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
 """What may be in a state folder before the first start."""
 PRIVATE = ("blobs", "logs", "secrets")
-"""Folders of the state folder that hold what nobody else may read."""
+"""Folders of the state folder that only the owner may read."""
 LOCK_TRIES = 20
 LOCK_PAUSE_SECONDS = 0.01
 

@@ -41,7 +41,7 @@ from goclaw.records import record
 
 PATH = "/ws"
 PROTOCOL = 1
-"""What is spoken here; 0: whoever is older than this number.
+"""The version of the protocol; 0: older than this number.
 
 1: events are numbered, `Ack`; a client that was cut off goes on where it was.
 """
@@ -110,7 +110,7 @@ class AskStatus:
 
 @record
 class AskOlder:
-    """Rows before `before`, for somebody who scrolls up."""
+    """Rows before `before`, for a person who scrolls up."""
 
     before: Annotated[int, Field(ge=1, le=LAST_ROW)]
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50

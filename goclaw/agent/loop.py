@@ -52,7 +52,7 @@ async def run_turn(turn: TurnSteps, policy: RunPolicy) -> str:
 
 
 async def go_on(turn: TurnSteps, policy: RunPolicy, number: int) -> str:
-    """Go on after somebody objected to the last answer, with answer `number`; as `run_turn`, with its time anew."""
+    """Go on with answer `number` after an objection to the last one; as `run_turn`, with its time anew."""
     async with policy.time_budget():
         return await _rounds(turn, policy, number)
 

@@ -195,7 +195,7 @@ def _asking(ground: Ground, channels: Mapping[str, Channel], outbox: Outbox, jou
 
 
 def _watched(ground: Ground, channels: Mapping[str, Channel]) -> Outage:
-    """Whoever has to know hears of it when the database refuses what it is given, or was damaged."""
+    """Report it when the database refuses what it is given, or was damaged."""
     outage = Outage(channels, ground.bus.publish, ground.alerts, ground.clock)
     ground.database.watcher = outage.changed
     if salvaged := ground.database.salvaged:
@@ -222,5 +222,5 @@ async def _open_channels(stack: AsyncExitStack, ground: Ground) -> dict[str, Cha
 
 
 def _is_alone(ground: Ground, actor: Actor) -> bool:
-    """Whether nobody but the actor works in the actor's workspace."""
+    """Whether the actor is alone in the actor's workspace."""
     return works_alone(actor.key, (user.key for user in ground.users.all()), ground.environment.root)

@@ -32,7 +32,7 @@ class McpState:
     """How the listener for MCP clients is."""
 
     line: str = ""
-    """For people; empty: there is none."""
+    """For people; empty: nothing to tell."""
     port: int = 0
     """Where it listens now; 0: nowhere."""
 
@@ -51,11 +51,11 @@ class Ground:
     ports: ModelPorts
     disk: DiskGauge
     alerts: AlertDesk
-    """Whoever sees a fault that needs the operator tells it here."""
+    """Takes faults that need the operator."""
     routes: Routes
     """What the HTTP listener serves beside its own pages."""
     vitals: Callable[[], Mapping[str, str]]
-    """What whoever runs the daemon has to add to its status: name and text."""
+    """Lines that the process around adds to the status: name and text."""
     counts: Callable[[], Mapping[str, float]]
     """The same in numbers, for machines."""
     began: float

@@ -15,10 +15,10 @@ from goclaw.memory import telling
 from goclaw.sessions.status import DAEMON, TELEGRAM, Details
 
 LATE_MS = 100
-"""Milliseconds by which the event loop may be late before `/status` says so: below that nobody feels it."""
+"""Milliseconds by which the event loop may be late before `/status` says so: less is not felt."""
 NOT_CONNECTED = "not connected; `goclaw setup` connects a bot"
 LOOK_SECONDS = 5.0
-"""Between two looks for faults that nobody reports by himself."""
+"""Between two looks for faults that are not reported where they happen."""
 
 
 async def details(app: App, session: str) -> Details:
@@ -99,7 +99,7 @@ def _of_the_tools(app: App) -> dict[str, str]:
 
 
 def _of_the_database(app: App) -> dict[str, str]:
-    """What is to be known of it; nothing while all is well."""
+    """Lines about faults of the database; empty while all is well."""
     database, delayed = app.ground.database, app.engine.delayed()
     if database.trouble:
         waiting = f"; {delayed} turns wait for that to end" if delayed else ""

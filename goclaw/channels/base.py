@@ -52,8 +52,8 @@ class Handover(Protocol):
     """What a channel and the outbox tell each other about one delivery, which may consist of several messages.
 
     A channel sends its parts in order, begins behind those that are there, and calls `sending` right before each part
-    that must not come twice: not while it still waits for its turn to speak. What may be repeated without anybody
-    seeing it (an edit, a reaction) needs no `sending`.
+    that must not come twice: not while it still waits for its turn to speak. What may be repeated unseen
+    (an edit, a reaction) needs no `sending`.
     """
 
     @property
@@ -76,7 +76,7 @@ class Handover(Protocol):
 
 
 class Unrecorded:
-    """A `Handover` that nobody keeps: for a message that has to go out although the disk takes nothing."""
+    """A `Handover` that is not recorded: for a message that has to go out although the disk takes nothing."""
 
     def __init__(self) -> None:
         self.parts: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ class Routes:
 
 
 def nobody(actor: Actor) -> bool:
-    """Where nobody is an admin."""
+    """Where there is no admin."""
     return False
 
 
@@ -164,7 +164,7 @@ class ChannelPorts:
     """For faults that only the operator can mend."""
     routes: Routes = field(default_factory=Routes)
     is_admin: Callable[[Actor], bool] = nobody
-    """Whether somebody is to be told how the channel is set up. Not for rights: those are asked for by the gateway."""
+    """Whether an actor is to be told how the channel is set up. Not for rights: those are asked for by the gateway."""
 
 
 @record
@@ -183,14 +183,14 @@ class Account(Protocol):
         """What people find it by, `@claw_bot`: the service's own answer.
 
         Raises:
-            ChannelError: the token is refused, or nobody can be asked.
+            ChannelError: the token is refused, or the service cannot be reached.
         """
         ...
 
     async def meet(self, code: str) -> Actor:
-        """Wait until somebody sends the bot exactly `code`, alone with it; returns who that is.
+        """Wait until a person sends the bot exactly `code`, alone with it; returns who that is.
 
-        Waits for ever: the caller sets the bound. What anybody else wrote stays unacknowledged, for the daemon.
+        Waits forever: the caller sets the bound. What others wrote stays unacknowledged, for the daemon.
 
         Raises:
             ChannelError: the code cannot arrive; the message says why and what helps.

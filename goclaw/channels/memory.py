@@ -37,7 +37,7 @@ from goclaw.records import record
 
 NAME = "memory"
 HERE = Actor("tui:here", NAME, owner=True, name="Here")
-"""Who speaks when nobody else is named: this process, which the operating system vouches for as the owner."""
+"""Who speaks by default: this process, which the operating system vouches for as the owner."""
 MOST_EVENTS = 10_000
 """Events of turns that a room remembers, the latest ones."""
 

@@ -80,4 +80,4 @@ class Command:
     """One line for menus and /help, in the imperative."""
     run: Callable[[CommandContext], Awaitable[Reply]]
     for_admins: bool = False
-    """Whether it refuses everybody else, who are not shown it."""
+    """Whether it is shown to admins alone, and refused to others."""

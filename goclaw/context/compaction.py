@@ -1,7 +1,7 @@
 """Shortens a window: a summary takes the place of the older part, the newer part stays as it is.
 
 The summary comes from the first source that works: a checkpoint, the chain of `models.summary`, the main model, and
-when nobody answers, a stub that says what is missing and leaves a summary owed. Nothing is removed from the store.
+when no source answers, a stub that says what is missing and leaves a summary owed. Nothing is removed from the store.
 """
 
 import asyncio
@@ -179,7 +179,7 @@ class Wanted:
     """A summary that is asked for."""
 
     seconds: float
-    """How long it may take in all while somebody waits, else each source."""
+    """How long it may take in all while a person waits, else each source."""
     wish: str = ""
     longest: int = LONGEST_SUMMARY
     """Estimated tokens; a summary that is longer is cut."""
@@ -189,9 +189,9 @@ class Wanted:
 async def summarized(
     basis: Basis, summarizers: Sequence[Summarizer], wanted: Wanted, ports: SummaryPorts
 ) -> tuple[Source, str]:
-    """The first summary that somebody writes in time; the source is EMERGENCY when nobody does.
+    """The first summary that is written in time; the source is EMERGENCY where none is.
 
-    While somebody waits, a source that could be followed by another leaves it time: peers that let a slow summariser
+    While a person waits, a source that could be followed by another leaves it time: peers that let a slow summariser
     use all of it never came to ask the main model.
     """
     texts = await asyncio.to_thread(lambda: [told(message) for message in basis.messages])
@@ -276,7 +276,7 @@ async def _by_checkpoint(
 
 
 def _spoken(messages: Sequence[Message]) -> list[str]:
-    """What people and the assistant said, the latest first: results of tools are full of names that nobody uses."""
+    """What people and the assistant said, the latest first: results are full of names that are never used again."""
     said = [message for message in reversed(messages) if isinstance(message, UserMessage | AssistantMessage)]
     # The line about time and sender is ours: its dates would be kept as if somebody had named them.
     return [_OUR_LINE.sub("", message.text) for message in said]

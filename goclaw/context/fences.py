@@ -1,9 +1,9 @@
-"""Marks around what nobody of the conversation wrote, as the model reads it: it must not pass for a person's words.
+"""Marks around text from outside the conversation, as the model reads it: it must not pass for a person's words.
 
 The sender's own earlier words and the agent's have none: a line of ours beside them says whose they are.
 
 Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the
-same way for ever, so that what a provider has cached stays byte for byte.
+same way forever, so that what a provider has cached stays byte for byte.
 """
 
 import hmac
@@ -20,7 +20,7 @@ LONGEST_ORIGIN = 100
 TOKENS = 24
 """About what the two marks of one piece cost."""
 OF_THE_SENDER = "the sender's own voice"
-"""Origin of what was spoken by whoever sent it: a machine heard it, but it is said to us."""
+"""Origin of what the sender spoke: a machine wrote it down, but it is said to us."""
 
 _MARK = re.compile(r"<(?=\s*/?\s*(?:material|context|system[\s_-]*reminder)\b)", re.IGNORECASE)
 _REMINDER = re.compile(r"<(?=\s*/?\s*system[\s_-]*reminder\b)", re.IGNORECASE)
@@ -53,7 +53,7 @@ class Fences:
         return "".join(self._pieces(message, row))
 
     def beside(self, text: str, origin: str) -> str:
-        """What is told beside the conversation and belongs to no row of it, in marks."""
+        """Text beside the conversation that belongs to no row, in marks."""
         return fenced(text, origin, self._id(0))
 
     def _pieces(self, message: UserMessage, row: int) -> Iterator[str]:
@@ -82,7 +82,7 @@ def harmless(text: str) -> str:
 
 
 def reminder(texts: Sequence[str]) -> str:
-    """The runtime's own words in their marks, which none of them ends; nothing where there are none."""
+    """The runtime's own words in their marks, which no word in them ends; empty for no words."""
     lines = "\n".join(map(harmless, texts))
     return f"<system-reminder>\n{lines}\n</system-reminder>" if lines else ""
 

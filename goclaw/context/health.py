@@ -23,7 +23,7 @@ class Trouble(IntEnum):
     GIVEN_UP = 2
     """The chain is left alone for a while."""
     NOBODY = 3
-    """Nobody could write one: it is owed."""
+    """None could be written: it is owed."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class CompactionHealth:
     reset_minutes: float = RESET_MINUTES
     failures: int = 0
     last_attempt: float | None = None
-    """When anybody was last asked for a summary, in seconds since the epoch; None: never."""
+    """When a model was last asked for a summary, in seconds since the epoch; None: never."""
     reason: str = ""
     """Why the chain's latest attempt failed, for people; empty: it did not."""
     told: Trouble = Trouble.NONE
@@ -74,7 +74,7 @@ class CompactionHealth:
         self._trial = False
 
     def asked(self) -> None:
-        """Somebody was asked, the chain or the main model."""
+        """Note that a model was asked, the chain or the main one."""
         self.last_attempt = self.clock.now()
 
     def record(self, *, worked: bool, reason: str = "") -> None:

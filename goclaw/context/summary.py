@@ -164,7 +164,7 @@ def told(message: Message) -> str:
 
 
 def _indented(text: str) -> str:
-    """All lines but the first moved to the right, so that no result of a tool can pretend that somebody speaks."""
+    """All lines but the first moved to the right, so that no result of a tool looks like the words of a person."""
     return "\n    ".join(text.splitlines())
 
 
@@ -229,7 +229,7 @@ def answer_tokens(model: ChatModel) -> int:
 
 
 async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, shortest: int = SHORTEST_SUMMARY) -> str:
-    """One question to a summariser; an answer of fewer than `shortest` characters is none.
+    """One question to a summariser; an answer of fewer than `shortest` characters does not count.
 
     Raises:
         SummaryFailed: it failed, refused, was cut, or answered next to nothing.

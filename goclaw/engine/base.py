@@ -50,7 +50,7 @@ class AtWork:
     session: str
     turn: str
     parked: bool
-    """It waits for a person, or for the disk: whoever it waits for was told."""
+    """It waits for a person, who was told, or for the disk."""
     doing: tuple[str, ...]
     """Its steps that are being done: `model:2`, `tool:2:<call id>`."""
 
@@ -71,7 +71,7 @@ class Turn(Protocol):
 
     @property
     def stopping(self) -> bool:
-        """Somebody said /stop: the handler is being cancelled, or was before a crash, or before it could begin.
+        """/stop was said: the handler is being cancelled, or was before a crash, or before it could begin.
 
         In the last two cases it is called all the same, to record what was said; it must not begin anything.
         """

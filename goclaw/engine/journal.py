@@ -86,7 +86,7 @@ def no_rows(_: object) -> Sequence[Bound]:
 
 
 def nobody(_: object) -> None:
-    """Nobody needs to be told of a step."""
+    """Do nothing when a step is recorded."""
 
 
 @record
@@ -262,7 +262,7 @@ class Journal:
     async def submit(self, inbound: Inbound, kind: TurnKind, *, instead_of: Sequence[str] = ()) -> bool:
         """Make a message durable, and with it the stop of the turns whose place it takes. False: its id is known.
 
-        Whoever names turns has asked `knows` before: a redelivered message must not stop anything.
+        Callers that name turns ask `knows` before: a redelivered message must not stop anything.
         """
         statement = _SUBMIT(**self._row(inbound, kind), state="next" if instead_of else "new")
         stops = [_STOPPING(turn=turn) for turn in instead_of]
@@ -381,7 +381,7 @@ class Journal:
             del self._answers[key]
 
     async def record_question(self, turn: str, name: str, question: str) -> None:
-        """On disk before anybody is asked."""
+        """On disk before a person is asked."""
         await self._database.write(_PARK(turn=turn, name=name, state="parked", output=question), durable=True)
 
     async def wait_for_answer(self, turn: str, name: str) -> str:
@@ -409,7 +409,7 @@ class Journal:
             await self._database.write(_FORGET_LOOSE())
 
     async def prune(self, now: float) -> None:
-        """Forget the ids of messages that nobody can redeliver any more."""
+        """Forget the ids of messages that cannot be redelivered any more."""
         await self._database.write(_PRUNE(before=now - KEEP_SECONDS))
 
     async def steps(self, turn: str) -> dict[str, tuple[str, str | None]]:

@@ -33,7 +33,7 @@ CLOSE_SECONDS = (3.0, 1.0, 1.0)
 what ignores it any more (see `health.strays`)."""
 
 Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
-"""Words for the user when a handler failed in a way that nobody foresaw."""
+"""Words for the user when a handler failed in an unforeseen way."""
 
 
 Delayed = Callable[[Inbound, StateError], Awaitable[None]]
@@ -351,7 +351,7 @@ class Lanes:
 
 
 async def _nobody_told(inbound: Inbound, error: StateError) -> None:
-    """Nobody needs to know that a turn waits."""
+    """Tell no one that a turn waits."""
 
 
 def _name(session: str) -> str:

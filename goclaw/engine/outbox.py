@@ -40,7 +40,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 """Seconds between tries: doubled each time, up to this."""
 GIVE_UP_SECONDS = 24 * 3600.0
-"""An answer that could not be delivered for a day is dropped with a log line: nobody waits for it any more."""
+"""An answer that could not be delivered for a day is dropped with a log line: it is out of date by then."""
 UNFORESEEN_TRIES = 5
 """How often a delivery may fail in a way that no channel should; then it makes room for those behind it."""
 KEEP_SECONDS = 7 * 24 * 3600.0
@@ -88,7 +88,7 @@ class Outbox:
         self._clock = clock
         self._queues: dict[Chat, deque[Parcel]] = {}
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
-        """What somebody waits for; gone when it is there."""
+        """Receipts that are waited for; removed when they are there."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unforeseen: Counter[str] = Counter()
         self._early: list[Parcel] | None = []
@@ -157,7 +157,7 @@ class Outbox:
         return [_DELIVERY.from_json(row["body"]) for row in rows if row["body"]]
 
     async def prune(self) -> None:
-        """Forget receipts that nobody can ask for any more."""
+        """Forget receipts that are not asked for any more."""
         await self._database.write(_PRUNE(before=self._clock.now() - KEEP_SECONDS))
 
     def waiting(self) -> int:
@@ -200,7 +200,7 @@ class Outbox:
             self._receive(delivery_id, DeliveryError(row["error"], permanent=True))
 
     def _receive(self, delivery_id: str, outcome: Receipt | DeliveryError) -> None:
-        """Tell whoever waits for a delivery."""
+        """Wake the callers that wait for a delivery."""
         receipt = self._receipts.pop(delivery_id, None)
         if receipt is None:
             return

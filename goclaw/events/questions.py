@@ -23,7 +23,7 @@ class Question:
     id: str
     """Random, for one answer; `/approve ID` and buttons carry it."""
     kind: Literal["approval", "question"]
-    """`approval`: may this tool call run? Answered by its id only, never by what somebody happens to write next."""
+    """`approval`: may this tool call run? Answered by its id only, never by the next message."""
     asker: str
     """Actor key of the person for whom the turn runs."""
     title: str
@@ -55,9 +55,9 @@ ALLOW, ALWAYS, DENY = "allow", "always", "deny"
 
 
 DECIDED = "Already decided:"
-"""How the answer begins to somebody who answers once more."""
+"""How the reply to a second answer begins."""
 GONE = "There is no such question (any more)."
-"""What somebody reads who answers a question that is gone, or that is not for them to answer."""
+"""The reply to an answer to a question that is gone, or that the person may not answer."""
 
 
 @record

@@ -94,7 +94,7 @@ class AcceptKind(StrEnum):
     """An edit of what was heard already, a reaction, or words to others: the next turn is told."""
     DUPLICATE = "duplicate"
     IGNORED = "ignored"
-    """The sender is nobody here, or the message is a new version of one that does not wait any more."""
+    """The sender may do nothing here, or the message is a new version of one that does not wait any more."""
 
 
 @record
@@ -144,7 +144,7 @@ class Delivery:
     choices: tuple[Choice, ...] = ()
     """Buttons; only the daemon itself makes them, never a tool or a model."""
     asks: bool = False
-    """It puts a question to somebody: nothing but the daemon's own `of` may change or remove it."""
+    """It puts a question to a person: nothing but the daemon's own `of` may change or remove it."""
     of: str = ""
     """For an edit: the id of the delivery whose message it changes, in place of `message_id`."""
 
@@ -154,4 +154,4 @@ class Receipt:
     """A channel's word that a delivery arrived."""
 
     message_id: str
-    """The (first) message's id at the channel, or empty where there is none."""
+    """The (first) message's id at the channel; empty where it has no ids."""

@@ -1,4 +1,4 @@
-"""What happens during a turn. The bus numbers these per session; only `MessageStored` is kept for ever, as a row."""
+"""What happens during a turn. The bus numbers these per session; only `MessageStored` is kept forever, as a row."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -61,7 +61,7 @@ class ToolFinished:
     is_error: bool
     seconds: float
     hint: str = ""
-    """What came of it, in one line for people."""
+    """The outcome, in one line for people."""
     artifacts: tuple[Artifact, ...] = ()
 
 
@@ -102,7 +102,7 @@ class Notice:
     text: str
     turn: str = ""
     for_admins: bool = False
-    """A fault of the daemon: who has a token, or a session of somebody else's to read, need not know of it."""
+    """A fault of the daemon: who has a token, or may read the session of another person, need not know of it."""
 
 
 @record
@@ -122,7 +122,7 @@ class QuestionAnswered:
     session: str
     question_id: str
     answer: str
-    """What was decided, for people: `allow`, an option, a text; empty: nobody answered in time."""
+    """What was decided, for people: `allow`, an option, a text; empty: not answered in time."""
     by: str = ""
     """Actor key of who answered."""
 

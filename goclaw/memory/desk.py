@@ -85,7 +85,7 @@ class MemoryDesk:
             raise StateError(str(error)) from error
 
     async def _of_talk(self, actor: Actor, question: Question) -> dict[str, Any]:
-        """What the index has of conversations, whoever's they are."""
+        """Return what the index has of all conversations."""
         if not actor.owner:
             raise AccessDenied("only the owner of the state folder searches conversations by themselves")
         if question.order == "talks":

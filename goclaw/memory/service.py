@@ -41,7 +41,7 @@ T = TypeVar("T")
 FRESH_SECONDS = 2.0
 """What a search waits at most for notes that just came: what is not ready then is taken in beside it."""
 START_AFTER = 2.0
-"""Seconds: whoever starts a daemon waits for its channels, not for its memory."""
+"""Seconds: a start waits for its channels, not for its memory."""
 NO_TRANSCRIPTS = (
     "conversations are not searched here: memory.transcripts is false, or no daemon runs that has them (`goclaw start`)"
 )
@@ -241,7 +241,7 @@ class Memory:
             await asyncio.Event().wait()
 
     async def _fresh(self, workspace: Workspace) -> None:
-        """Have what was just written found, unless that takes long: whoever follows the workspace sees to the rest."""
+        """Have what was just written found, unless that takes long: the workspace is followed anyway."""
         async with background(self._sweeper.fresh(workspace), "memory files") as sweeping:
             if self._alone:
                 await asyncio.wait({sweeping})

@@ -1,6 +1,6 @@
 """What a client gets once it was let in, whatever it came through: a session, its events, answers to its frames.
 
-Who may come in, and as whom, is the listener's business (`servers.socket`, `servers.door`). Whether somebody may stay
+Who may come in, and as whom, is the listener's business (`servers.socket`, `servers.door`). Whether a client may stay
 is asked again for each thing that goes out or comes in, and twice a second: a right that is taken away ends what
 streams.
 """
@@ -112,7 +112,7 @@ class _Visit:
     session: str
     """Its name at the gateway."""
     client: str
-    """The client's name, as the bus knows it; empty: none. Nobody can come back in somebody else's."""
+    """The client's name, as the bus knows it; empty: none. A client cannot come back in the name of another."""
 
 
 class ServingGateway(GatewayPort, Protocol):

@@ -67,7 +67,7 @@ class AgentPorts:
     kinds: Kinds
     limits: LimitSettings
     may: Callable[[Actor, str], bool]
-    """Whether the agent of that name may work for somebody."""
+    """Whether an actor may have the agent of that name work for them."""
     models: Models
     publish: Callable[[TurnStarted | TurnFinished], None]
     spending: Spending
@@ -126,7 +126,7 @@ class Agents:
                 return await self._work(level, agent, kind, task)
 
     def kind(self, above: Level, name: str) -> Kind:
-        """The kind of agent that is meant by a name. Raises ToolError: there is none that may work for this person."""
+        """The kind of agent that is meant by a name. Raises ToolError: none of that name may work for this person."""
         kind = self._ports.kinds.named(name)
         if not self._ports.may(above.turn.inbound.actor, kind.name):
             raise ToolError(f"no kind of agent is called {kind.name!r} that may work for this person")
@@ -332,7 +332,7 @@ class Agents:
 
 
 async def _answered(run: TurnRun, policy: RunPolicy, check: Callable[[str], str] | None) -> str:
-    """Its last words; asked again where they are not what is needed. Whoever needs them looks at the last ones."""
+    """Its last words; asked again where they are not what is needed. The caller checks the last ones itself."""
     text = await run_turn(run, policy)
     for number in range(MOST_MENDS):
         if check is None or not (fault := check(text)):

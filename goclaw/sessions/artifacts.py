@@ -9,7 +9,7 @@ from goclaw.events import Delivery, Outcome
 from goclaw.messages import Artifact
 
 MOST_FILES = 3
-"""Of one turn, the latest ones: more are a heap that nobody asked for, and the transcript has them all."""
+"""Of one turn, the latest ones: more would flood the chat, and the transcript has them all."""
 DIFF = "text/x-diff"
 """The media type of a change of a file."""
 LARGEST = 10 << 20

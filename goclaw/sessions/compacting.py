@@ -132,7 +132,7 @@ class Compactor:
     async def _compress(
         self, session: Session, compress: CompressSettings, first_kept: int, context_window: int
     ) -> bool:
-        """Summarise what is before a turn; False: nobody could, and everything stays until the next turn."""
+        """Summarise what is before a turn; False: no model could, and everything stays until the next turn."""
         async with session.lock:
             session.compacting = True
             self._ports.publish(Notice(session.key, "summarising earlier turns"))
@@ -267,7 +267,7 @@ class Compactor:
 
     @property
     def full_timeout(self) -> float:
-        """Seconds that an answer may take for which nobody waits."""
+        """Seconds that an answer may take while no person waits."""
         return self._ports.settings.full_timeout_seconds
 
     def attempt(self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = "") -> Attempt:

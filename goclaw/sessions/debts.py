@@ -43,7 +43,7 @@ class Debts:
         return len(await self._ports.transcripts.owed())
 
     async def run(self) -> None:
-        """Pay for ever, every `compaction.retry_interval_seconds`."""
+        """Pay forever, every `compaction.retry_interval_seconds`."""
         while True:
             await self._clock.sleep(self._settings.retry_interval_seconds)
             try:
@@ -70,7 +70,7 @@ class Debts:
                     self._again[compaction.id] = (self._clock.monotonic() + pause, min(2 * pause, LONGEST_PAUSE))
 
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
-        """Write one summary and put it in the stub's place. False: somebody was asked in vain."""
+        """Write one summary and put it in the stub's place. False: a model was asked in vain."""
         summary, stored = await self._ports.transcripts.originals(session, owed.first_kept)
         view = (await self._contexts.session(session)).window.view
         basis = Basis(summary, [as_read(message) for message in stored if not view.leaves_out(message.row)])

@@ -76,7 +76,7 @@ class Fitting:
     teams: Teams
     answerers: Answerers
     may: Callable[[Actor, str], bool]
-    """Whether the agent of that name may work for somebody."""
+    """Whether an actor may have the agent of that name work for them."""
     offerings: Offerings = field(default_factory=Offerings)
 
     def of(self, level: Level) -> TurnPorts:
@@ -121,7 +121,7 @@ class Fitting:
         return replace(fitted, received=_task, hooks=unhooked, interim=None, joining=_none, burst=_none)
 
     def publish(self, level: Level, event: TurnEvent) -> None:
-        """Show what an agent does: in its own session, and in one line to whoever watches those above it."""
+        """Show what an agent does: in its own session, and in one line in those above it."""
         above = level.parent
         if above is None and level.root.guest:
             level.root.guest.emit(event)  # the session is a person's, in which this is no turn
@@ -139,7 +139,7 @@ class Fitting:
         self.publish(above, AgentProgress(above.turn.id, above.session.key, level.call_id, level.name, doing))
 
     async def _held(self, level: Level) -> None:
-        """Before a request and a call: return when nobody holds the turn."""
+        """Before a request and a call: return when the turn is not paused."""
         await level.held()
         if level.parent is not None:
             await self.contexts.session(level.home.key)  # so that `_home` is what people see by now

@@ -13,7 +13,7 @@ LONGEST_NOTE = 500
 BEFORE_CHANGE = 100
 """Characters shown before a change that is far behind the beginning of a text."""
 LONGEST_SAID = 2_000
-"""Characters of what somebody said in a group."""
+"""Characters of what a person said in a group."""
 MOST_NOTES = 20
 """Edits and reactions that wait for the next message; the oldest go."""
 

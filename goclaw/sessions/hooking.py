@@ -1,7 +1,7 @@
 """Where the operator's hooks take part in a conversation: its beginning, messages in and out, compactions.
 
 What they make of a message is a part of the step that stores it: taken up again after a crash, a turn has the stored
-message and asks nobody anew.
+message and asks no hook anew.
 """
 
 import logging
@@ -22,7 +22,7 @@ from goclaw.sessions.state import Session
 log = logging.getLogger(__name__)
 
 WITHHELD = "[A hook of the operator keeps this answer back.]"
-"""Stands in the transcript, and before the model, for an answer that nobody got."""
+"""Stands in the transcript, and before the model, for an answer that was kept back."""
 A_HOOK = "a hook of the operator"
 UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
 NOBODY = Actor("", "daemon")
@@ -38,7 +38,7 @@ class Hooking:
 
     @property
     def judges_answers(self) -> bool:
-        """Whether an answer is to be seen by nobody before the hooks have seen it whole."""
+        """Whether an answer is shown only when the hooks have seen it whole."""
         return self.hooks.any_for("message_out")
 
     async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:
@@ -98,7 +98,7 @@ def context_of(inbound: Inbound, message: UserMessage | None) -> str:
 
 
 def _realigned(message: UserMessage, text: str) -> Iterator[Foreign]:
-    """What of the new text others wrote. Where a piece was changed, it could be anything of it: then all of it.
+    """Find what others wrote in the new text: all of it, where one of their pieces was changed.
 
     What a hook wrote in place of a message without such pieces is the hook's.
     """

@@ -1,6 +1,6 @@
 """Which models answer. Found out in the background, so that looking for an Ollama server delays no start.
 
-A session answers with what the configuration says, or with the model that somebody chose for it (`/model`); the
+A session answers with what the configuration says, or with the model that was chosen for it (`/model`); the
 configured chain stands behind that one.
 """
 
@@ -40,7 +40,7 @@ class Choice:
     spec: str
     why: str
     configured: bool = False
-    """Named in the configuration, or what answers without one: anybody may have it answer in a session of their own."""
+    """Named in the configuration, or what answers without one: all may have it answer in sessions of their own."""
 
 
 class Models:
@@ -102,7 +102,7 @@ class Models:
         return self._alone[key]
 
     async def chosen(self, session: str) -> str:
-        """What somebody chose for a session; empty: nothing."""
+        """The model that was chosen for a session; empty: none."""
         if session not in self._chosen:
             self._chosen[session] = str((await self._stored.of_session(session)).get(SETTING, ""))
         return self._chosen[session]

@@ -1,7 +1,7 @@
 """Permission modes: which column of the table "What runs, what asks" holds in a session.
 
 A choice is a durable setting of its session, and is judged anew at every use (`Access.mode`): a `bypass` that an admin
-chose holds for nobody else who speaks there, and for no admin any more once the configuration forbids it.
+chose holds for no one else who speaks there, and for no admin any more once the configuration forbids it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Modes:
         self, contexts: Contexts, stored: Settings, access: Access, audit: Callable[[Entry], None], configured: Mode
     ) -> None:
         self.configured = configured
-        """What holds where nobody chose."""
+        """The mode where none was chosen."""
         self._contexts = contexts
         self._stored = stored
         self._access = access
@@ -54,7 +54,7 @@ class Modes:
         return self._access.mode(actor, (await self._contexts.session(key)).mode)
 
     async def chosen(self, key: str) -> Mode:
-        """The mode that was chosen for a session, else the configured one, whoever speaks there."""
+        """The mode that was chosen for a session, else the configured one, no matter who speaks there."""
         chosen = (await self._contexts.session(key)).mode
         return chosen.mode if chosen and chosen.under == self.configured else self.configured
 

@@ -26,7 +26,7 @@ class NestedTurn:
     prefix: str
     """Begins the names of its steps: the call's step and a slash."""
     inbound: Inbound
-    """The task, as if it were a message: of whoever the parent works for, in the agent's own session."""
+    """The task as a message of the person whom the parent works for, in the agent's own session."""
 
     @property
     def id(self) -> str:

@@ -37,7 +37,7 @@ class Overheard:
         return True
 
     async def edited(self, inbound: Inbound, at: float) -> bool:
-        """Keep how a person changed a message that the agent has heard; False: it is none, or says the same."""
+        """Keep how a person changed a message that the agent has heard; False: it was not heard, or says the same."""
         older = await self._journal.version(inbound.session, inbound.ref)
         if older is None or older.beside or older.forwarded or older.actor.key != inbound.actor.key:
             return False

@@ -1,8 +1,8 @@
 """Questions to people while a turn waits: may this call run, and what `ask_user` wants to know.
 
-A question is on disk before anybody sees it, so that it survives a restart with its turn. Its answer reaches the turn
+A question is on disk before it is shown, so that it survives a restart with its turn. Its answer reaches the turn
 and not the queue. An approval is answered by its id only; a plain message answers an `ask_user` question of the same
-person in the same session. Who may answer is asked of `Access` when somebody does, and never kept.
+person in the same session. Who may answer is asked of `Access` at each answer, and never kept.
 """
 
 import asyncio
@@ -56,13 +56,13 @@ class Answer:
 
     text: str
     by: str = ""
-    """Actor key; empty: nobody answered in time."""
+    """Actor key; empty: not answered in time."""
     declined: bool = False
     """The person does not want to answer."""
     entry: str = ""
     """The way that the answer came in by."""
     owner: bool = False
-    """Whether the operating system vouched for whoever answered."""
+    """Whether the operating system vouched for the person who answered."""
     at: float = 0.0
     """Epoch seconds."""
 
@@ -89,7 +89,7 @@ class QuestionPorts:
     access: Access
     audit: Callable[[Entry], None]
     channels: Collection[str]
-    """Names of the channels that are open: whoever is listed can be written to there in private."""
+    """Names of the channels that are open: listed people can be written to there in private."""
     clock: Clock
     keep_file: Callable[[bytes, str], Awaitable[str]]
     """Puts a file where deliveries find it, from its bytes and media type to its key."""
@@ -109,7 +109,7 @@ class _Open:
     step: str
     question: Question
     until: float | None
-    """When its time is over, on a clock that nobody can set and that goes on while the machine sleeps."""
+    """When its time is over, on a clock that cannot be set and that goes on while the machine sleeps."""
 
 
 class Questions:
@@ -122,7 +122,7 @@ class Questions:
         self._telling = Telling(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
-        """Know the questions of an earlier run before anybody can answer them: their turns come to them later."""
+        """Know the questions of an earlier run before they can be answered: their turns come to them later."""
         for item in parked:
             if item.step.startswith(PAUSE_STEP):
                 continue  # it waits for /resume, and asks nothing
@@ -130,7 +130,7 @@ class Questions:
             self._note(item.turn, item.session, item.step, question, self._left(question))
 
     async def turn_ended(self, turn: str) -> None:
-        """Forget what a turn was asked and nobody answers any more: it was stopped, or its rights were taken away."""
+        """Forget the open questions of a turn that was stopped, or whose rights were taken away."""
         for item in [item for item in self._open.values() if item.turn == turn]:
             del self._open[item.question.id]
         await self._telling.withdraw(turn)
@@ -147,7 +147,7 @@ class Questions:
         return replace(question, id=name, asker=turn.inbound.actor.key, asked_at=now, expires_at=until)
 
     def may_answer(self, actor: Actor, question: Question, session: str) -> bool:
-        """Whether `actor` may answer, at this moment. Whoever acts for others answers nothing in their name."""
+        """Whether `actor` may answer, at this moment. An actor on behalf of others answers nothing in their name."""
         authorize = self._ports.access.authorize
         rights = [("session.write", session)]
         if question.kind == "approval":
@@ -255,7 +255,7 @@ class Questions:
         return item
 
     async def _answer(self, item: _Open, actor: Actor, text: str, *also: Bound, declined: bool = False) -> bool:
-        """Hand an answer to its turn. False: somebody was quicker."""
+        """Hand an answer to its turn. False: another answer was quicker."""
         answer = Answer(text, actor.key, declined, actor.entry, actor.owner, self._ports.clock.now())
         if not await self._ports.signal(item.turn, item.step, _ANSWER.to_json(answer), *also):
             return False
@@ -279,7 +279,7 @@ class Questions:
             self._ports.audit(replace(entry, detail=f"question {question.id} of {question.asker}", tags=tags))
 
     def _is_over(self, item: _Open) -> bool:
-        """Whether its time is over, though nobody noticed yet: a machine that sleeps counts no time."""
+        """Whether its time is over, noticed or not: a machine that sleeps counts no time."""
         return item.until is not None and self._ports.clock.awake_or_not() >= item.until
 
     def _left(self, question: Question) -> float | None:

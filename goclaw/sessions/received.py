@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 INBOX = "inbox"
 """Folder of the workspace where received files are put."""
 WRITE = "write"
-"""The tool without whose right nothing is put there: what nobody may write by asking, nobody writes by sending."""
+"""The tool without whose right nothing is put there: who may not write by asking does not write by sending."""
 TRIES = 3
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
 """Seconds between tries to fetch a file: a person waits."""
@@ -54,7 +54,7 @@ class ReceivedPorts:
     channels: Mapping[str, Channel]
     clock: Clock
     may: Callable[[Actor, str], bool]
-    """Whether somebody may use a tool."""
+    """Whether an actor may use a tool."""
     settings: MediaSettings
     transcriber: Transcriber | None
     workspace: Callable[[Actor], Awaitable[Workspace]]
@@ -151,7 +151,7 @@ class Received:
         return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
 
     async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
-        """The transcript; `spoken`: by the sender. What has none is kept as a file; sound files and film always are."""
+        """The transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
         mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
         failed, words = "", ""

@@ -240,19 +240,19 @@ class Sessions:
             await self._ports.outbox.promise(told)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
-        """The words to the user when `run` ended in a way that nobody foresaw."""
+        """The words to the user when `run` ended in an unforeseen way."""
         self.contexts.forget(turn.inbound.session)
         await self.questions.turn_ended(turn.id)
         await self.pauses.turn_ended(turn.inbound.session, turn.id)
         return self._finish(turn, Outcome.FAILED, FAILED)
 
     async def clear(self, key: str, running: str, by: str) -> None:
-        """Begin an empty context, and show so to whoever watches; `by`: the message that asked for it."""
+        """Begin an empty context, and show so in terminals; `by`: the message that asked for it."""
         await self.contexts.clear(key, running)
         self._ports.bus.publish(Notice(key, CLEARED, by))
 
     async def now(self, key: str) -> SessionNow:
-        """What goes on in a session at the moment when this returns: whoever subscribes next misses nothing."""
+        """Return what goes on in a session right now: a client that subscribes next misses nothing."""
         todos = (await self.contexts.session(key)).todos
         return replace(self._ports.bus.now(key), questions=self.questions.of(key), todos=todos)
 
@@ -358,7 +358,7 @@ class Sessions:
             return Kind(MAIN, self._ports.config.agents.main, self.turn_rules), error
 
     async def _answering(self, key: str, actor: Actor | None) -> tuple[Kind, str]:
-        """Which agent answers somebody in a session, and the line about it for people."""
+        """The agent that answers an actor in a session, and the line about it for people."""
         main = Kind(MAIN, self._ports.config.agents.main, self.turn_rules)
         if actor is None:
             return main, ""
@@ -377,7 +377,7 @@ class Sessions:
         return known.rules if known and known.rules else self.turn_rules
 
     async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
-        """How far the day is used up of whom the session worked for last; a session is first its own person's."""
+        """The share of the daily budget that the session's latest user has spent; at first that of its own person."""
         return await self.costs.lines(session.person or session.key, self.turn_rules)
 
     async def _person_of(self, session: str) -> str:

@@ -48,11 +48,11 @@ SESSIONS_IN_MEMORY = 200
 
 @record
 class CompactRequest:
-    """Somebody's /compact while a turn runs."""
+    """A /compact while a turn runs."""
 
     instructions: str
     report: Callable[[str], Awaitable[None]]
-    """Takes the command's answer to whoever asked."""
+    """Takes the command's answer to the person who asked."""
 
 
 @record
@@ -90,7 +90,7 @@ class Session:
     rules: TurnRules | None = None
     """What holds for the turn that runs, or ran last."""
     gone: bool = False
-    """Somebody had it deleted: whoever still works with it must keep nothing of it."""
+    """It was deleted: code that still works with it must store nothing of it."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
     useless_at: int = 0
@@ -102,9 +102,9 @@ class Session:
     actor: Actor | None = None
     """For whom the turn runs that runs."""
     person: str = ""
-    """Actor key of whom the latest turn was for; empty: there was none since it was loaded."""
+    """Actor key of the person of the latest turn; empty: no turn since it was loaded."""
     uncompressed: str = ""
-    """The turn before which the history policy found nobody to write a summary."""
+    """The turn before which the history policy found no model to write a summary."""
     remembered: str = ""
     """What the model is told of mementos with the latest request, in its marks."""
     artifacts: list[Artifact] = field(default_factory=list)

@@ -70,7 +70,7 @@ class SessionStatus:
     model: str
     """What answers, or why nothing does."""
     chosen: str
-    """What somebody chose for the session by /model; empty: nothing."""
+    """The model that was chosen for the session by /model; empty: none."""
     spent: Spent
     queue_mode: QueueMode
     mode: Mode
@@ -85,7 +85,7 @@ class SessionStatus:
     reserve: int = 0
     """Tokens of the window that are kept free for the answer."""
     paused: bool = False
-    """Somebody holds the turn that runs."""
+    """The turn that runs is paused."""
 
     def text(self, health: CompactionHealth, clock: Clock) -> str:
         """What `/status` prints."""

@@ -117,7 +117,7 @@ class Attempt:
         return None
 
     def ended(self, source: Source) -> None:
-        """The search is over; EMERGENCY: nobody gave a summary."""
+        """End the search; EMERGENCY: no source gave a summary."""
         if source is Source.LLM:
             self._health.record(worked=True)
         elif source is Source.FALLBACK:
@@ -126,7 +126,7 @@ class Attempt:
             self._compare(self._health.told, self._trouble(source))
 
     def nobody(self) -> str:
-        """What it means that nobody gave a summary, in words for people."""
+        """Say what it means that no source gave a summary."""
         reasons = "; ".join(self._failures.values()) or self._health.reason
         trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
         return f"{trouble} A summary is written as soon as a model can; nothing is lost meanwhile."

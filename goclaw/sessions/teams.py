@@ -42,7 +42,7 @@ class Letter:
 
     @property
     def pieces(self) -> list[Piece]:
-        """As the member reads it: what another member wrote are not the words of anybody that it works for."""
+        """As the member reads it: what another member wrote are not the words of a person."""
         origin = "" if self.sender == LEAD else f"the member {self.sender} of the team"
         return [(f"Message from {self.sender}:", ""), (self.text, origin, Provenance(SourceKind.TOOL))]
 
@@ -83,7 +83,7 @@ class Member:
             self.spoke = True
 
     def stop(self) -> None:
-        """Somebody ends its task: what was cut says so."""
+        """Its task is being ended: what was cut says so."""
         self.stopped = True
         if self.turn is not None:
             self.turn.stopping = True
@@ -150,7 +150,7 @@ class Teams:
         return TeamOf(self, level)
 
     def found(self, owner: Owner) -> Team:
-        """The owner's team. Raises ToolError where there is none; somebody else's is none."""
+        """The owner's team. Raises ToolError where the owner has none."""
         team = self._teams.get(owner.session)
         if team is None or team.owner != owner:
             raise ToolError(NO_TEAM)
@@ -174,7 +174,7 @@ class Teams:
         return [_of_member(member.name, member.info.id) for member in spoke if member.info]
 
     async def create(self, above: Level, name: str, wanted: Sequence[NewMember], step: str) -> Sequence[StartedMember]:
-        """Start a team; see `TeamPort.create`. Nobody asks a model before all members are there."""
+        """Start a team; see `TeamPort.create`. No model is asked before all members are there."""
         owner = _owner(above)
         if owner.session in self._teams:
             raise ToolError(

@@ -1,4 +1,4 @@
-"""One turn's steps: each is journaled, stored, shown to whoever watches, and added to the window.
+"""One turn's steps: each is journaled, stored, shown to clients, and added to the window.
 
 A step that the journal has already is read back; its rows are in the store and so in the window, which is loaded
 anew after a crash.
@@ -119,7 +119,7 @@ class TurnPorts:
     compresses: Callable[[str], bool]
     """Whether a model gets what commands say compressed."""
     held: Callable[[], Awaitable[None]]
-    """Returns when nobody holds the turn; asked before each request and each call."""
+    """Returns when the turn is not paused; asked before each request and each call."""
     affordable: Callable[[], Awaitable[None]]
     """Asked before each request; raises LimitReached when what may be spent is spent."""
     scope: CallScope
@@ -269,7 +269,7 @@ class TurnRun:
         self._begun = ""
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
-        """Run one tool call; one that must not run twice leaves an intent first, when everybody has agreed to it."""
+        """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
         name = f"tool:{number}:{call.id}"
         repeatable = self._ports.dispatcher.is_idempotent(call, self._turn.inbound.actor)
         slot = self._slots.get(name)
@@ -468,7 +468,7 @@ class TurnRun:
                 pass
 
     def _keep(self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "") -> None:
-        """Add a message that was just stored to the window, and tell whoever watches."""
+        """Add a message that was just stored to the window, and tell clients."""
         if step.replayed:
             return
         row, at = step.rows[0], self._ports.now()

@@ -13,7 +13,7 @@ from goclaw.toolkit.consent import Wanted
 SHOWN_INPUT = 3_000
 """Characters of a call's arguments that a chat shows; of a longer text the beginning and the end."""
 MOST_SHOWN = 100_000
-"""Characters of them that a terminal shows: nobody reads more."""
+"""Characters of them that a terminal shows: more is not read."""
 _NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
 """How an option's number is typed; Python refuses to read a number of thousands of digits."""
 MOST_BUTTONS = 6
@@ -105,7 +105,7 @@ def _options_in_words(question: Question) -> list[str]:
 
 
 def buttons(question: Question) -> tuple[Choice, ...]:
-    """A button for each option, in the order of the options; none for more than anybody wants to choose from."""
+    """A button for each option, in the order of the options; none for more than `MOST_BUTTONS`."""
     if len(question.options) > MOST_BUTTONS:
         return ()
     labels = _LABELS if question.kind == "approval" else {}
@@ -113,7 +113,7 @@ def buttons(question: Question) -> tuple[Choice, ...]:
 
 
 def decision(question: Question, answer: str, by: str) -> str:
-    """What became of a question, in few words. `by`: who answered, for people; empty: nobody."""
+    """What became of a question, in few words. `by`: who answered, for people; empty: no one."""
     if not by:
         return "Not answered in time" if question.expires_at is not None else "Not asked any more"
     if question.kind == "approval":

@@ -1,7 +1,7 @@
-"""What was said, in the order in which it was stored, for whoever keeps a copy of it: the memory index.
+"""Transcript rows in the order in which they were stored, for the memory index, which keeps a copy.
 
-Rows of all sessions together, after the last one that the reader has; `reading` has those of one session. Whoever
-follows is told by `stored` that there may be more. It learns what was deleted by comparing where sessions begin.
+Rows of all sessions together, after the last one that the reader has; `reading` has those of one session. The
+reader is told by `stored` that there may be more. It learns what was deleted by comparing where sessions begin.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from goclaw.store.tables import messages
 
 PAGE_ROWS = 32
 PAGE_SIZE = 10_000
-"""Characters after which a page ends: a few milliseconds of the database's reader and of whoever takes it in, so that
+"""Characters after which a page ends: a few milliseconds of the database's reader and of the index, so that
 neither the reader nor the interpreter is held for long (pages of 100 rows: four times the lag)."""
 RESULT_CHARACTERS = 4_000
 """What is given of a tool's result."""
@@ -68,7 +68,7 @@ _EXTENTS = _extents()
 
 @record
 class FeedRow:
-    """A row of a transcript: what a person, the agent or a tool said. Calls are none."""
+    """A row of a transcript: what a person, the agent or a tool said. Calls are left out."""
 
     row: int
     session: str
@@ -115,7 +115,7 @@ class TranscriptFeed:
         return {session: (first, last) for session, first, last in rows if first is not None}
 
     async def said_at(self, row: int) -> float | None:
-        """When the row with this number was said; None: there is none."""
+        """When the row with this number was said; None: no such row."""
         found = await self._database.read(_AT(row=row))
         return found[0][0] if found else None
 

@@ -2,7 +2,7 @@
 
 Times are seconds since the epoch; what is JSON is kept as text. Nothing here is ever deleted by the daemon but `steps`
 (a turn's scratch journal, gone when the turn has ended), settled rows of `inbox` and `deliveries` past their keep time,
-and conversations that somebody ordered to be forgotten (`/forget`, `retention.days`).
+and conversations that were ordered to be forgotten (`/forget`, `retention.days`).
 """
 
 from sqlalchemy import (

@@ -391,7 +391,7 @@ class Transcripts:
         self._database = database
 
     def ensure_session(self, session: str, at: float) -> Bound:
-        """The INSERT that makes a session's row if it has none."""
+        """The INSERT that makes a session's row where it is missing."""
         return _SESSION(key=session, created_at=at, context_start=0)
 
     async def context(self, session: str) -> tuple[StoredCompaction | None, list[StoredMessage]]:

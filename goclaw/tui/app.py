@@ -346,7 +346,7 @@ class Terminal(App[Farewell]):
         self._leave()
 
     def _fatal_error(self) -> None:
-        """A mistake of ours: Textual would print every variable around it. Whoever started us reports it in a line."""
+        """A mistake of ours: Textual would print every variable around it. The caller reports it in a line."""
         self._close_messages_no_wait()
 
     def _leave(self) -> None:

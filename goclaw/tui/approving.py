@@ -1,4 +1,4 @@
-"""How a person answers a question by one key or one click, and why nobody does so by mistake.
+"""How a person answers a question by one key or one click, and why that is not done by mistake.
 
 An approval is for one call, and a `y` that was meant as the first letter of a message must not let it run. So a key
 answers only while the input is empty, only an approval that stood before the person's eyes for a moment
@@ -15,7 +15,7 @@ from goclaw.tui.widgets.question_cards import QuestionCards
 from goclaw.wire import Accepted, Refused
 
 HOLD_SECONDS = 0.5
-"""How long nothing may follow the key: the pause between two letters of somebody who types slowly is shorter."""
+"""How long nothing may follow the key: even a slow typist's pause between two letters is shorter."""
 NOT_CONNECTED = "Not connected: answer again when the daemon is back."
 
 
@@ -57,7 +57,7 @@ class Approving:
         return True
 
     def choose(self, card: QuestionCard, answer: str) -> None:
-        """Somebody clicked an option."""
+        """Answer with an option that was clicked."""
         if self._questions.is_seen(card):
             self._decide(card, answer)
 

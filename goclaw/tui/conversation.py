@@ -36,7 +36,7 @@ from goclaw.tui.widgets.thought import Thought
 from goclaw.tui.widgets.tool_card import ToolCard
 
 MOST_ENTRIES = 80
-"""Entries on the screen at once; older ones come back when somebody scrolls up to them."""
+"""Entries on the screen at once; older ones come back when the person scrolls up to them."""
 PRUNED = 30
 
 
@@ -111,7 +111,7 @@ class Conversation:
         return [*self._begun, *self._waiting]
 
     async def enter(self, me: str, waiting: Mapping[str, str]) -> None:
-        """Another session, in which the person is `me`; `waiting` are messages for it, by turn, that nobody took."""
+        """Another session, in which the person is `me`; `waiting` are messages for it, by turn, that no daemon took."""
         await self._stream.drop()
         self._waiting.clear()
         self._begun.clear()
@@ -304,7 +304,7 @@ class Conversation:
             await self._prune()
 
     async def _prune(self) -> None:
-        """Take the oldest entries away, whole rows only: those come back when somebody scrolls up."""
+        """Take the oldest entries away, whole rows only: those come back when the person scrolls up."""
         kept = {*self._begun.values(), *self._waiting.values(), *self.questions.open, *self._stream.entries}
         entries = self.view.entries
         first_kept = self._rows.get(entries[PRUNED])
@@ -329,7 +329,7 @@ class Conversation:
 
 
 def entries_of(row: MessageStored, cards: Cards) -> list[Entry]:
-    """The entries of a row by itself; who spoke is said when it was not somebody at a terminal."""
+    """The entries of a row by itself; who spoke is said where that was not at a terminal."""
     match row.message:
         case UserMessage():
             return [Said(row.message.text, sender="" if row.sender.startswith("tui:") else row.sender)]

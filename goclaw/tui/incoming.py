@@ -35,7 +35,7 @@ from goclaw.tui.widgets.todo_panel import TodoPanel
 from goclaw.wire import Accepted, ArtifactFrame, AskOlder, AskStatus, Attached, Files, Older, Refused, Sessions, Status
 
 FIRST_ROWS = 30
-"""Rows that are shown at first; more come when somebody scrolls up."""
+"""Rows that are shown at first; more come when the person scrolls up."""
 OLDER_ROWS = 40
 """Rows that come then."""
 LONGEST_TITLE = 40
@@ -154,7 +154,7 @@ class Incoming:
             self._stops.add(self._link.submit("/stop"))
 
     def fetch_older(self) -> None:
-        """Older rows are wanted; without a connection they are asked for when somebody scrolls again."""
+        """Older rows are wanted; without a connection they are asked for at the next scrolling."""
         conversation = self._parts.conversation
         if self._link.ask(AskOlder(conversation.first_row, OLDER_ROWS)):
             conversation.view.has_older, self._fetching = False, True
@@ -289,7 +289,7 @@ class Incoming:
         return f"{doing}{stops}" if self.running else ""
 
     def _waiting(self) -> str:
-        """Only a turn of somebody at a terminal can be joined from here, or interrupted (see `sessions.queueing`)."""
+        """Only a turn of a person at a terminal can be joined from here, or interrupted (see `sessions.queueing`)."""
         return waiting_words(
             self._queue_mode if self._turn.startswith(turn_of("")) else "",
             unsent=0 if self._link.connected else len(self._link.unsent()),

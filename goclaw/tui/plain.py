@@ -232,7 +232,7 @@ class _Talk:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Until the input has ended and everything is answered, or nobody answers any more."""
+        """Until the input has ended and everything is answered, or the daemon is gone."""
         listening = asyncio.create_task(self._link.run(self), name="listening")
         typing = asyncio.create_task(self._type(), name="typing")
         await asyncio.wait({listening, typing, self._failed}, return_when=asyncio.FIRST_COMPLETED)

@@ -46,7 +46,7 @@ def option_lines(question: Question) -> list[str]:
 
 
 def time_left(question: Question, now: float) -> str:
-    """How long an answer is waited for at `now` (epoch seconds); empty: for ever."""
+    """How long an answer is waited for at `now` (epoch seconds); empty: forever."""
     if question.expires_at is None:
         return ""
     left = max(0.0, question.expires_at - now)

@@ -31,7 +31,7 @@ def one_line(text: str, length: int) -> str:
 
 
 def error_words(content: str) -> str:
-    """What a failed call was told, without the JSON in which models get it; `content` itself where it is none."""
+    """What a failed call was told, without the JSON in which models get it; `content` itself where it is no JSON."""
     try:
         found = orjson.loads(content)
     except orjson.JSONDecodeError:

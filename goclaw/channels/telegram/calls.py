@@ -65,7 +65,7 @@ def target_of(address: Address) -> Target:
 
 
 async def rendered(markdown: str, limit: int = MAX_UNITS) -> list[Chunk]:
-    """`render`, without holding up everybody else for a long text."""
+    """`render`, off the event loop where a text is long."""
     if len(markdown) < LONG_TEXT:
         return render(markdown, limit)
     return await asyncio.to_thread(render, markdown, limit)

@@ -139,7 +139,7 @@ class TelegramChannel:
         return (self._webhook and self._webhook.line()) or self._health.line()
 
     async def _listen(self, take: Take) -> None:
-        """Poll or be called, once nobody else on this machine does either; returns when the token is refused."""
+        """Poll or be called, once no other process of this machine does; returns when the token is refused."""
         source = self._webhook or Poller(self._bot, self._line, self._clock, self._health, self._settings.poll_seconds)
         while True:
             try:

@@ -1,6 +1,6 @@
 """What people share beside text and files, in one line each: places, contacts, polls, dice, stickers, stories.
 
-The fields are those of the Bot API's types of the same names. All words in them were chosen by somebody: they stand on
+The fields are those of the Bot API's types of the same names. All words in them were chosen by people: they stand on
 one line, bounded, and without our brackets.
 """
 
@@ -26,7 +26,7 @@ def described(message: Json) -> str:
 
 
 def in_one_line(text: Any, most: int = LONGEST) -> str:
-    """A text that somebody chose, on one line of bounded length and without our brackets."""
+    """A text that a person chose, on one line of bounded length and without our brackets."""
     line = " ".join(str(text).split())
     return "".join(sign for sign in line if sign.isprintable() and sign not in "[]")[:most]
 

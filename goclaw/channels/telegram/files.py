@@ -18,7 +18,7 @@ Found = tuple[tuple[Attachment, ...], list[str]]
 
 
 def files_of(message: Json) -> Found:
-    """The files of a message, and a line for what it brings that is none, or none that can be had."""
+    """The files of a message, and a line for what else it brings or what cannot be downloaded."""
     for kind, read in _KINDS.items():
         if kind in message:
             return read(message[kind])

@@ -17,7 +17,7 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 """Seconds between two tries, growing."""
 DOUBT_SECONDS = 60.0
-"""Between two looks at our name because somebody mentions a bot that is not us."""
+"""Between two looks at our name because another bot is mentioned."""
 
 
 class Identity:

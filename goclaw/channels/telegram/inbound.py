@@ -1,8 +1,7 @@
 """An update of Telegram's, as raw JSON, into what the gateway understands; or nothing, when it is not for us.
 
-The sender is the numeric id in `from` and nothing else: names can be changed and taken over. Whoever writes in the
-name of a chat (an anonymous admin, a channel, an automatic forward) is nobody, because every one of its admins could
-have written.
+The sender is the numeric id in `from` and nothing else: names can be changed and taken over. A message in the name of
+a chat (an anonymous admin, a channel, an automatic forward) has no sender: each admin could have written it.
 """
 
 import logging
@@ -61,7 +60,7 @@ class Terms:
 
 
 def inbound_of(update: Json, me: Me, now: float, groups: Sequence[int] = ()) -> Inbound | None:
-    """The message in `update`, or the new version of one; None when there is none for us. Never raises."""
+    """The message in `update`, or the new version of one; None where there is nothing for us. Never raises."""
     return single_of(update, Terms(me, now, groups))
 
 
@@ -88,7 +87,7 @@ def album_of(identity: str, messages: Sequence[Json], terms: Terms, *, edited: b
 
 
 def unread(error: Exception, name: object) -> None:
-    """Leave a trace of an update whose shape nobody knows."""
+    """Log an update of unknown shape."""
     log.warning("update %s has a shape that is not known; it is skipped", name)
     log.debug("what was odd: %s", type(error).__name__)
 
@@ -168,14 +167,14 @@ def actor_of(person: Json) -> Actor:
 
 
 def number(value: Any) -> int:
-    """An id as Telegram writes them; TypeError for anything else: a key made of it could be somebody else's."""
+    """An id as Telegram writes them; TypeError for anything else: a key made of it could be another person's."""
     if type(value) is not int:
         raise TypeError(f"expected an id, got {type(value).__name__}")
     return value
 
 
 def person_of(message: Json) -> Json | None:
-    """The human who wrote; None for bots and for whoever writes in the name of a chat."""
+    """The human who wrote; None for bots and for messages in the name of a chat."""
     sender: Json | None = message.get("from")
     if sender is None or message.get("sender_chat") or message.get("is_automatic_forward"):
         return None

@@ -57,7 +57,7 @@ MOST_COURTESIES = 50
 
 
 class Reach(Protocol):
-    """The sending side, which need not try a chat where nobody would read it."""
+    """The sending side, which need not try a chat that the bot cannot write to."""
 
     def blocked(self, chat: int) -> None:
         """The person blocked the bot, or it was taken out of the group."""
@@ -299,5 +299,5 @@ class Intake:
         return Terms(NAMELESS, self._ports.clock.now(), tuple(self._ports.groups), self._ports.moved.origin)
 
     def _order_of(self, chat: int) -> asyncio.Lock:
-        """Held while a message of a chat is being taken; whoever waits for it gets it in order."""
+        """Held while a message of a chat is being taken; acquired in order."""
         return self._chats.setdefault(chat, asyncio.Lock())

@@ -93,7 +93,7 @@ class LiveViews:
                     self._tasks, self._busy = None, {}
 
     def accepted(self, inbound: Inbound, acceptance: Acceptance) -> None:
-        """A message is on disk and will be answered: whoever wrote it sees that, also while it waits for its turn."""
+        """Show that a message is on disk and will be answered, also while it waits for its turn."""
         if acceptance.kind is AcceptKind.TURN and self._tasks is not None and acceptance.turn not in self._views:
             session = acceptance.session or inbound.session
             self._idle_since[session] = self._clock.monotonic()

@@ -1,6 +1,6 @@
 """What a message refers to: where it was forwarded from, and what it answers, with its files.
 
-The bot's own words and the sender's are said to be that; anybody else's are material. The words that a message quotes
+The bot's own words and the sender's are said to be that; those of others are material. The words that a message quotes
 in a `blockquote` are never its author's.
 """
 
@@ -99,7 +99,7 @@ def quotes_in(message: Json, me: int) -> list[Piece]:
 
 
 def _parts(message: Json, answered: Answered) -> Iterator[tuple[str, bool]]:
-    """The words that are passed on, in pieces; True: their author marked them as somebody else's."""
+    """The words that are passed on, in pieces; True: their author marked them as a quotation."""
     text, entities = body_of(answered.content)
     if quote := message.get("quote"):
         start, length = int(quote.get("position", 0)), len(str(quote["text"]).encode("utf-16-le", "surrogatepass")) // 2
@@ -133,7 +133,7 @@ def files_answered(messages: Sequence[Json], me: int) -> tuple[tuple[Attachment,
 def forwarded_from(message: Json) -> str:
     """Where a message was forwarded from, in words; empty: its sender wrote it.
 
-    What somebody picked from another bot's answers (`@bot …`) is that bot's text.
+    What was picked from another bot's answers (`@bot …`) is that bot's text.
     """
     origin = message.get("forward_origin")
     if origin is None and (bot := message.get("via_bot")):

@@ -181,7 +181,7 @@ class Sender:
     async def _edit_chunk(
         self, chat: int, message_id: int, chunk: Chunk, keyboard: InlineKeyboardMarkup | None
     ) -> None:
-        """The same edit twice is one, so nobody is told that it is under way."""
+        """The same edit twice is one, so `sending` is not recorded for it."""
         try:
             await edit_text(self._bot, chat, message_id, chunk, keyboard)
         except BadRequest as error:

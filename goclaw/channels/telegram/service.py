@@ -15,7 +15,7 @@ STOP = "/stop"
 LONGEST_SIGN = 16
 """Characters of an emoji; families of people have about ten."""
 GONE = frozenset({"left", "kicked"})
-"""Of a chat member's status (Bot API, ChatMember): whoever has one of these is not in the chat. In a private chat
+"""Of a chat member's status (Bot API, ChatMember): one with these is not in the chat. In a private chat
 `kicked` is how a person blocks the bot."""
 
 
@@ -29,7 +29,7 @@ class Move:
 
 @record
 class Membership:
-    """The bot's own place in a chat, which somebody changed."""
+    """A change of the bot's own place in a chat."""
 
     chat: int
     reachable: bool
@@ -95,9 +95,9 @@ def _signs(reactions: Sequence[Json]) -> list[str]:
 
 
 def stop_of(update: Json, terms: Terms) -> Inbound | None:
-    """The Stop button below an answer that is being written: the same as `/stop` of whoever reads it there.
+    """The Stop button below an answer that is being written: the same as `/stop` of the person there.
 
-    Only private chats have drafts, and a private chat has the number of its person; the update names nobody else.
+    Only private chats have drafts, and a private chat has the number of its person; the update names no other.
     """
     stopped = update.get("stopped_message_generation")
     if stopped is None or stopped["chat"]["type"] != "private" or not is_open(stopped["chat"], terms):

@@ -10,7 +10,7 @@ MAX_QUOTE = 500
 LONGEST_LINK = 2_048
 """Characters of an address behind a text; longer ones are cut."""
 QUOTATIONS = ("blockquote", "expandable_blockquote")
-"""Entities by which the author of a message marks words of somebody else."""
+"""Entities by which the author of a message marks words of others."""
 
 
 def body_of(message: Json) -> tuple[str, Sequence[Json]]:

@@ -1,4 +1,4 @@
-"""What is known of a turn that people in Telegram wait for: what it has written, and what they see of it."""
+"""The state of a turn that people in Telegram wait for: what it has written, and what they see."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

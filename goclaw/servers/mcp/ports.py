@@ -54,7 +54,7 @@ Change = Changed | ListChanged | Told
 
 
 class Conversations(Protocol):
-    """The gateway's own knowledge, wherever the server runs. Nothing here asks `authorize`: whoever calls it does."""
+    """The gateway's own knowledge, wherever the server runs. Nothing here asks `authorize`: the callers do."""
 
     async def sessions(self) -> Sequence[SessionInfo]:
         """Every conversation of people, the latest first."""
@@ -73,12 +73,12 @@ class Conversations(Protocol):
         ...
 
     def changes(self, wanted: Callable[[], bool]) -> AbstractAsyncContextManager[AsyncIterator[Changed]]:
-        """What changes from now on, as long as it is `wanted`. The stream ends when whoever reads lags far behind."""
+        """What changes from now on, as long as it is `wanted`. The stream ends when its reader lags far behind."""
         ...
 
 
 ForAgent = Callable[[Wanted, str], Awaitable[Consent]]
-"""Asks whether a call may run, of the agent with this name. Raises ToolError where nobody can be asked."""
+"""Asks whether a call may run, of the agent with this name. Raises ToolError where no person can be asked."""
 
 
 class Visits(Protocol):
@@ -133,7 +133,7 @@ class McpPorts:
     """GoClaw's own."""
     declared: Declared = field(default_factory=Declared)
     published: Sequence[str] = ()
-    """Sets of tools that registries are told of, as a selection: whoever finds them there comes here to use them."""
+    """Sets of tools that registries are told of, as a selection: clients that find them there come here to use them."""
     visits: Visits = field(default_factory=NoVisits)
 
     def session(self, actor: Actor) -> str:

@@ -29,13 +29,13 @@ class Completion(OptionList, can_focus=False):
     """
 
     def __init__(self, want_files: Callable[[str], bool]) -> None:
-        """`want_files` asks for the paths for what was begun, which come by `answer`; False: nobody can be asked."""
+        """`want_files` asks for the paths for what was begun, which come by `answer`; False: there is no connection."""
         super().__init__()
         self._want_files = want_files
         self._commands: Sequence[CommandInfo] = ()
         self._offered_for: tuple[str, str] | None = None
         self._closed_at: int | None = None
-        """Where in its line the word began for which somebody closed the list."""
+        """Where in its line the word began for which the list was closed."""
         self._mention: Mention | None = None
         self._asked: str | None = None
         """For what paths were asked, while the answer is under way."""
@@ -103,7 +103,7 @@ class Completion(OptionList, can_focus=False):
             self._want(self._mention.begun)
 
     def unanswered(self) -> None:
-        """Nobody is there to ask."""
+        """Expect no answer: there is no connection."""
         self._asked = None
 
     def close(self) -> None:

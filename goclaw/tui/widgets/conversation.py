@@ -1,4 +1,4 @@
-"""The conversation as it is scrolled: the entries, and which questions among them are before somebody's eyes."""
+"""The conversation as it is scrolled: the entries, and which questions among them are in view."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A scrolled view that stays at its end until somebody scrolls up, and says where the end and the top are."""
+"""A scrolled view that stays at its end until the person scrolls up, and says where the end and the top are."""
 
 from textual.containers import VerticalScroll
 from textual.message import Message as TextualMessage
@@ -13,7 +13,7 @@ class FollowedScroll(VerticalScroll):
     """Stays at the end; scrolling up ends that, `jump` or scrolling to the end begins it again."""
 
     class OlderWanted(TextualMessage):
-        """Somebody scrolls towards what is not on the screen."""
+        """The person scrolls towards what is not on the screen."""
 
     class EndMoved(TextualMessage):
         """The end came into view or went out of it."""

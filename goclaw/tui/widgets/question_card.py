@@ -1,7 +1,6 @@
 """A question of the agent, in the conversation: may this call run, or what `ask_user` wants to know.
 
-It takes no keys: the input stays where it is. An option is chosen by a click; everything else is done by whoever reads
-`Chosen` and the keys.
+It takes no keys: the input stays where it is. An option is chosen by a click; `Chosen` and keys are handled elsewhere.
 """
 
 from textual import events
@@ -23,7 +22,7 @@ MEANWHILE = Decided("·", "answered meanwhile")
 
 
 class QuestionCard(Widget):
-    """One question, open until it is answered by anybody, anywhere; then a line that says what was decided."""
+    """One question, open until it is answered, wherever that is; then a line that says what was decided."""
 
     DEFAULT_CSS = """
     QuestionCard {
@@ -36,7 +35,7 @@ class QuestionCard(Widget):
     """
 
     class Chosen(TextualMessage):
-        """Somebody clicked an option."""
+        """An option was clicked."""
 
         def __init__(self, card: "QuestionCard", answer: str) -> None:
             super().__init__()
@@ -70,7 +69,7 @@ class QuestionCard(Widget):
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has answered yet, as far as is known here."""
+        """Whether it is not answered yet, as far as is known here."""
         return self._outcome is None
 
     @property
@@ -84,7 +83,7 @@ class QuestionCard(Widget):
         self._redraw()
 
     def close(self, answered: QuestionAnswered | None = None) -> None:
-        """Shrink to what was decided; None: it was decided while nobody looked."""
+        """Shrink to what was decided; None: it was decided while no client looked."""
         if self.is_open:
             self._outcome = self._closed_lines(answered)
             self.add_class("-closed")

@@ -8,7 +8,7 @@ from goclaw.records import record
 from goclaw.tui.widgets.question_card import QuestionCard
 
 SEEN_SECONDS = 0.5
-"""How long an approval must have stood before somebody's eyes: a key that was already on its way answers nothing."""
+"""How long an approval must have been in view: a key that was already on its way answers nothing."""
 
 
 @record
@@ -61,7 +61,7 @@ class QuestionCards:
         card.say(sentence)
 
     def answered(self, event: QuestionAnswered) -> None:
-        """Somebody answered, somewhere."""
+        """Close the card of a question that was answered."""
         if card := self._open.pop(event.question_id, None):
             self._seen.clear()
             card.close(event)

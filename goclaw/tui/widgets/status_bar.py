@@ -25,7 +25,7 @@ class Detail(IntEnum):
 
 
 class StatusBar(Static):
-    """Shows numbers that it is given; asks nobody."""
+    """Shows numbers that it is given, and asks for none."""
 
     DEFAULT_CSS = """
     StatusBar { height: 1; padding: 0 1; background: $panel; color: $foreground; text-wrap: nowrap; }

@@ -24,7 +24,7 @@ class Thought(Growing):
     """
 
     def __init__(self, clock: Clock, age: float = 0.0, *, is_open: bool, is_timed: bool = True) -> None:
-        """It began `age` seconds ago; `is_timed` False: before anybody looked, so nobody knows when."""
+        """It began `age` seconds ago; `is_timed` False: before this client looked, so the time is unknown."""
         super().__init__()
         self._clock = clock
         self._open = is_open

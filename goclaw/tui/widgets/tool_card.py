@@ -52,7 +52,7 @@ class ToolCard(Static):
         self._inner = ""
         """What an agent does that it has started."""
         self._outcome = ""
-        """What came of it, in the tool's own words."""
+        """The outcome, in the tool's own words."""
         self._artifacts: Sequence[Artifact] = ()
         self._fetched: dict[str, str] = {}
         """How artifacts begin, by their keys."""
@@ -119,7 +119,7 @@ class ToolCard(Static):
         self._show()
 
     def artifact(self, blob: str, text: str, *, cut: bool) -> None:
-        """How an artifact begins; of another call it is none of ours."""
+        """Show how an artifact begins, if it is one of this call."""
         if any(each.blob == blob for each in self._artifacts):
             self._fetched[blob] = f"{text}\n… cut here" if cut else text
             self._show()
