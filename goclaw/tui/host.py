@@ -1,7 +1,7 @@
 """What the program around does for the parts that know no screen: work beside, words at the edge, the list, the end."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol
 
 from goclaw.tui.widgets.picker import SessionPicker
 
@@ -17,7 +17,7 @@ class Work(Protocol):
 class Host(Protocol):
     """The program around: a `textual.app.App`."""
 
-    def run_worker(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Work:
+    def run_worker(self, work: Callable[[], Awaitable[None]], *, name: str) -> Work:
         """Begin `work`; an error in it ends the program.
 
         It is no coroutine yet: Textual leaves that of a worker that is cancelled before it began, and Python warns.

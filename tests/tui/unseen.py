@@ -4,9 +4,8 @@ What it would show is read from the entries; what a person would press is a call
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from textual.widget import Widget
 
@@ -86,7 +85,7 @@ class Around:
         self.picker: SessionPicker | None = None
         self._picked: Callable[[str | None], None] | None = None
 
-    def run_worker(self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> asyncio.Task[None]:
+    def run_worker(self, work: Callable[[], Awaitable[None]], *, name: str) -> asyncio.Task[None]:
         async def begun() -> None:
             await work()
 
