@@ -15,6 +15,7 @@ from goclaw.errors import StateError
 from goclaw.events import SessionForgotten, TurnEvent
 from goclaw.records import record
 from goclaw.sessions.models import Models
+from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.state import Contexts
 from goclaw.store.forgetting import Extent, Forgetting, Owed
 from goclaw.store.retention import Retention
@@ -42,6 +43,7 @@ class ForgettingPorts:
     memory: Callable[[], Awaitable[bool]]
     """`MemoryPort.forget`."""
     models: Models
+    overheard: Overheard
     publish: Callable[[TurnEvent], None]
     retention: Retention
     tasks: Tasks
@@ -125,6 +127,7 @@ class Forgetter:
             pruned = await ports.retention.prune(session, before, now)
             ports.contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
             rows, sessions = rows + pruned.rows, sessions + (pruned.rows > 0)
+        await ports.overheard.prune(before)
         await ports.retention.empty_receipts(before)
         if rows:
             log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)

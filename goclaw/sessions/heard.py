@@ -3,6 +3,7 @@ the group, an edit of an answered message, a reaction to the agent's own. See `o
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from goclaw.messages import Piece, Provenance, SourceKind
@@ -35,6 +36,8 @@ class Heard:
     """The message's own name at its channel; of one message only the latest edit and reaction are told."""
     passed_on: bool = False
     """Words of others are in it, as it was forwarded or answers them: all of it is material then."""
+    at: float = 0.0
+    """When it was heard, in epoch seconds."""
 
     def piece(self, speaker: str) -> Piece:
         """The line in a message of `speaker`, whose own words are no material."""
@@ -58,7 +61,7 @@ def with_one_more(known: Sequence[Heard], new: Heard, keep: int) -> tuple[Heard,
     """What waits by now; `keep`: how much of what was said in the group may wait."""
     older = next((each for each in known if new.ref and (each.kind, each.ref) == (new.kind, new.ref)), None)
     if older and new.kind == "edit":  # from what the model knows to what holds now
-        new = Heard(new.kind, new.author, new.name, new.text, older.about, new.ref)
+        new = replace(new, about=older.about)
     if older and new.kind == "said":
         return tuple(new if each is older else each for each in known)
     waiting = [*(each for each in known if each is not older), new]

@@ -32,8 +32,8 @@ class Overheard:
             return False
         text = inbound.text[:LONGEST_SAID]
         passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
-        heard = Heard("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref)
-        await self._keep(session, heard, inbound, at, keep)
+        heard = Heard("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
+        await self._keep(session, heard, inbound, keep)
         return True
 
     async def edited(self, inbound: Inbound, at: float) -> bool:
@@ -46,7 +46,7 @@ class Overheard:
         if before == now or not now or (before.startswith("/") and not older.edited):
             return False
         session = await self._contexts.session(inbound.session)
-        await self._keep(session, Heard("edit", *_who(inbound), now, before, inbound.ref), inbound, at)
+        await self._keep(session, Heard("edit", *_who(inbound), now, before, inbound.ref, at=at), inbound)
         return True
 
     async def reacted(self, inbound: Inbound, on: str, text: str, at: float) -> None:
@@ -54,15 +54,28 @@ class Overheard:
         session = await self._contexts.session(inbound.session)
         ref = f"{on} by {inbound.actor.key}"
         own = _QUOTED.sub("[…]", text)
-        heard = Heard("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref)
-        await self._keep(session, heard, inbound, at)
+        heard = Heard("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
+        await self._keep(session, heard, inbound)
 
-    async def _keep(self, session: Session, heard: Heard, inbound: Inbound, at: float, keep: int = 0) -> None:
+    async def prune(self, before: float) -> None:
+        """Forget what was heard before a moment and no message has brought since.
+
+        Raises:
+            StateError: it cannot be deleted; the next day tries again.
+        """
+        for key in await self._stored.sessions_with(HEARD):
+            session = await self._contexts.session(key)
+            young = tuple(each for each in session.heard if each.at >= before)
+            if len(young) < len(session.heard):
+                session.heard = young
+                await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
+
+    async def _keep(self, session: Session, heard: Heard, inbound: Inbound, keep: int = 0) -> None:
         """Raises StateError: it cannot be written, and must come again."""
         before = session.heard
         now = session.heard = with_one_more(before, heard, keep)
         try:
-            settled = self._journal.settled(inbound, at)
+            settled = self._journal.settled(inbound, heard.at)
             await self._stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
         except StateError:
             if session.heard is now:

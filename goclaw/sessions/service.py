@@ -193,6 +193,7 @@ class Sessions:
             forgetting=ports.forgetting,
             memory=ports.environment.memory.forget,
             models=ports.models,
+            overheard=self.overheard,
             publish=ports.bus.publish,
             retention=ports.retention,
             tasks=ports.environment.tasks,

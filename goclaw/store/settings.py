@@ -23,6 +23,7 @@ _UNSET = Statement(
 _ALL = Statement(
     select(session_settings.c.name, session_settings.c.value).where(session_settings.c.session == bindparam("session"))
 )
+_WITH = Statement(select(session_settings.c.session).where(session_settings.c.name == bindparam("named")))
 _fact = sqlite.insert(daemon_facts).values(name=bindparam("name"), value=bindparam("value"))
 _LEARN = Statement(_fact.on_conflict_do_update(index_elements=["name"], set_={"value": _fact.excluded.value}))
 _FACT = Statement(select(daemon_facts.c.value).where(daemon_facts.c.name == bindparam("name")))
@@ -38,6 +39,10 @@ class Settings:
         """Everything that is set for a session."""
         rows = await self._database.read(_ALL(session=session))
         return {row["name"]: orjson.loads(row["value"]) for row in rows}
+
+    async def sessions_with(self, name: str) -> list[str]:
+        """The sessions for which a value is set."""
+        return [row["session"] for row in await self._database.read(_WITH(named=name))]
 
     async def set(self, session: str, name: str, value: Any, *others: Bound) -> None:
         """Keep a value for a session, together with other statements; None forgets it."""

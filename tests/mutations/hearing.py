@@ -80,6 +80,14 @@ BUGS: list[Bug] = [
         "tests/sessions/test_overheard.py::test_the_last_words_of_others_go_with_the_next_message_once",
     ),
     bug(
+        "what was heard in a group is kept longer than anything else",
+        "class privacy: retention.days does not hold for words that were not said to the agent",
+        "goclaw/sessions/overheard.py",
+        "if each.at >= before)",
+        "if each)",
+        "tests/sessions/test_overheard.py::test_what_nobody_asked_the_agent_about_goes_with_what_is_old",
+    ),
+    bug(
         "a stop while files come loses what was heard beside the message",
         "class lost: words of a group that no message of the agent ever brought",
         "goclaw/sessions/turn.py",

@@ -10,6 +10,7 @@ from goclaw.errors import DeliveryError
 from goclaw.events import AcceptKind, Actor, Address, Attachment, Beside, Inbound
 from goclaw.llm.scripted import Answer, text_of
 from goclaw.messages import Foreign, SourceKind, UserMessage
+from goclaw.sessions.forgetting import DAY
 from goclaw.sessions.heard import MOST_NOTES, Heard, with_one_more
 from goclaw.sessions.overheard import Carrying
 from goclaw.users import User
@@ -28,6 +29,22 @@ def world_of(folder: Path) -> World:
 
 async def heard(core: Core) -> list[str]:
     return [message.text for message in await core.messages("telegram:-1") if isinstance(message, UserMessage)]
+
+
+@pytest.mark.promise("P-history-kept")
+async def test_what_nobody_asked_the_agent_about_goes_with_what_is_old(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("One.")], users=[User("telegram:5"), User("telegram:6")], retention={"days": 30})
+    async with world.running() as core:
+        await core.say("long ago", actor=BEN, beside=SAID, ref="r1", **GROUP)
+        world.clock.advance(40 * DAY)
+        await core.say("lately", actor=BEN, beside=SAID, ref="r2", **GROUP)
+        await core.sessions.forgetter.prune()
+        kept = await core.sessions.settings.of_session("telegram:-1")
+        assert [each["text"] for each in kept["heard"]] == ["lately"]
+    async with world.running() as core:  # from the disk
+        await core.say("go", actor=ANNA, **GROUP)
+        await core.settled()
+        assert await heard(core) == ["lately\ngo"]
 
 
 @pytest.mark.promise("P-telegram-context")
