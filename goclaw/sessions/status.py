@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from goclaw.clock import Clock
+from goclaw.clock import MINUTE, Clock
 from goclaw.config.values import Mode, QueueMode
 from goclaw.context.health import CompactionHealth
 from goclaw.memory.telling import COUNTS, SEARCHED
@@ -14,8 +14,6 @@ from goclaw.store.spending import Spent
 
 SMALL = 0.01
 """US dollars below which cents say nothing."""
-MINUTE = 60
-"""Seconds; of less than that minutes say nothing."""
 
 DAEMON, TELEGRAM = "Daemon", "Telegram"
 """Of `Details`: what begins the block of our own, with the model between them."""
@@ -207,7 +205,7 @@ def dollars(cost: float) -> str:
 
 
 def _minutes(seconds: float) -> str:
-    return f"{max(0, round(seconds / 60))} min"
+    return f"{max(0, round(seconds / MINUTE))} min"
 
 
 def _until(seconds: float) -> str:
