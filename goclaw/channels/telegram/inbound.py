@@ -47,21 +47,19 @@ class Terms:
 
     me: Me
     now: float
-    groups: Sequence[int] = ()
-    """Those where the bot may answer; empty: none."""
+    groups: Mapping[int, int] = field(default_factory=dict)
+    """Those where the bot may answer, each with how many messages before one to the bot it is told of."""
     origin: Callable[[int], int] = itself
     """The first id of a chat: a group that became a supergroup goes on with its session."""
-    contexts: Mapping[int, int] = field(default_factory=dict)
-    """How many of the latest messages before one to the bot it is told of, by group."""
 
-    def context_of(self, chat: int) -> int:
-        """How many messages before one to the bot it is told of in a group."""
-        return self.contexts.get(chat, self.contexts.get(self.origin(chat), 0))
+    def context_of(self, chat: int) -> int | None:
+        """How many messages before one to the bot it is told of in a group; None: it may not answer there."""
+        return self.groups.get(chat, self.groups.get(self.origin(chat)))
 
 
 def inbound_of(update: Json, me: Me, now: float, groups: Sequence[int] = ()) -> Inbound | None:
     """The message in `update`, or the new version of one; None where there is nothing for us. Never raises."""
-    return single_of(update, Terms(me, now, groups))
+    return single_of(update, Terms(me, now, dict.fromkeys(groups, 0)))
 
 
 def single_of(update: Json, terms: Terms) -> Inbound | None:
@@ -151,7 +149,7 @@ def is_open(chat: Json, terms: Terms) -> bool:
     """Whether the bot may answer in a chat: in private, and in the groups that are listed; never in channels."""
     chat_id = number(chat["id"])
     if is_group(chat):
-        return chat_id in terms.groups or terms.origin(chat_id) in terms.groups
+        return terms.context_of(chat_id) is not None
     return bool(chat["type"] == "private")
 
 

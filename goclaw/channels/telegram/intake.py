@@ -237,10 +237,10 @@ class Intake:
             press = press_of(update, self._terms_without_name())
         said = await self._ports.gateway.choose(press.actor, press.question, press.index) if press else ""
         if query:
-            self._beside(self._ports.bot.answer_callback_query(query, said[:LONGEST_TOAST] or None))
+            self._best_effort(self._ports.bot.answer_callback_query(query, said[:LONGEST_TOAST] or None))
 
-    def _beside(self, request: Coroutine[Any, Any, bool]) -> None:
-        """Make a request that nothing waits for, and that may fail."""
+    def _best_effort(self, request: Coroutine[Any, Any, bool]) -> None:
+        """Make a request that nothing waits for, and whose failure is only logged."""
 
         async def tried() -> None:
             try:
@@ -286,17 +286,18 @@ class Intake:
         self._ports.accepted(inbound, acceptance)
         if self._ports.ack_reaction and acceptance.kind is AcceptKind.TURN:
             message = int(inbound.ref.rpartition(":")[2])
-            self._beside(self._ports.bot.set_message_reaction(chat, message, self._ports.ack_reaction))
+            self._best_effort(self._ports.bot.set_message_reaction(chat, message, self._ports.ack_reaction))
 
     async def _terms(self, *messages: Json) -> Terms:
         """By what messages are judged; in a group that needs the bot's name."""
-        me = await self._ports.identity.me(messages)
-        ports = self._ports
-        return Terms(me, ports.clock.now(), tuple(ports.groups), ports.moved.origin, ports.groups)
+        return self._terms_of(await self._ports.identity.me(messages))
 
     def _terms_without_name(self) -> Terms:
         """For what needs no name."""
-        return Terms(NAMELESS, self._ports.clock.now(), tuple(self._ports.groups), self._ports.moved.origin)
+        return self._terms_of(NAMELESS)
+
+    def _terms_of(self, me: Me) -> Terms:
+        return Terms(me, self._ports.clock.now(), self._ports.groups, self._ports.moved.origin)
 
     def _order_of(self, chat: int) -> asyncio.Lock:
         """Held while a message of a chat is being taken; acquired in order."""

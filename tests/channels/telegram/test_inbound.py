@@ -170,7 +170,7 @@ def test_updates_without_a_message_for_us_are_nothing(update: dict[str, Any]) ->
 async def test_what_is_said_to_others_is_heard_where_the_group_has_a_context() -> None:
     async def heard(text: str, **said: Any) -> Inbound | None:
         update = await World().say(text, chat=-100, **said)
-        return single_of(update, Terms(ME, 7.0, (-100,), contexts={-100: 5}))
+        return single_of(update, Terms(ME, 7.0, {-100: 5}))
 
     plain, picture = await heard("see you"), await heard("", photo=b"x" * 400)
     assert plain and plain.beside == Beside("said", keep=5) and plain.text == "see you"
@@ -196,7 +196,7 @@ async def test_what_is_said_to_others_is_heard_where_the_group_has_a_context() -
     ],
 )
 def test_a_reaction_is_what_changed(old: list[str], new: list[str], text: str | None) -> None:
-    inbound = reaction_of(reaction(old, new), Terms(ME, 7.0, (-100,)))
+    inbound = reaction_of(reaction(old, new), Terms(ME, 7.0, {-100: 0}))
     assert (inbound.text if inbound else None) == text
     assert inbound is None or (inbound.beside, inbound.session) == (Beside("reaction", on="9"), "telegram:-100")
 
@@ -204,7 +204,7 @@ def test_a_reaction_is_what_changed(old: list[str], new: list[str], text: str | 
 def test_a_reaction_in_the_name_of_a_chat_or_in_a_group_that_is_not_listed_is_nobodys() -> None:
     anonymous = reaction([], ["👍"])
     del anonymous["message_reaction"]["user"]
-    assert reaction_of(anonymous, Terms(ME, 7.0, (-100,))) is None
+    assert reaction_of(anonymous, Terms(ME, 7.0, {-100: 0})) is None
     assert reaction_of(reaction([], ["👍"]), Terms(ME, 7.0)) is None
 
 

@@ -18,7 +18,7 @@ from tests.channels.telegram.support import Stage, eventually, open_stage
 from tests.fake_telegram.world import Json, chat_of, person
 from tests.harness import Answer, World
 
-TERMS = Terms(Me(42, "claw_bot"), 7.0, (-100,))
+TERMS = Terms(Me(42, "claw_bot"), 7.0, {-100: 0})
 SEED = 20_261_121
 HOSTILE = 6_000
 
