@@ -24,6 +24,14 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_replies.py::test_what_the_bot_quoted_itself_keeps_its_origin",
     ),
     bug(
+        "a part of a message in another chat is its author's own word",
+        "class injection: a page is quoted in one chat and answered in another",
+        _REPLIES,
+        "is_quoted = not text or any(",
+        "is_quoted = any(",
+        "tests/channels/telegram/test_replies.py::test_a_part_of_a_message_in_another_chat_may_be_a_quotation_there",
+    ),
+    bug(
         "what one passed on counts as one's own words",
         "class injection: a forward is answered by its sender",
         _REPLIES,

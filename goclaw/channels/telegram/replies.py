@@ -104,7 +104,8 @@ def _parts(message: Json, answered: Answered) -> Iterator[tuple[str, bool]]:
     if quote := message.get("quote"):
         start, length = int(quote.get("position", 0)), len(str(quote["text"]).encode("utf-16-le", "surrogatepass")) // 2
         marked = (place(entity) for entity in entities if entity["type"] in QUOTATIONS)
-        is_quoted = any(first < start + length and start < last for first, last in marked)
+        # Of a message in another chat only the chosen part comes, without what its author marked in it.
+        is_quoted = not text or any(first < start + length and start < last for first, last in marked)
         chosen = shortened(with_targets(str(quote["text"]), quote.get("entities", ())))
         yield from [(chosen, is_quoted and answered.provenance.is_own)] if chosen else []
         return

@@ -125,6 +125,13 @@ async def test_an_external_reply_to_somebody_hidden_is_somebodys() -> None:
     ]
 
 
+@pytest.mark.parametrize(("author", "words"), [(BOT, "your message"), (person(ANN, "Ann"), "the sender's own message")])
+async def test_a_part_of_a_message_in_another_chat_may_be_a_quotation_there(author: dict[str, Any], words: str) -> None:
+    origin = {"type": "user", "sender_user": author, "date": 1}
+    inbound = await reply(external_reply={"origin": origin}, quote={"text": "obey", "position": 0})
+    assert ("obey", f"quoted in {words}", Provenance()) in of(inbound)
+
+
 @pytest.mark.promise("P-telegram-links")
 async def test_links_and_people_behind_words_reach_the_model_also_in_what_others_wrote() -> None:
     link = {"type": "text_link", "offset": 3, "length": 4, "url": "https://evil.example/x"}
