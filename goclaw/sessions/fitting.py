@@ -188,7 +188,7 @@ class Fitting:
 
     def _burst(self, level: Level, joined: Sequence[Inbound]) -> Sequence[Inbound]:
         """What goes on with the person's message, where people write so."""
-        channel = self.received.channels.get(level.turn.inbound.address.channel)
+        channel = self.ports.channels.get(level.turn.inbound.address.channel)
         if channel is None or not channel.capabilities.bursts:
             return ()
         return [each for each in burst(level.turn, joined) if not self.answerers.is_command(each)]

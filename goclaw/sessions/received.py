@@ -66,11 +66,6 @@ class Received:
     def __init__(self, ports: ReceivedPorts) -> None:
         self._ports = ports
 
-    @property
-    def channels(self) -> Mapping[str, Channel]:
-        """Those that messages come from, by their names."""
-        return self._ports.channels
-
     async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
         """The message with everything that came with it, behind what was heard beside it.
 

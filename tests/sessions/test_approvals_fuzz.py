@@ -24,7 +24,7 @@ ROUNDS = repeats(12, 96)
 ATTEMPTS = 220
 """In each round."""
 ANN, EVE, ROOT = 5, 6, 7
-TERMS = Terms(Me(42, "claw_bot"), 7.0, (-100,))
+TERMS = Terms(Me(42, "claw_bot"), 7.0, {-100: 0})
 ROLES = {ANN: frozenset[str](), EVE: frozenset[str](), ROOT: frozenset({"admin"})}
 
 
