@@ -277,7 +277,7 @@ class Fitting:
         await self.demo_turns.before_request(session, level.turn.id, model.spec, partial(self._tell, session))
         planning = level.parent is None and await self.modes.settle_plan(session, actor, self._mode(level))
         within = (level.settings.tools, *self._narrowed(level))
-        offering = self._offering(actor, level.settings, within, model.spec, model.context_window, planning=planning)
+        offering = self._offering(actor, level.settings, within, model, planning=planning)
         about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
         try:
             system = await self._system(actor, level.settings, offering, about, level.about)
@@ -293,8 +293,7 @@ class Fitting:
         actor: Actor,
         settings: AgentSettings,
         within: Sequence[Sequence[str] | None],
-        spec: str,
-        window: int,
+        model: ChatModel,
         *,
         planning: bool,
     ) -> Offering:
@@ -302,7 +301,7 @@ class Fitting:
         offered_to = self.ports.dispatcher.registry.offered_to
         usable = offered_to(actor, *within, planning=planning)
         lasting = offered_to(actor, *within, planning=False) if planning else usable
-        profile = profile_of(self.ports.config, settings, spec, window)
+        profile = profile_of(self.ports.config, settings, model.spec, model.context_window)
         return self.offerings.of(usable, lasting, profile, settings.tools)
 
     async def _tell(self, session: Session, text: str) -> None:
@@ -318,24 +317,23 @@ class Fitting:
         kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents else ""
         return "\n\n".join(filter(None, (prompt, *about, kinds, settings.prompt.strip(), offering.index)))
 
-    async def measure(self, session: Session, actor: Actor, kind: Kind, spec: str, window: int) -> None:
+    async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
         """Estimate what prompt and tools take of a session's next request, where none was made since it was loaded.
 
         Args:
             session: the conversation.
             actor: for whom the request would be made.
             kind: the agent that would answer.
-            spec: the model that would answer.
-            window: tokens of its context window; 0: not known.
+            model: the model that would answer.
 
         Raises:
             StateError: the actor's workspace cannot be opened.
         """
         if session.overhead:
             return
-        system, offering = await self._next(session, actor, kind, spec, window)
+        system, offering = await self._next(session, actor, kind, model)
         session.overhead = estimate_text(system) + estimate_tools(offering.tools)
-        session.window.scale = self.calibration().of(spec)
+        session.window.scale = self.calibration().of(model.spec)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
         """Estimate part by part what a session's next request holds of the model's window.
@@ -349,7 +347,7 @@ class Fitting:
         Raises:
             StateError: the actor's workspace cannot be opened.
         """
-        system, offering = await self._next(session, actor, kind, model.spec, model.context_window)
+        system, offering = await self._next(session, actor, kind, model)
         window, for_prompt, for_tools = session.window, estimate_text(system), estimate_tools(offering.tools)
         scale = window.scale = self.calibration().of(model.spec)
         prompt, schemas = int(scale * for_prompt), int(scale * for_tools)
@@ -365,13 +363,13 @@ class Fitting:
             messages=len(window.entries),
         )
 
-    async def _next(self, session: Session, actor: Actor, kind: Kind, spec: str, window: int) -> tuple[str, Offering]:
+    async def _next(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> tuple[str, Offering]:
         """System prompt and tools of a request to this model that is not made yet."""
         registry = self.ports.dispatcher.registry
         await registry.ready()
         planning = self.modes.offers_plan(session, actor, session.mode)
         within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))
-        offering = self._offering(actor, kind.settings, within, spec, window, planning=planning)
+        offering = self._offering(actor, kind.settings, within, model, planning=planning)
         return await self._system(actor, kind.settings, offering), offering
 
     def _remind(self, level: Level, reminders: TurnReminders, names: Sequence[str]) -> str:

@@ -265,11 +265,12 @@ class Sessions:
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 agent = await self._model(key, kind)
-            context_window, model = agent.context_window, agent.spec
         except (ConfigError, TimeoutError):
             context_window, model = 0, models.sentence
-        if actor:
-            await self._measure(session, actor, kind, model, context_window)
+        else:
+            context_window, model = agent.context_window, agent.spec
+            if actor:
+                await self._measure(session, actor, kind, agent)
         return SessionStatus(
             session=key,
             messages=len(session.window.entries),
@@ -312,10 +313,10 @@ class Sessions:
         own = () if kind.name == MAIN or await models.chosen(key) else kind.settings.chain
         return await models.answering(key, own)
 
-    async def _measure(self, session: Session, actor: Actor, kind: Kind, spec: str, window: int) -> None:
+    async def _measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
         """Know what prompt and tools take, before the first request as well."""
         with suppress(StateError):  # a request would end with the error; a number need not
-            await self._fitting.measure(session, actor, kind, spec, window)
+            await self._fitting.measure(session, actor, kind, model)
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
@@ -398,7 +399,7 @@ class Sessions:
             kind, _ = await self._answering(session.key, turn.inbound.actor)
             with suppress(ConfigError):  # without a model nothing is counted
                 model = await self._model(session.key, kind)
-                await self._measure(session, turn.inbound.actor, kind, model.spec, model.context_window)
+                await self._measure(session, turn.inbound.actor, kind, model)
             return Outcome.ANSWERED, await self.compactor.compact(session, turn.inbound.text, forced=True)
         except LimitReached as limit:
             return Outcome.LIMITED, str(limit)

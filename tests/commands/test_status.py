@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.errors import ModelErrorKind
+from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.events import Actor
-from goclaw.llm.base import Usage
+from goclaw.llm.base import ChatModel, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.scripted import ScriptedModel
 from goclaw.memory import telling
@@ -17,7 +17,7 @@ from goclaw.memory.base import MemoryStatus
 from goclaw.sessions.status import Details
 from goclaw.users import User
 from tests.harness import OWNER, PATIENCE, Answer, World
-from tests.parts import Trail, acting
+from tests.parts import GivenModels, Trail, acting
 
 ANNA = Actor("telegram:5", "memory")
 
@@ -156,6 +156,32 @@ async def test_tokens_include_prompt_and_tools_before_the_first_request_and_what
     async with world.running() as core:
         assert tokens_in(await core.command("/status")) == new
         assert (await core.gateway.status("memory:here", OWNER))["tokens"] == new
+
+
+class LateModels(GivenModels):
+    """Has no model until `is_there`."""
+
+    is_there = False
+
+    async def agent(self, session: str = "") -> ChatModel:
+        if not self.is_there:
+            raise ConfigError("no model yet")
+        return await super().agent(session)
+
+
+async def test_prompt_and_tools_are_measured_for_the_model_that_answers_and_not_before_it_is_known(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, [Answer("Hi there.")], tools=[acting("look", Trail().leave)])
+    models = world.models = LateModels(world.script)
+    async with world.running() as core:
+        assert tokens_in(await core.command("/status")) == 0
+        models.is_there = True
+        known = tokens_in(await core.command("/status"))
+        await core.say("hello")
+        await core.settled()
+        (request,) = world.script.requests
+        assert known == estimate_text(request.system) + estimate_tools(request.tools)
 
 
 async def test_what_compact_says_includes_prompt_and_tools_after_a_restart(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ BUGS: list[Bug] = [
         "the size of a conversation leaves out prompt and tools until its first request",
         "class status: a number that is not that of the next request",
         "goclaw/sessions/service.py",
-        "            await self._measure(session, actor, kind, model, context_window)\n",
-        "            pass\n",
+        "                await self._measure(session, actor, kind, agent)\n",
+        "                pass\n",
         "tests/commands/test_status.py::"
         "test_tokens_include_prompt_and_tools_before_the_first_request_and_whatever_ended_the_last",
     ),
