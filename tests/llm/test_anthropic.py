@@ -9,7 +9,7 @@ from goclaw.llm.anthropic import PROVIDER, AnthropicModel
 from goclaw.llm.base import INVALID_JSON, UNCACHED, CachePoints, CallStarted, ModelPorts, Request, Stop
 from goclaw.llm.encoded import clean
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
-from tests.llm.asking import TOOLS, ask, model_ports, saying
+from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, frames, recorded, refusal
 from tests.llm.wires import ANTHROPIC, KEY, message_start, text_delta
 
@@ -22,12 +22,6 @@ async def fake() -> AsyncIterator[FakeProvider]:
     async with fake_provider() as server:
         server.will(ANTHROPIC.answer())
         yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
 
 
 def thoughtful(call: ToolCall) -> AssistantMessage:

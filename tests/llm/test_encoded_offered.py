@@ -1,6 +1,5 @@
 """Calls of tools that are not in a request are said back as calls of `tool_call`, on every wire."""
 
-from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
 
@@ -10,8 +9,8 @@ from goclaw.llm.base import ModelPorts
 from goclaw.llm.encoded import as_offered
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.specs import TOOL_CALL, ToolSpec
-from tests.llm.asking import ask, model_ports, saying
-from tests.llm.fake_provider import FakeProvider, fake_provider, refusal
+from tests.llm.asking import ask, saying
+from tests.llm.fake_provider import FakeProvider
 from tests.llm.wires import WIRES, Wire
 
 READ, BY_CALL = ToolSpec("read", "Reads.", {}), ToolSpec(TOOL_CALL, "Runs another one.", {})
@@ -36,19 +35,6 @@ def test_only_what_is_not_in_the_request_is_said_otherwise_and_only_where_there_
         ToolResult("c2", TOOL_CALL, "y"),
     ]
     assert said[0] is TALK[0] and said[2] is TALK[2]
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeProvider]:
-    async with fake_provider() as server:
-        server.routes["/api/show"] = refusal(404, {"error": "unknown"})
-        yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
 
 
 def called(body: Any) -> list[str]:

@@ -3,7 +3,7 @@
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,8 @@ import pytest
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, Stop
 from goclaw.messages import ToolResult
-from tests.llm.asking import TOOLS, ask, model_ports, saying
-from tests.llm.wires import ANTHROPIC, OPENAI, WIRES, Wire
+from tests.llm.asking import TOOLS, ask, saying
+from tests.llm.wires import ANTHROPIC, OPENAI, Wire
 
 HERE = Path(__file__).parent
 PROGRAM = HERE.parent / "aimock" / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
@@ -42,18 +42,6 @@ def aimock() -> Iterator[str]:
                 pytest.fail(f"aimock did not start: {''.join(said)}")
         finally:
             process.terminate()
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
-
-
-@pytest.fixture(params=WIRES, ids=lambda wire: wire.name)
-def wire(request: pytest.FixtureRequest) -> Wire:
-    assert isinstance(request.param, Wire)
-    return request.param
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
 """Pictures of people before models and servers that take none: every wire goes on without them."""
 
 import base64
-from collections.abc import AsyncIterator
 
 import pytest
 
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import ModelPorts
 from goclaw.messages import NOT_SEEN, AssistantMessage, Image, UserMessage
-from tests.llm.asking import PICTURE, ask, model_ports, saying
-from tests.llm.fake_provider import FakeProvider, fake_provider, refusal
-from tests.llm.wires import ANTHROPIC, OLLAMA, OPENAI, WIRES, Wire
+from tests.llm.asking import PICTURE, ask, saying
+from tests.llm.fake_provider import FakeProvider, refusal
+from tests.llm.wires import ANTHROPIC, OLLAMA, OPENAI, Wire
 
 PHOTO = UserMessage("What is this?", (Image("0" * 64, "image/png"),))
 LATER = UserMessage("And this?", (Image("1" * 64, "image/png"),))
@@ -26,25 +25,6 @@ REFUSALS = {
     "Anthropic": (ANTHROPIC, 400, "messages.0.content.0: image input is not supported by this model"),
 }
 """What servers say that take no pictures at all."""
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeProvider]:
-    async with fake_provider() as server:
-        server.routes["/api/show"] = refusal(404, {"error": "unknown"})
-        yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
-
-
-@pytest.fixture(params=WIRES, ids=lambda wire: wire.name)
-def wire(request: pytest.FixtureRequest) -> Wire:
-    assert isinstance(request.param, Wire)
-    return request.param
 
 
 def bodies(fake: FakeProvider) -> list[bytes]:

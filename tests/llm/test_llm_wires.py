@@ -1,38 +1,17 @@
 """What every wire must do when the server does not do its part."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import ModelPorts, Stop, TextDelta
-from tests.llm.asking import TOOLS, ask, model_ports, saying
+from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, refusal
-from tests.llm.wires import KEY, WIRES, Wire
+from tests.llm.wires import KEY, Wire
 from tests.tables import table
 
 KINDS = ModelErrorKind
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeProvider]:
-    async with fake_provider() as server:
-        # Ollama's side question; not knowing the answer must not matter.
-        server.routes["/api/show"] = refusal(404, {"error": "unknown"})
-        yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
-
-
-@pytest.fixture(params=WIRES, ids=lambda wire: wire.name)
-def wire(request: pytest.FixtureRequest) -> Wire:
-    assert isinstance(request.param, Wire)
-    return request.param
 
 
 async def test_a_whole_answer_is_streamed_and_then_told_once(fake: FakeProvider, ports: ModelPorts, wire: Wire) -> None:

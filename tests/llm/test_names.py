@@ -17,12 +17,6 @@ KEY = "sk-0123456789abcdef"
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeProvider]:
-    async with fake_provider() as server:
-        yield server
-
-
-@pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     async with open_client() as client:
         yield client

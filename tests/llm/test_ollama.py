@@ -15,7 +15,7 @@ from goclaw.llm.ollama import OllamaModel
 from goclaw.messages import NOT_SEEN, AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.specs import ToolSpec
-from tests.llm.asking import TOOLS, ask, model_ports, saying
+from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, recorded, refusal
 from tests.llm.ollama_server import GB, knows
 from tests.llm.oracles import CONVERSATION
@@ -33,12 +33,6 @@ async def fake() -> AsyncIterator[FakeProvider]:
         server.routes["/api/show"] = shown("completion", "tools", "thinking")
         server.will(OLLAMA.answer())
         yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
 
 
 def long(tokens: int) -> str:

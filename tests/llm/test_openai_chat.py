@@ -11,7 +11,7 @@ from goclaw.llm.base import INVALID_JSON, CallStarted, ModelPorts, Request, Stop
 from goclaw.llm.compat import SERVERS
 from goclaw.llm.openai_chat import PROVIDER, OpenAIChatModel
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
-from tests.llm.asking import TOOLS, ask, model_ports, saying
+from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, fake_provider, frames, recorded
 from tests.llm.wires import KEY, OPENAI, chunk
 
@@ -23,12 +23,6 @@ async def fake() -> AsyncIterator[FakeProvider]:
     async with fake_provider() as server:
         server.will(OPENAI.answer())
         yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
 
 
 def at(fake: FakeProvider, ports: ModelPorts, server: str, **options: Any) -> OpenAIChatModel:

@@ -14,7 +14,7 @@ from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, Stop
 from goclaw.llm.pydantic_ai import PROVIDER
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.net import LOOPBACK_ONLY
-from tests.llm.asking import TOOLS, ask, model_ports, saying
+from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, fake_provider, frames, recorded, refusal
 from tests.llm.wires import OPENAI, chunk
 
@@ -26,12 +26,6 @@ async def fake() -> AsyncIterator[FakeProvider]:
     async with fake_provider() as server:
         server.will(recorded("openai_text.sse"))
         yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
 
 
 def open_at(fake: FakeProvider, ports: ModelPorts, spec: str = "openai-chat:gpt-6.1-sol", **options: Any) -> ChatModel:

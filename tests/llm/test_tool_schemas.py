@@ -1,7 +1,6 @@
 """What models are sent of a tool's schema: as little as says the same, on every wire, and counted for each tool."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from goclaw.plugins import load
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
-from tests.llm.asking import ask, model_ports, saying
-from tests.llm.fake_provider import FakeProvider, fake_provider, refusal
+from tests.llm.asking import ask, saying
+from tests.llm.fake_provider import FakeProvider
 from tests.llm.wires import WIRES, Wire
 
 MOST_BYTES = {
@@ -129,19 +128,6 @@ def test_the_estimate_counts_what_is_sent() -> None:
     whole, short = ToolSpec("t", "d", schema), ToolSpec("t", "d", trimmed(schema))
     assert estimate_tools([whole]) == estimate_tools([whole]) == estimate_tools([short])
     assert estimate_tools([whole, short]) == 2 * estimate_tools([whole])
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeProvider]:
-    async with fake_provider() as server:
-        server.routes["/api/show"] = refusal(404, {"error": "unknown"})
-        yield server
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[ModelPorts]:
-    async with model_ports() as given:
-        yield given
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)

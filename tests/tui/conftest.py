@@ -1,14 +1,34 @@
-"""What makes the clients of these tests quick: waits that are for people and for networks last milliseconds."""
+"""A stage for clients, and what makes them quick: waits that are for people and for networks last milliseconds."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual._compositor import Compositor
 from textual.app import App
 
+from goclaw.clock import SteppedClock
 from goclaw.tui import link
 from goclaw.tui.widgets import conversation, log_view
+from tests.tui.fake_daemon import FakeGateway, Stage
 from tests.tui.screen import OFTEN_SECONDS, SOON_SECONDS
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, clock: SteppedClock) -> Stage:
+    return Stage(tmp_path, clock)
+
+
+@pytest.fixture
+async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
+    async with stage.daemon() as gateway:
+        yield gateway
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """The program on a screen: keys, focus, scrolling, the mouse, and its way out. What is shown, and when, needs none."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,6 @@ from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
 
 
 def sent(daemon: FakeGateway) -> list[str]:

@@ -1,9 +1,7 @@
 """Approvals and questions in the terminal client: what answers them, and what must not."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,22 +14,6 @@ from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
 from tests.tui.questions_asked import COLOUR, MAY, approval, until_asleep, until_decided
 from tests.tui.unseen import NOTHING, Unseen
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-def stage(tmp_path: Path, clock: SteppedClock) -> Stage:
-    return Stage(tmp_path, clock)
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
 
 
 def seen_by(client: Unseen, clock: SteppedClock) -> str:

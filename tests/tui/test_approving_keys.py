@@ -1,9 +1,7 @@
 """Approvals and questions on a screen: keys, what is in view, clicks."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,22 +14,6 @@ from goclaw.tui.widgets.question_cards import SEEN_SECONDS
 from tests.tui.fake_daemon import PATIENCE, FakeGateway, Screen, Stage
 from tests.tui.questions_asked import COLOUR, MAY, approval, until_asleep, until_decided
 from tests.tui.screen import SOON_SECONDS
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-def stage(tmp_path: Path, clock: SteppedClock) -> Stage:
-    return Stage(tmp_path, clock)
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
 
 
 async def until_seen(screen: Screen, clock: SteppedClock, words: str = MAY) -> str:

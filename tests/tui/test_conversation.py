@@ -1,9 +1,7 @@
 """What stands in the conversation, and in which order."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -26,22 +24,6 @@ from goclaw.tui.widgets.entries import Answer, Said
 from goclaw.tui.widgets.tool_card import ToolCard
 from tests.tui.fake_daemon import SESSION, FakeGateway, Stage
 from tests.tui.unseen import fetch_all
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-def stage(tmp_path: Path, clock: SteppedClock) -> Stage:
-    return Stage(tmp_path, clock)
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
 
 
 def in_order(text: str, *words: str) -> bool:

@@ -1,8 +1,6 @@
 """What comes from the daemon, in whatever order and after whatever break."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -17,22 +15,6 @@ from goclaw.tui.widgets.entries import Page, Said
 from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
 from tests.tui.unseen import fetch_all
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-def stage(tmp_path: Path, clock: SteppedClock) -> Stage:
-    return Stage(tmp_path, clock)
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
 
 
 async def test_a_client_that_starts_without_a_daemon_attaches_and_sends_when_there_is_one(stage: Stage) -> None:

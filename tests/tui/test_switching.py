@@ -1,7 +1,6 @@
 """From one session to another: what is shown, what is sent where, and what happens where nobody may go."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -30,12 +29,6 @@ def stage(tmp_path: Path) -> Stage:
     gateway.store("w1", UserMessage("Plan the work"), session=OTHER)
     gateway.store("w1", AssistantMessage("The plan."), session=OTHER)
     return made
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
 
 
 async def go(client: Unseen, session: str) -> None:

@@ -1,7 +1,6 @@
 """What is said of messages that are written while a turn runs."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ def test_each_mode_says_what_sending_does_and_what_was_sent_waits_for(mode: str,
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
 
 
 async def heard(daemon: FakeGateway, number: int) -> None:

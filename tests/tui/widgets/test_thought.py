@@ -1,8 +1,6 @@
 """Thinking on the screen: its last lines while it goes on, a line with its time afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -10,23 +8,6 @@ from goclaw.clock import SteppedClock
 from goclaw.events import Outcome, StreamRestarted, TurnFinished
 from goclaw.tui.widgets.thought import Thought
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
-
-
-@pytest.fixture
-def clock() -> SteppedClock:
-    return SteppedClock()
-
-
-@pytest.fixture
-def stage(tmp_path: Path, clock: SteppedClock) -> Stage:
-    return Stage(tmp_path, clock)
-
-
-@pytest.fixture
-async def daemon(stage: Stage) -> AsyncIterator[FakeGateway]:
-    async with stage.daemon() as gateway:
-        yield gateway
-
 
 LONG = [f"thought number {number}\n" for number in range(40)]
 
