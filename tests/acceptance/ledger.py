@@ -95,14 +95,14 @@ class Outcome:
 def close_books(found: Outcome, people: People, home: Installation) -> None:
     """Count everything into `found`."""
     for chat in people.chats.values():
-        _chat(found, chat, people.seen(chat))
+        close_chat(found, chat, people.seen(chat))
     _effects(found, people, home)
     _database(found, home)
     found.unexpected = _unexpected(home)
 
 
-def _chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
-    """Every message answered, once, in the order in which they were written."""
+def close_chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
+    """Count into `found` whether every message was answered, once, in the order in which they were written."""
     cut = {name for message in seen if STOPPED_HERE in message.text for name in message.names}
     seen = [message for message in seen if STOPPED_HERE not in message.text]  # what a /stop cut is no answer
     copies, names = Copies.of(seen), [name for name, _ in chat.said]

@@ -1,0 +1,60 @@
+"""The books of kills: what must not happen is found in them, and what a kill may leave is not taken for it."""
+
+import pytest
+
+from tests.acceptance.books import MARKS, Seen, read_chat
+from tests.acceptance.ledger import Outcome, close_chat
+from tests.acceptance.people import Chat, Habits
+from tests.fake_telegram.world import Sent
+
+GROUP = -100
+M1, M2 = "answer m1 (end)", "answer m2 (end)"
+
+
+def seen_in(*texts: str) -> list[Seen]:
+    """Return messages of the bot, oldest first."""
+    return read_chat([Sent(GROUP, number, text) for number, text in enumerate(texts)])
+
+
+def books_of(*texts: str) -> Outcome:
+    """Close the books of a group in which m1 and m2 were said."""
+    found = Outcome()
+    close_chat(found, Chat(GROUP, Habits((5,), ("plain",)), said=[("m1", "plain"), ("m2", "plain")]), seen_in(*texts))
+    return found
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (M1, M2),
+        ("answer m1 m2 (end)",),
+        (M1, f"{MARKS[0]}\n\n{M1}", M2),
+        ("answer m2", M1, M2),  # a kill left the beginning of the second
+        ("answer m2\n\n[stopped here]", M1, M2),
+    ],
+)
+def test_answers_in_order_leave_nothing_in_the_books(texts: tuple[str, ...]) -> None:
+    assert books_of(*texts).faults == []
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (M2, M1),
+        ("answer m2 m1 (end)",),
+        ("answer m1", M2, M1),  # the beginning that a kill left does not stand for the answer
+        (M1, M2, f"{MARKS[0]}\n\n{M1}"),
+        (f"{MARKS[0]}\n\n{M2}", M1),
+    ],
+)
+def test_answers_that_changed_places_are_found(texts: tuple[str, ...]) -> None:
+    assert books_of(*texts).out_of_order == [f"{GROUP}: m1 below m2"]
+
+
+@pytest.mark.parametrize("texts", [(M1,), (M1, "answer m2"), (M1, f"{M2}\n\n[stopped here]")])
+def test_a_message_without_its_whole_answer_is_lost(texts: tuple[str, ...]) -> None:
+    assert books_of(*texts).lost == ["m2"]
+
+
+def test_an_answer_that_comes_again_without_a_mark_is_found() -> None:
+    assert books_of(M1, M1, M2).unmarked_duplicates == [f"{GROUP}: answer m1", f"{GROUP}: m1 (end)"]
