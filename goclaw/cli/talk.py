@@ -112,6 +112,8 @@ class _Reporter:
             self.set_apart()
             print(printable(self._begun.strip()), flush=True)
             self._begun, self._has_said = "", True
+        elif message.calls and self._begun:
+            self._begun = f"{self._begun.rstrip()}\n\n"  # as in chats (`sessions.turn`)
 
     def held_up(self, event: QuestionAsked) -> None:
         """An earlier turn of the session waits for a person, and ours waits for that one."""

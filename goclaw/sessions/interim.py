@@ -40,15 +40,16 @@ class InterimTexts:
     def defers(self, inbound: Inbound, calls: Sequence[ToolCall]) -> bool:
         """Return whether a text beside `calls` must wait for the next one of its turn; if not, it counts."""
         address = inbound.address
-        if address.channel == LOCAL or any(call.name in READ_BEFORE for call in calls):
+        if address.channel == LOCAL:
             return False
+        never_waits = any(call.name in READ_BEFORE for call in calls)
         channel = self._channels.get(address.channel)
         if channel is not None and not channel.capabilities.interim:
-            return True
+            return not never_waits
         now = self._clock.monotonic()
         self._sent = {chat: times for chat, times in self._sent.items() if times[-1] > now - SECONDS}
         times = self._sent.setdefault((address.channel, address.chat), deque(maxlen=MOST))
-        if len(times) == MOST and times[0] > now - SECONDS:
+        if len(times) == MOST and times[0] > now - SECONDS and not never_waits:
             return True
         times.append(now)
         return False

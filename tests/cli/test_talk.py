@@ -134,6 +134,18 @@ async def test_texts_before_tool_calls_and_the_answer_stand_apart(
     assert capsys.readouterr().out == "First.\n\nThen.\n\n"
 
 
+async def test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = [ToolCall(f"c{number}", "look", {}) for number in (1, 2)]
+    cut = Answer("Once upon a ti", stop=Stop.LENGTH)
+    script = [cut, Answer("", calls=(looks[0],)), Answer("Next.", calls=(looks[1],)), Answer("Done.")]
+    world = World(tmp_path, script, tools=[acting("look", Trail().leave)], limits={"continue_cut": True})
+    async with daemon(world):
+        assert await talk.send(world.config, "go", SESSION) == ("Done.", True)
+    assert capsys.readouterr().out == "Once upon a ti\n\nNext.\n\n"
+
+
 @pytest.mark.promise("P-no-silent-cut")
 async def test_an_answer_that_was_cut_is_an_outcome_of_its_own_and_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -181,6 +181,18 @@ async def test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together(tmp_pa
     assert world.texts()[-2:] == ["step 1", "Done."]
 
 
+async def test_what_never_waits_counts_among_the_texts_of_a_minute(tmp_path: Path) -> None:
+    sends = [ToolCall(f"m{number}", "message", {"action": "send", "text": f"file {number}"}) for number in range(MOST)]
+    script = [*(Answer(f"Here is {call.id}:", calls=(call,)) for call in sends), *comments(1)]
+    tools = [message_tool, acting("keep", Trail("kept").leave)]
+    world = World(tmp_path, script, tools=tools, users=[User("memory:anna")])
+    async with world.running() as core:
+        await core.say("work")
+        await core.settled()
+    announced = [text for number in range(MOST) for text in (f"Here is m{number}:", f"file {number}")]
+    assert world.texts() == [*announced, "step 1\n\nDone."]
+
+
 @pytest.mark.usefixtures("joined")
 async def test_texts_that_wait_are_told_when_the_turn_ends_otherwise(tmp_path: Path) -> None:
     world = looking(tmp_path, [using("The answer is 42."), Answer(error=ModelErrorKind.OVERLOADED)])
