@@ -8,6 +8,9 @@ It speaks OpenAI's chat completions. A person's message is `<id> <kind> …`; th
     m1 both             -> both calls at once, then "answer m1 (end)"
     m1 pair             -> a call of `exec` as above, and beside it one that appends m1-slow and does not end
     m1 plan             -> "plan m1" and beside it the call of m1 exec, then "answer m1 (end)"
+    m1 mute             -> the same, then nothing
+    m1 cut              -> "answer m1", where the output limit ends it
+    m1 break            -> "answer m1", where the connection breaks
     m1 run COMMAND      -> a call of `exec` with that command, then "answer m1: <the result> (end)"
     m1 recall QUESTION  -> a call of `transcript_search` with that question, then "answer m1: <what was found> (end)"
     m1 anywhere QUESTION -> the same in all conversations that the person may read
@@ -115,7 +118,9 @@ class EchoModel:
                 if pause := self.pause(said, number):
                     await clock.sleep(pause)
                 await response.write(frame(delta))
-            await response.write(frame({}, "tool_calls" if "tool_calls" in deltas[-1] else "stop"))
+            if not (reason := reason_of(body, deltas)) and request.transport:
+                request.transport.close()
+            await response.write(frame({}, reason))
             await response.write(b"data: [DONE]\n\n")
             await response.write_eof()
         return response
@@ -169,10 +174,12 @@ def answer_to(body: Json) -> Sequence[Json]:
     calls = [call for each in waiting for call in calls_for(*each) if call["id"] not in called]
     if calls:
         numbered = [call | {"index": number} for number, call in enumerate(calls)]
-        said = [f"plan {identity}" for identity, kind, _ in waiting if kind == "plan"]
+        said = [f"plan {identity}" for identity, kind, _ in waiting if kind in ("plan", "mute")]
         return [{"role": "assistant", "content": " ".join(said) or None}, {"tool_calls": numbered}]
     results = {message["tool_call_id"]: str(message["content"]) for message in recent if message["role"] == "tool"}
-    pieces = ["answer"]
+    if "mute" in kinds_in(body):
+        return [{"role": "assistant", "content": ""}]
+    pieces, end = ["answer"], [] if kinds_in(body) & {"cut", "break"} else [f" {END}"]
     for identity, kind, rest in waiting:
         returned = [results[call["id"]] for call in calls_for(identity, kind, rest) if call["id"] in results]
         pieces += [f" {identity}", *(f" [{outcome}]" for result in returned if (outcome := failure_in(result)))]
@@ -181,7 +188,20 @@ def answer_to(body: Json) -> Sequence[Json]:
         if kind == "long":
             lines = [f"\n\n{identity} line {number} of a long answer." for number in range(LONG_LINES)]
             pieces += ["".join(lines[start : start + LINES_AT_ONCE]) for start in range(0, LONG_LINES, LINES_AT_ONCE)]
-    return [{"role": "assistant", "content": pieces[0]}, *({"content": piece} for piece in [*pieces[1:], f" {END}"])]
+    return [{"role": "assistant", "content": pieces[0]}, *({"content": piece} for piece in [*pieces[1:], *end])]
+
+
+def kinds_in(body: Json) -> set[str]:
+    """The kinds of the messages that a request asks to answer."""
+    return {kind for _, kind, _ in unanswered(body)}
+
+
+def reason_of(body: Json, deltas: Sequence[Json]) -> str:
+    """Why an answer ends, as its last frame says; empty: the connection breaks before that."""
+    if "tool_calls" in deltas[-1]:
+        return "tool_calls"
+    kinds = kinds_in(body)
+    return "length" if "cut" in kinds else "" if "break" in kinds else "stop"
 
 
 def failure_in(result: str) -> str:
@@ -194,7 +214,7 @@ def failure_in(result: str) -> str:
 def calls_for(identity: str, kind: str, rest: str) -> list[Json]:
     """The tool calls that a message asks for."""
     wanted: list[tuple[str, Json]] = []
-    if kind in ("exec", "both", "pair", "plan"):
+    if kind in ("exec", "both", "pair", "plan", "mute"):
         wanted.append(("exec", {"command": f"echo {identity} >> {EFFECTS}"}))
     if kind in ("write", "both"):
         wanted.append(("write", {"path": f"{identity}.txt", "content": identity}))
