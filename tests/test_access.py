@@ -171,6 +171,8 @@ async def test_rights_change_with_the_file_between_two_uses(tmp_path: Path) -> N
     [
         (actor("telegram:1"), "telegram:1", "telegram:1"),
         (actor("telegram:2"), "telegram:2", "shared"),
+        (actor("telegram:2"), "telegram:2:7", "shared"),  # a topic of the private chat
+        (actor("telegram:1"), "telegram:1:7", "telegram:1:7"),
         (actor("telegram:2"), "telegram:-100", "telegram:-100"),
         (STRANGER, "telegram:99", "telegram:99"),
         (actor(""), "", ""),

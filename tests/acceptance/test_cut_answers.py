@@ -54,6 +54,19 @@ async def test_a_turn_that_says_nothing_behind_its_call_has_said_what_it_said_be
 
 
 @pytest.mark.promise("P-interim")
+async def test_what_is_said_before_a_call_is_printed_told_to_programs_and_kept(shared: SharedDaemon) -> None:
+    run, both = shared.home.run, ["plan m1", "answer m1 (end)"]
+    assert (await run("send", "--session", "tui:plan", "m1 plan")).out == "\n\n".join(both) + "\n"
+    told = await run("send", "--session", "tui:json", "--json", "m1 plan")
+    events = [json.loads(line) for line in told.out.splitlines()]
+    said = [event["message"] for event in events if event["name"] == "MessageStored"]
+    assert [message["text"] for message in said if message["role"] == "assistant"] == both
+    kept = await run("sessions", "export", "tui:plan", "--format", "jsonl")
+    rows = [json.loads(line) for line in kept.out.splitlines()]
+    assert [row["text"] for row in rows if row["role"] == "assistant"] == both
+
+
+@pytest.mark.promise("P-interim")
 @pytest.mark.asyncio(loop_scope="function")
 async def test_what_was_said_before_a_call_comes_once_through_a_kill_in_the_call(
     home: Installation, telegram: FakeTelegram, model: EchoModel

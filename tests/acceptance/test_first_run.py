@@ -6,7 +6,9 @@ import re
 import pytest
 
 from tests.acceptance.daemon import Installation
+from tests.acceptance.model import EchoModel, texts_of
 from tests.acceptance.waiting import eventually
+from tests.fake_telegram.server import FakeTelegram
 
 pytestmark = [pytest.mark.slow]
 
@@ -50,6 +52,27 @@ async def test_without_any_configuration_one_can_talk_run_tools_ask_and_stop(bar
     assert await bare.wait() == 0
     assert "Traceback" not in bare.output
     assert (await bare.run("status")).code == 1
+
+
+@pytest.mark.promise("P-first-run")
+async def test_the_first_real_model_reads_nothing_of_the_demo_and_the_person_is_told(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    models = home.config.pop("models")
+    home.config["models"] = {"agent": "demo"}
+    home.write_config()
+    await home.start(telegram)
+    await telegram.world.say("I am Ann", user=5)
+    assert (await telegram.wait_sent(5))[0].text.startswith(NO_AI)
+    assert await home.stop() == 0
+    home.config["models"] = models
+    home.write_config()
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=5)
+    told, answer = (sent.text for sent in (await telegram.wait_sent(5, 3))[1:])
+    assert "begins with a fresh context" in told and answer == "answer m1 (end)"
+    assert [text for text in texts_of(model.requests[0]) if "[demo" in text or "I am Ann" in text] == []
+    assert await home.stop() == 0
 
 
 async def test_lines_through_a_pipe_are_a_conversation(bare: Installation) -> None:

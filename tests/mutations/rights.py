@@ -240,6 +240,14 @@ BUGS: list[Bug] = [
         "tests/tools/test_mcp_source.py::test_a_pin_of_a_set_is_the_sets_alone",
     ),
     bug(
+        "toolsets that two agents declare for themselves are one",
+        "the tools of one agent went to another whose toolset has the same name",
+        "goclaw/declare/agents.py",
+        'return replace(word.toolset, name=f"{agent}/{word.toolset.name}")',
+        "return word.toolset",
+        "tests/declare/test_agents.py::test_a_toolset_of_an_agents_own_has_the_agents_name_before_it",
+    ),
+    bug(
         "a limit that stands in the wrong place of a declaration is dropped",
         "class declaration: a restriction vanishes in silence",
         "goclaw/declare/options.py",

@@ -48,6 +48,23 @@ BUGS: list[Bug] = [
         f"{_INTERIM}::test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together",
     ),
     bug(
+        "`telegram.interim` changes nothing",
+        "who wants one message a turn gets one for each call",
+        "goclaw/channels/telegram/channel.py",
+        'settings.interim == "separate"',
+        "True",
+        "tests/channels/telegram/test_channel.py::"
+        "test_whether_a_text_before_a_tool_call_is_a_message_of_its_own_is_chosen",
+    ),
+    bug(
+        "the status tells everybody in a chat of the event loop",
+        "a line for operators frightens people who can do nothing about it",
+        "goclaw/sessions/status.py",
+        ', "Event loop"})',
+        "})",
+        "tests/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
+    ),
+    bug(
         "texts before questions are not counted among those of a minute",
         "a model that announces each of many files floods a chat with comments besides",
         "goclaw/sessions/interim.py",

@@ -136,6 +136,12 @@ async def test_the_token_is_in_no_log_line_at_any_level(caplog: pytest.LogCaptur
     assert caplog.records, "there was something to look at"
 
 
+@pytest.mark.promise("P-interim")
+async def test_whether_a_text_before_a_tool_call_is_a_message_of_its_own_is_chosen() -> None:
+    async with open_stage(running=False) as usual, open_stage(running=False, interim="joined") as joining:
+        assert usual.channel.capabilities.interim and not joining.channel.capabilities.interim
+
+
 async def test_changes_of_files_are_no_documents_unless_that_is_wanted() -> None:
     async with open_stage(running=False) as quiet, open_stage(running=False, artifacts="files") as wanting:
         assert quiet.channel.capabilities.artifacts and not quiet.channel.capabilities.diffs
