@@ -174,7 +174,7 @@ class World:
         """What the status says beside the session and its queue."""
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
         self.is_alone: Callable[[Actor], bool] = lambda actor: True
-        """Whether nobody else works in an actor's workspace."""
+        """Return whether no other person works in an actor's workspace."""
         self.root = folder / "workspace"
         self.root.mkdir(exist_ok=True)
 
@@ -183,7 +183,7 @@ class World:
         return [heard.delivery.text for heard in self.room.all]
 
     def prepare(self) -> None:
-        """Lay a new database where there is none."""
+        """Create a new database unless one exists."""
         path = self.folder / "goclaw.db"
         if not path.exists():
             path.write_bytes(new_database())
@@ -314,7 +314,7 @@ async def _until_dead(beginning: "asyncio.Task[None]", database: Mortal) -> None
 
 
 async def _ended(begun: "list[asyncio.Task[None]]") -> None:
-    """A start in whose middle the process died ends when that is buried; what it says then nobody needs."""
+    """A start in whose middle the process died ends when that is buried; what it says then does not matter."""
     if begun and not begun[0].done():
         await asyncio.wait(begun)
         begun[0].exception()

@@ -49,7 +49,7 @@ def new_database() -> bytes:
 
 
 class Mortal(Database):
-    """A database whose process dies at a chosen write: from then on nothing returns, as when there is nobody left."""
+    """A database whose process dies at a chosen write: from then on nothing returns."""
 
     def __init__(
         self, inner: Database, die_before: int | None, die_after: int | None, watch: Watch | None = None
@@ -62,7 +62,7 @@ class Mortal(Database):
         """Refuse every write, as when the disk is full."""
         self.dead = asyncio.Event()
         self.buried = asyncio.Event()
-        """The test has seen enough: whoever still waits for a write ends."""
+        """End everything that still waits for a write: the test has seen enough."""
 
     async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
         await self._breathe()

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal: what it writes is drawn, what it asks is answered, and somebody types.
+"""A program in a pseudo-terminal: what it writes is drawn, what it asks is answered, and keys are typed.
 
     async with open_terminal(["goclaw", "tui"], environment, size=(80, 24)) as terminal:
         await terminal.until("connected")

@@ -92,7 +92,7 @@ def test_only_the_supervising_modules_catch_everything() -> None:
 
 
 def test_only_the_supervising_module_shields() -> None:
-    """A waiter that is cancelled would leave a task without a parent and an error that nobody takes."""
+    """A waiter that is cancelled would leave a task without a parent and an error that is never retrieved."""
     shields = [
         f"{house.name_of(path)}:{call.line}"
         for path in house.python_files("goclaw")

@@ -163,7 +163,7 @@ class Installation:
         return code
 
     async def dump(self) -> str:
-        """Where the daemon and this program stand, for whoever asks why they do not go on. The daemon may be dead."""
+        """Return where the daemon and this program stand, to explain why they do not go on. The daemon may be dead."""
         if self.process is not None and self.process.returncode is None:
             self.process.send_signal(signal.SIGUSR2)
             await clock.sleep(DUMP_SECONDS)

@@ -49,7 +49,7 @@ LIFE_SECONDS = 90.0
 HANG_SECONDS = 300.0
 """After which this program says where it stands, should even its event loop hang."""
 NEEDED = {"stop": "/stop", "step settle": "/stop", "settled": "/stop", "compaction": "/compact"}
-"""What somebody must write, or the daemon would seldom come to these points."""
+"""What a person must write, or the daemon would seldom come to these points."""
 SUMMED = ("messages", "answered_once", "stopped", "marked", "marked_twice_shown", "effects", "unknown", "previews_left")
 """What the report counts over all worlds."""
 FAULTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {

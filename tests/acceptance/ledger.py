@@ -31,7 +31,7 @@ class Outcome:
 
     kills: int = 0
     kills_at: dict[str, int] = field(default_factory=dict)
-    """How many at each point; `time` and `start` are moments that nobody chose, `unreached` those of a point that the
+    """How many at each point; `time` and `start` are random moments, `unreached` those of a point that the
     daemon did not come to."""
     faults_injected: dict[str, int] = field(default_factory=dict)
     messages: int = 0

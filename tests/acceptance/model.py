@@ -55,7 +55,7 @@ IDENTITY = re.compile(r"m\d+\S* \S")
 EDITS = re.compile(r"\A(\[[^\n]* edited an earlier message: [^\n]*\]\n)+")
 """What stands before a message when its sender had changed one that was answered."""
 SUMMARISE = "Summarise all of the above."
-"""The product's order to whoever writes a summary."""
+"""The product's order to the model that writes a summary."""
 SUMMARY = "Several people wrote messages with a name and a kind, and each of them was answered by that name."
 
 

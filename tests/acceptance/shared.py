@@ -40,7 +40,7 @@ class SharedDaemon:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody in Telegram, with a private chat and a group."""
+    """A person in Telegram, with a private chat and a group."""
 
     number: int
     daemon: SharedDaemon

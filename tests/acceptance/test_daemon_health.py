@@ -1,4 +1,4 @@
-"""A daemon that can be watched: by a service manager, by its log, by whoever asks where it stands."""
+"""A daemon that can be watched: by a service manager, in its log, and by asking where it stands."""
 
 import asyncio
 import json

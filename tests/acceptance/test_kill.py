@@ -1,4 +1,4 @@
-"""kill -9 at every moment that matters, and at some that nobody chose (`tests.acceptance.fuzz` tries thousands)."""
+"""kill -9 at every moment that matters, and at random ones (`tests.acceptance.fuzz` tries thousands)."""
 
 import asyncio
 import sqlite3
@@ -119,7 +119,7 @@ async def test_a_first_start_that_was_killed_again_and_again_leaves_nothing_that
 async def test_a_message_is_not_acknowledged_to_telegram_before_it_is_on_disk(
     home: Installation, telegram: FakeTelegram
 ) -> None:
-    """Somebody else holds the database, so the daemon has the message and cannot write it down."""
+    """Another process holds the database, so the daemon has the message and cannot write it down."""
     await home.start(telegram)
     with closing(sqlite3.connect(home.state / "goclaw.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

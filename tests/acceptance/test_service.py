@@ -49,7 +49,7 @@ class Scene:
         self._inner = 0
 
     async def open(self) -> None:
-        """Start the systemd; skips the test where this machine lets nobody make namespaces."""
+        """Start the systemd; skips the test where this machine allows no namespaces."""
         self._outer = await self._spawn(
             *("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", SCENE)
         )

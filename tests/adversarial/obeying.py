@@ -90,7 +90,7 @@ def orders(text: str) -> Iterator[tuple[str, Json]]:
 
 
 def said(messages: list[Json]) -> list[str]:
-    """What somebody wants to hear from the model."""
+    """What the model is ordered to say."""
     return [found for message in messages if message["role"] != "assistant" for found in SAY.findall(_text(message))]
 
 

@@ -1,4 +1,4 @@
-"""Tools that look around: whatever is exchanged or named, nobody learns of what is not theirs."""
+"""Tools that look around: whatever is exchanged or named, they tell nothing of what is not the person's."""
 
 import asyncio
 import os

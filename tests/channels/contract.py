@@ -42,7 +42,7 @@ from tests.fake_telegram.server import FakeTelegram
 
 Json = dict[str, Any]
 SHED = ("memory", "shed")
-"""A chat that nobody speaks from, for ways that have no other one."""
+"""A chat without a person, for ways that have no other one."""
 
 
 class Way(ABC):
@@ -335,7 +335,7 @@ class TerminalWay(Way):
         return "".join(self.written)
 
     def close_chat(self) -> None:
-        """There is none."""
+        """Do nothing."""
 
 
 class RemoteWay(TerminalWay):
@@ -357,7 +357,7 @@ WAYS: dict[str, Callable[[Path], Way]] = {
     "terminal": TerminalWay,
     "remote terminal": RemoteWay,
 }
-"""Every channel of the catalogue, and what is none: terminals, on this machine and over TCP."""
+"""Every channel of the catalogue, and terminals, which are no channel, on this machine and over TCP."""
 
 
 class Scene:

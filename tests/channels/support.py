@@ -65,7 +65,7 @@ class RecordingGateway:
             yield events
 
     async def publish(self, *events: TurnEvent) -> None:
-        """Let events happen, once somebody listens."""
+        """Let events happen, once there is a listener."""
         await self._subscribed.wait()
         for event in events:
             self._bus.publish(event)

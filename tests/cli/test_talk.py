@@ -1,4 +1,4 @@
-"""`goclaw send` while a turn waits for a person: it says so and how to answer, whoever asked."""
+"""`goclaw send` while a turn waits for a person: it says so and how to answer, another turn, too."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Compaction: who writes the summary, what is kept, and what happens when nobody can."""
+"""Compaction: which model writes the summary, what is kept, and what happens when none can."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -274,7 +274,7 @@ async def test_a_context_that_is_cleared_meanwhile_stays_cleared() -> None:
     desk = Desk(conversation(30))
 
     class Clearing(ScriptedModel):
-        """While it writes, somebody says /clear."""
+        """Say /clear while it writes."""
 
         @property
         def context_window(self) -> int:

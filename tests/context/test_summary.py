@@ -32,7 +32,7 @@ SECRET = "correct-horse-battery"
 
 
 async def nobody(finished: Finished) -> None:
-    """Nobody keeps books."""
+    """Keep no books."""
 
 
 def says(*answers: Answer, context_window: int = 200_000) -> ScriptedModel:

@@ -28,7 +28,7 @@ export -p > "$HOME/.reader/variables"
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody on a new machine, with `goclaw` on the path and nothing else of ours."""
+    """A person on a new machine, with `goclaw` on the path and nothing else of ours."""
 
     home: Path
 

@@ -1,4 +1,4 @@
-"""The three wires on aimock, a model server that nobody here wrote."""
+"""The three wires on aimock, a model server of another project."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The client with servers that nobody here wrote: those of the protocol's own project, from npm, run by Node."""
+"""The client with other people's servers: those of the protocol's own project, from npm, run by Node."""
 
 import json
 import shutil

@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def tried_all(bugs: Sequence[Bug], folder: Path, revision: str | None, jobs: int, write: Path | None) -> list[Result]:
-    """Try every bug, each in a copy that nobody else uses meanwhile."""
+    """Try every bug, each in a copy of its own meanwhile."""
     free: SimpleQueue[Path] = SimpleQueue()
     for number in range(jobs):
         copied(revision, folder / str(number))

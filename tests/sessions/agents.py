@@ -18,12 +18,12 @@ def handing(task: str, call_id: str = "c1", **more: object) -> ToolCall:
 
 
 def asks_for(when: str, *calls: ToolCall, text: str = "") -> Answer:
-    """Whoever reads `when` last makes these calls, and says `text` before them."""
+    """Return an answer to a request that ends with `when`: these calls, with `text` before them."""
     return Answer(text, calls=calls, when=when)
 
 
 def says(when: str, text: str) -> Answer:
-    """Whoever reads `when` last says this."""
+    """Return an answer to a request that ends with `when`: this text."""
     return Answer(text, when=when)
 
 

@@ -231,7 +231,7 @@ async def test_a_forgotten_session_takes_the_conversations_of_its_agents_with_it
 
 @tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)
 async def risky(ctx: ToolContext) -> str:
-    """Need somebody's word."""
+    """Ask before it runs."""
     return "noted"
 
 

@@ -1,4 +1,4 @@
-"""Approvals from the question to the run: bound to the call, to whoever may give them, to their time; and for good."""
+"""Approvals from the question to the run: bound to the call, to the approver, to their time; and for good."""
 
 import asyncio
 from collections.abc import Callable

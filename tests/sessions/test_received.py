@@ -304,7 +304,7 @@ async def test_a_crash_repeats_no_transcript_that_was_recorded_and_leaves_one_fi
 
 
 def texts_on_disk(world: World) -> list[str]:
-    """What people's messages say on the disk, whoever runs."""
+    """Return what people's messages say on the disk, with or without a daemon."""
     with closing(sqlite3.connect(world.folder / "goclaw.db")) as connection:
         return [row[0] for row in connection.execute("SELECT text FROM messages WHERE role = 'user'")]
 

@@ -120,7 +120,7 @@ async def test_a_tool_that_was_left_behind_says_nothing_in_the_chat_any_more(tmp
     hang, refused = Hang(), asyncio.Event()
 
     async def run(ctx: ToolContext) -> str:
-        """Speak when nobody waits any more."""
+        """Answer after the request was given up."""
         await hang.swallowing()
         try:
             await ctx.deliver(Delivery("late", ctx.address, "boo"))

@@ -1,4 +1,4 @@
-"""Calls from outside of every conversation: agents work for them, and none goes on when nobody waits any more."""
+"""Calls from outside of every conversation: agents work for them, and none goes on when its caller has left."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ RISKING = [asks_for(ASKED, ToolCall("r1", "risky", {})), says("was risked", "cak
 
 @tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)
 async def risky(ctx: ToolContext) -> str:
-    """Need somebody's word."""
+    """Ask before it runs."""
     return "was risked"
 
 
 class Waiting:
-    """Whoever waits for the call."""
+    """The client that waits for the call."""
 
     def __init__(self, consents: bool = False) -> None:
         self.consents = consents

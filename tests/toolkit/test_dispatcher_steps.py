@@ -167,7 +167,7 @@ async def test_a_question_that_cannot_be_put_is_not_answered_with_yes(tmp_path: 
 
 @tool(side_effect=SideEffect.READ_ONLY)
 async def mine(ctx: ToolContext, query: str, user: Annotated[str, Injected()]) -> str:
-    """Look for what is somebody's own."""
+    """Look for what is the person's own."""
     return f"{user}: {query}"
 
 

@@ -191,7 +191,7 @@ async def test_a_misspelt_name_is_offered_and_never_edited(around: Surroundings)
 
 
 def changing(around: Surroundings, content: str) -> None:
-    """Have somebody else write the file once, in the moment between an edit's look and its write."""
+    """Write the file once, as another process, in the moment between an edit's look and its write."""
     real = around.the_workspace.write_bytes
     left = [content]
 

@@ -1,4 +1,4 @@
-"""`ssh_exec` against a real sshd: what it runs, whom it trusts, what nobody can make it do."""
+"""`ssh_exec` against a real sshd: what it runs, which hosts it trusts, what it never does."""
 
 import asyncio
 import os

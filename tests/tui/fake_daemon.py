@@ -188,7 +188,7 @@ class FakeGateway:
         return row
 
     def tell(self, turn: str, message: Message, sender: str = "", session: str = SESSION) -> None:
-        """Put a row into the transcript and tell whoever watches."""
+        """Put a row into the transcript and tell the clients."""
         self.bus.publish(self.store(turn, message, sender, session))
 
     def begin(self, turn: str, text: str, sender: str = "tui:me") -> None:
@@ -223,7 +223,7 @@ class FakeGateway:
         self.bus.publish(QuestionAsked(turn, SESSION, question))
 
     def close(self, question_id: str, answer: str, by: str) -> None:
-        """Somebody answered, or nobody in time."""
+        """End a question: it was answered, or its time is over."""
         self.questions = [question for question in self.questions if question.id != question_id]
         self.bus.publish(QuestionAnswered("", SESSION, question_id, answer, by))
 

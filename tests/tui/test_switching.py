@@ -1,4 +1,4 @@
-"""From one session to another: what is shown, what is sent where, and what happens where nobody may go."""
+"""From one session to another: what is shown, what is sent where, and what happens with sessions that are refused."""
 
 import asyncio
 from pathlib import Path

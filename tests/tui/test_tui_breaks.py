@@ -127,7 +127,7 @@ async def scene(folder: Path, *, on_screen: bool = False) -> AsyncIterator[Scene
 
 
 async def story(scene: Scene) -> str:
-    """Everything that a session shows; nobody waits for the client but where the person acts."""
+    """Play everything that a session shows; only where the person acts, the client is waited for."""
     for part in (thinking_and_a_tool, notices_and_questions, from_elsewhere):
         await part(scene)
     return await scene.whole("That is all.")
@@ -201,7 +201,7 @@ _expected: dict[bool, tuple[str, list[Frame]]] = {}
 
 
 async def undisturbed(folders: pytest.TempPathFactory, *, on_screen: bool) -> tuple[str, list[Frame]]:
-    """What somebody sees whose line holds, and the frames that it took."""
+    """Return what a client shows whose connection holds, and the frames that it took."""
     if on_screen not in _expected:
         async with scene(folders.mktemp("undisturbed"), on_screen=on_screen) as whole:
             _expected[on_screen] = (await story(whole), whole.line.came)

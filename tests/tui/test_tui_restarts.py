@@ -158,7 +158,7 @@ _undisturbed: dict[bool, tuple[str, int]] = {}
 
 
 async def undisturbed(folders: pytest.TempPathFactory, *, on_screen: bool) -> tuple[str, int]:
-    """What somebody sees whose daemon lives, and how often that writes."""
+    """Return what a client of a daemon that lives shows, and how often it writes."""
     if on_screen not in _undisturbed:
         async with stage_of(folders.mktemp("u"), on_screen=on_screen) as (client, life):
             text = await seen(client)

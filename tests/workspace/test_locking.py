@@ -29,7 +29,7 @@ def left_in(locks: Path) -> list[Path]:
 
 @contextmanager
 def held(workspace: Workspace, locks: Path) -> Iterator[None]:
-    """The lock of `file` as somebody else holds it."""
+    """Hold the lock of `file` as another process does."""
     found = (workspace.root / "file").stat()
     with locked(locks, (found.st_dev, found.st_ino), "file"):
         yield
@@ -64,7 +64,7 @@ async def test_who_waits_too_long_is_told_that_the_file_is_busy(
 
 
 async def test_what_came_while_the_lock_was_waited_for_is_seen(workspace: Workspace, tmp_path: Path) -> None:
-    """The lock is an inode's, and whoever held it has put another one in its place."""
+    """The lock is an inode's, and its holder has put another one in its place."""
     version = (await workspace.stat("file")).version
     with held(workspace, tmp_path / "state" / "locks"):
         edit = asyncio.create_task(workspace.write_bytes("file", b"mine", unless_changed=version))
@@ -154,7 +154,7 @@ async def test_many_who_add_to_one_file_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_went_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever opened the file before it went, and gets its lock then, must not be let in beside the next holder."""
+    """A process that opened the file before it went and locks it then is not let in beside the next holder."""
     monkeypatch.setattr(locking, "PATIENCE_SECONDS", 0.02)
     opened = locking._opened
     with locked(tmp_path, (1, 2), "file"):

@@ -44,7 +44,7 @@ Share = Literal["all", "every fault", "some"]
 SITES: Sequence[Site] = ("first request", "after a tool", "after steering", "compaction", "checkpoint", "debt")
 CHAINS: Sequence[Chain] = ("alone", "other works", "both fail")
 SILENT = frozenset({"checkpoint", "debt"})
-"""Nobody asked for these: nobody is told."""
+"""No person asked for these, so none is told."""
 IDLE_TOGETHER, IDLE_FEW, IDLE_ALONE = 1.0, 0.4, 0.2
 """In place of five minutes without a byte, where many models are asked at once, where few are, and where one after the
 other is."""
@@ -336,7 +336,7 @@ async def open_matrix(folder: Path, site: Site, cells: Sequence[Cell]) -> AsyncI
 
 
 async def run_site(folder: Path, site: Site, cells: Sequence[Cell]) -> Sequence[str]:
-    """Run the cells of one site; returns what is wrong with any of them, and what nobody handled."""
+    """Run the cells of one site; returns what is wrong with any of them, and errors that were not handled."""
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     with catching() as unhandled:
         async with open_matrix(folder, site, cells) as matrix:

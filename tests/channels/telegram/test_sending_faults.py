@@ -1,4 +1,4 @@
-"""Every fault at every call: whoever waits for a message gets it, exactly once or once more with the mark."""
+"""Every fault at every call: each message arrives exactly once, or once more with the mark."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

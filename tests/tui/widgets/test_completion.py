@@ -17,7 +17,7 @@ COMMANDS = [CommandInfo(name, f"what {name} does") for name in ("stop", "status"
 
 
 class Typing:
-    """A list that is never mounted, before somebody who types in one line."""
+    """A list that is never mounted, for a person who types in one line."""
 
     def __init__(self, *, is_connected: bool = True) -> None:
         self.is_connected = is_connected
