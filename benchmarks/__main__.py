@@ -31,6 +31,7 @@ from benchmarks import (
     requests,
     responsiveness,
     searching,
+    small_windows,
     starting,
     stopping,
     streaming,
@@ -74,6 +75,7 @@ BENCHMARKS: Mapping[str, Measure] = {
     "compaction": compacting.measure_compaction,
     "compression": compressing.measure_compression,
     "estimates": estimates.measure_estimates,
+    "small-windows": small_windows.measure_small_windows,
     "stop": stopping.measure_stop,
     "begin": stopping.measure_beginning,
 }

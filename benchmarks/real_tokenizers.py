@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from benchmarks.stage import ROOT
@@ -29,6 +31,29 @@ async def count(texts: Sequence[str]) -> Counts:
     python = await _environment()
     given = json.dumps(list(texts)).encode()
     return dict(json.loads(await _output([str(python), "-m", "benchmarks.tokenizer_worker"], given)))
+
+
+async def counter(name: str) -> AbstractContextManager[Callable[[str], int]]:
+    """What counts the tokens of one text after the other by a tokenizer; it blocks for as long as that takes.
+
+    Raises:
+        TokenizersMissing: the packages cannot be installed or do not run here.
+    """
+    return _counting(await _environment(), name)
+
+
+@contextmanager
+def _counting(python: Path, name: str) -> Iterator[Callable[[str], int]]:
+    command, pipe = [str(python), "-m", "benchmarks.tokenizer_worker", name], subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        given, found = process.stdin, process.stdout
+        assert given is not None and found is not None
+
+        def count(text: str) -> int:
+            print(json.dumps(text), file=given, flush=True)
+            return int(found.readline())
+
+        yield count
 
 
 async def _environment() -> Path:

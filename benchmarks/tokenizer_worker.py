@@ -1,6 +1,7 @@
 """Counts tokens with real tokenizers: a list of texts comes in on stdin as JSON, counts by tokenizer go out on stdout.
 
-Runs in an environment of its own (`real_tokenizers`). The vocabularies are read from the packages as files.
+With the name of a tokenizer it answers line by line, until stdin ends: a text as JSON with its count by that one.
+It runs in an environment of its own (`real_tokenizers`), and reads the vocabularies from the packages as files.
 """
 
 import base64
@@ -82,8 +83,13 @@ TOKENIZERS: dict[str, Callable[[], Count]] = {
 }
 
 
-def main() -> None:
-    """Answer one list of texts."""
+def main(only: str = "") -> None:
+    """Answer one list of texts, or one text after the other."""
+    if only:
+        count = TOKENIZERS[only]()
+        for line in sys.stdin:
+            print(count(json.loads(line)), flush=True)
+        return
     texts = json.load(sys.stdin)
     counted = {}
     for name, opened in TOKENIZERS.items():
@@ -93,4 +99,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

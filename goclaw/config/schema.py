@@ -194,7 +194,7 @@ class CompactionSettings(Section):
 
     reserve_tokens: int = Field(30_000, ge=0, description="Compact when fewer tokens than this are free.")
     max_messages: int = Field(500, ge=0, description="Compact past this many messages; 0: no limit.")
-    min_messages: int = Field(20, ge=2, description="Messages kept at least.")
+    min_messages: int = Field(20, ge=2, description="Messages kept at least, as far as they fit.")
     keep_percent: int = Field(20, ge=1, le=90, description="Share of the messages that is kept.")
     prefer_checkpoint: bool = Field(True, description="Take a checkpoint for the summary when it covers half.")
     timeout_seconds: float = Field(120, gt=0, description="How long a summary may take while a turn waits for it.")
@@ -210,7 +210,12 @@ class CheckpointSettings(Section):
     enabled: bool = Field(True, description="Whether checkpoints are made.")
     main_model: bool = Field(False, description="Whether the main model makes them when no other can: it costs money.")
     min_tokens: int = Field(5_000, ge=0, description="None below this size of the context.")
-    every_turns: int = Field(10, ge=1, description="One after so many messages of people, besides 25, 50 and 75 %.")
+    every_turns: int = Field(
+        10,
+        ge=1,
+        description="One after so many messages of people, besides 25, 50 and 75 %; in a window of up to 16,384 tokens "
+        "nothing is made beside the turns more often than that.",
+    )
 
 
 class FlushSettings(Section):

@@ -12,7 +12,7 @@ from goclaw.records import record
 from goclaw.redact import mask
 
 MARKS = (25, 50, 75)
-"""Per cent of the context window at which one is made (goclaw-facts, "Checkpoints")."""
+"""Per cent at which one is made, see `room.filled` (goclaw-facts, "Checkpoints")."""
 ORDER = """Write a checkpoint of all of the above. Answer with one JSON object and nothing else:
 {"summary": "what a reader needs to go on, in a few paragraphs", "topics": ["…"], "key_decisions": ["…"],
 "open_questions": ["…"]}"""
@@ -42,9 +42,8 @@ class Checkpoint:
 CHECKPOINT: Codec[Checkpoint] = Codec(Checkpoint)
 
 
-def reached(tokens: int, context_window: int, marks: Sequence[int] = MARKS) -> int:
-    """The highest of `marks` (per cent) that a context of `tokens` has reached; 0: none."""
-    share = 100 * tokens / context_window if context_window else 0
+def reached(share: float, marks: Sequence[int] = MARKS) -> int:
+    """The highest of `marks` that a context has reached of which so many per cent are filled; 0: none."""
     return max((mark for mark in marks if share >= mark), default=0)
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.key_facts import names_in, with_names
+from goclaw.context.room import reserve
 from goclaw.context.summary import (
     LONGEST_SUMMARY,
     Material,
@@ -30,8 +31,6 @@ from goclaw.records import record
 from goclaw.store.transcripts import StoredCompaction
 from goclaw.supervise import background
 
-RESERVE_SHARE = 4
-"""The reserve is never more than a quarter of the window: a small local model must have room to work in."""
 EMERGENCY_KEEP_PERCENT = 40
 """Without a summary more of the conversation is kept, since nothing stands for the rest."""
 FIRST_SHARE = 0.6
@@ -120,11 +119,6 @@ class Job:
     """Estimated tokens that the summary may have; one that is longer is cut."""
 
 
-def reserve(context_window: int, settings: CompactionSettings) -> int:
-    """Tokens that must stay free."""
-    return min(settings.reserve_tokens, context_window // RESERVE_SHARE)
-
-
 def is_due(window: Window, tokens: int, context_window: int, settings: CompactionSettings) -> bool:
     """Whether the window must be compacted before the next request."""
     too_many = bool(settings.max_messages) and len(window.entries) > settings.max_messages
@@ -150,7 +144,7 @@ async def compact(
     source, summary = Source.EMERGENCY, ""
     if job.checkpoint and not window.owed and not job.instructions:
         split, source, summary = await _by_checkpoint(window.summary, entries, job, split, job.checkpoint)
-    if not summary:
+    if not summary and summarizers:
         wanted = Wanted(settings.timeout_seconds, job.instructions, job.longest_summary)
         basis = await _basis(window, entries, split, ports)
         source, summary = await summarized(basis, summarizers, wanted, ports.summary)
@@ -184,6 +178,8 @@ class Wanted:
     longest: int = LONGEST_SUMMARY
     """Estimated tokens; a summary that is longer is cut."""
     somebody_waits: bool = True
+    in_one: bool = False
+    """By one request, whatever must be left out for it."""
 
 
 async def summarized(
@@ -195,7 +191,7 @@ async def summarized(
     use all of it never came to ask the main model.
     """
     texts = await asyncio.to_thread(lambda: [told(message) for message in basis.messages])
-    material = Material(basis.summary, texts, wanted.wish, wanted.longest)
+    material = Material(basis.summary, texts, wanted.wish, wanted.longest, wanted.in_one)
     ends = ports.clock.monotonic() + wanted.seconds
     found: list[str] = []
     # Beside the model, which takes longer in any case.

@@ -35,6 +35,8 @@ MOST_ROUNDS = 3
 CUT_HERE = "[The rest of this summary is left out: it was longer than it may be.]"
 WORD_BREAK = 100
 """Characters in which the end of a cut text is moved back to the end of a word: half a number is a wrong one."""
+SHORTEST_EXCERPT = 24
+"""Tokens of a message of which only the beginning is read: with less it says nothing."""
 EXCERPT = 1_500
 """Characters of one tool result, and of the arguments of one call, that the summariser reads."""
 
@@ -68,6 +70,8 @@ class Material:
     """What a person asks of the summary."""
     longest: int = LONGEST_SUMMARY
     """Tokens that the summary should have at most."""
+    in_one: bool = False
+    """Of what does not fit one request the beginning of each long message is read, in place of summaries of pieces."""
 
 
 UNMARKED = Fences()
@@ -113,6 +117,8 @@ async def one_piece(material: Material, model: ChatModel, spent: Spent, share: f
     """
     parts = [f"Summary of what came before:\n{material.before}"] if material.before else []
     texts: Sequence[str] = [*parts, "Conversation:", *material.told]
+    if material.in_one:
+        return await asyncio.to_thread(lambda: "\n\n".join(_beginnings(texts, _room(model, share))))
     for number in range(MOST_ROUNDS + 1):
         pieces = await asyncio.to_thread(_pieces, texts, _room(model, share))
         if len(pieces) == 1:
@@ -196,6 +202,18 @@ async def _of_each(pieces: Sequence[str], material: Material, model: ChatModel, 
         summary = await ask(model, SYSTEM, f"{piece}\n\n{order} {_wishes(material, model)}", spent)
         summaries.append(f"Part {number}:\n{summary}")
     return summaries
+
+
+def _beginnings(texts: Sequence[str], room: int) -> Sequence[str]:
+    """The texts, the longest of them cut so that all have at most `room` tokens together; the last ones, if many."""
+    sizes = [estimate_text(text) + 1 for text in texts]
+    longest = max(sizes)
+    while longest > SHORTEST_EXCERPT and sum(min(size, longest) for size in sizes) > room:
+        longest = longest * 9 // 10
+    cut = [text[: _prefix_length(text, longest)] for text in texts]
+    while len(cut) > 1 and sum(estimate_text(text) + 1 for text in cut) > room:
+        cut.pop(0)
+    return cut
 
 
 def _pieces(texts: Iterable[str], room: int) -> list[str]:

@@ -9,7 +9,7 @@ from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.context.budget import ContextBudget, percent
-from goclaw.context.compaction import reserve
+from goclaw.context.room import reserve
 from goclaw.doctor.base import Finding
 from goclaw.errors import ConfigError, ModelError
 from goclaw.llm.base import ChatModel, ModelPorts

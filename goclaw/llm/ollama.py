@@ -39,6 +39,11 @@ log = logging.getLogger(__name__)
 
 LOOK_LIMIT = 3.0
 """Seconds for all questions about a model: on a slow disk Ollama reads its header for more than one."""
+ANSWER_SHARE = 4
+"""An answer is no longer than a quarter of the window, which is kept free for it: Ollama makes room for a longer one at
+the beginning of the conversation, without a word."""
+INEXACT = 32
+"""The size of a prompt is an estimate; it may be larger by one part in so many."""
 LEAST_OUTPUT = 512
 """Tokens that must remain for an answer; with less, the conversation counts as too long."""
 
@@ -102,13 +107,17 @@ class OllamaModel:
         yield answer.finish()
 
     async def _body(self, request: Request) -> bytes:
-        limit = request.max_output or self._options.max_output or usual_output(self._name)
-        options = {
-            "num_ctx": self._window_for(request.tokens or estimate_request(request), limit),
-            "num_predict": limit,
-        }
+        prompt = request.tokens or estimate_request(request)
+        limit = self._limit_for(prompt, request.max_output)
+        options = {"num_ctx": self._window_for(prompt, limit), "num_predict": limit}
         head: dict[str, Any] = {"model": self._name, "stream": True, "options": options, **self._think()}
         return await with_conversation(head, request, self._messages, self._tools)
+
+    def _limit_for(self, prompt: int, wanted: int | None) -> int:
+        """Tokens that the answer may have: prompt and answer together must not exceed the window."""
+        limit = wanted or self._options.max_output or usual_output(self._name)
+        room = self._largest - prompt - prompt // INEXACT
+        return min(limit, self._largest // ANSWER_SHARE, max(LEAST_OUTPUT, room))
 
     def _window_for(self, prompt: int, limit: int) -> int:
         """The window to ask for.

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 
-from goclaw.config.schema import CheckpointSettings
+from goclaw.config.schema import CheckpointSettings, CompactionSettings
 from goclaw.context.checkpoint import CHECKPOINT, reached, write_checkpoint
 from goclaw.context.compaction import Ready
+from goclaw.context.room import filled, is_small
 from goclaw.context.summary import Material, told
 from goclaw.messages import UserMessage
 from goclaw.sessions.compacting import Compactor
@@ -18,8 +19,9 @@ log = logging.getLogger(__name__)
 class Checkpoints:
     """Decides when one is due, has it written, and finds it again."""
 
-    def __init__(self, settings: CheckpointSettings, store: CheckpointStore) -> None:
+    def __init__(self, settings: CheckpointSettings, compaction: CompactionSettings, store: CheckpointStore) -> None:
         self._settings = settings
+        self._compaction = compaction
         self._store = store
 
     async def latest(self, session: str) -> Ready | None:
@@ -29,6 +31,10 @@ class Checkpoints:
 
     async def is_due(self, session: Session, context_window: int) -> bool:
         """Whether the conversation has crossed a mark, or enough was said, since the last one."""
+
+        def mark(tokens: int) -> int:
+            return reached(filled(tokens, context_window, session.fixed, self._compaction))
+
         tokens = session.window.tokens(session.overhead)
         if not self._settings.enabled or tokens < self._settings.min_tokens or session.window.owed:
             return False
@@ -37,19 +43,21 @@ class Checkpoints:
         if last is None or not entries or last.covers_to < entries[0].row:
             # None of this cycle: what was said before the compaction has its summary.
             turns = sum(isinstance(entry.message, UserMessage) for entry in entries)
-            return bool(entries) and (reached(tokens, context_window) > 0 or turns >= self._settings.every_turns)
+            return bool(entries) and (mark(tokens) > 0 or turns >= self._settings.every_turns)
         turns = await self._store.turns_since(session.key, last.covers_to)
-        crossed = reached(tokens, context_window) > reached(last.tokens, context_window)
-        return crossed or turns >= self._settings.every_turns
+        return mark(tokens) > mark(last.tokens) or turns >= self._settings.every_turns
 
-    async def make(self, session: Session, covers_to: int, compactor: Compactor, now: float) -> bool:
+    async def make(
+        self, session: Session, covers_to: int, context_window: int, compactor: Compactor, now: float
+    ) -> bool:
         """Have one written of the conversation up to a row. False: nobody could, or there is nothing (any more)."""
         window = session.window
         messages = [entry.message for entry in window.entries if entry.row <= covers_to]
         if not messages or window.owed:
             return False
         before, tokens = window.summary, window.tokens(session.overhead)
-        material = Material(before, await asyncio.to_thread(lambda: [told(message) for message in messages]))
+        texts = await asyncio.to_thread(lambda: [told(message) for message in messages])
+        material = Material(before, texts, in_one=is_small(context_window))
         async with compactor.attempt(session.key, "checkpoint") as attempt:
             written = await attempt.first(
                 lambda model: write_checkpoint(material, model, attempt.ports.spent),

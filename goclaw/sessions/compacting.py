@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
+from functools import partial
 
 from goclaw.clock import Clock
 from goclaw.config.agents import CompressSettings, HistorySettings
@@ -20,6 +21,7 @@ from goclaw.context.compaction import (
     is_full,
 )
 from goclaw.context.health import CompactionHealth
+from goclaw.context.room import KEPT_SHARE, SUMMARY_SHARE, is_small, room
 from goclaw.context.summary import ANSWER_SHARE
 from goclaw.context.thinning import thinnable_before
 from goclaw.context.window import as_read
@@ -32,7 +34,7 @@ from goclaw.sessions.state import VIEW, Session
 from goclaw.sessions.summaries import HEALTH, Attempt, AttemptPorts
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
-from goclaw.store.transcripts import StoredCompaction, Transcripts
+from goclaw.store.transcripts import LAST_ROW, StoredCompaction, Transcripts
 from goclaw.supervise import goes_on
 
 log = logging.getLogger(__name__)
@@ -86,6 +88,7 @@ class Compactor:
     ) -> None:
         """Before a request: leave out what the agent's history policy does not show, do what a /compact asked for, else
         compact if it is due or the provider said so. `context_window`: of the model that is asked next."""
+        alone = is_small(context_window)
         if too_long:
             context_window = min(context_window, _size(session))  # that was too much, whatever the window should be
         else:
@@ -98,23 +101,37 @@ class Compactor:
             await request.report(done)
         else:
             session.window.fit_results(context_window)
-            await self._shorten(session, context_window, too_long=too_long)
+            await self._shorten(session, context_window, too_long=too_long, alone=alone)
         if too_long or is_full(session.window.tokens(session.overhead), context_window, self._ports.settings):
             await self._fit_summary(session, context_window)
 
-    async def _shorten(self, session: Session, context_window: int, *, too_long: bool) -> None:
-        """Compact if it is due or the provider said so, and nothing cheaper helps."""
+    async def _shorten(self, session: Session, context_window: int, *, too_long: bool, alone: bool) -> None:
+        """Compact if it is due or the provider said so, and nothing cheaper helps; `alone`: without a model."""
         if not too_long and not self._is_due(session, context_window):
             return
         # Cheaper than a summary, and no word of a person is lost.
         if await self._thin(session) and not too_long and not self._is_due(session, context_window):
             return
-        if too_long or self._helps(session):
+        if not too_long and not self._helps(session):
+            return
+        if alone:
+            await self._leave_out(session, context_window)
+        else:
             await self.compact(session, context_window=context_window)
+
+    async def _leave_out(self, session: Session, context_window: int) -> None:
+        """Show the oldest messages no more, without asking a model: a checkpoint stands for them, or a line until a
+        summary of them is written beside the turns."""
+        size = _size(session)
+        async with session.lock:
+            done = await self._compact(session, self.attempt(session.key), "", context_window, alone=True)
+        if done:
+            session.useless_at = done.tokens_after if _is_useless(done, size) else 0
+            log.info("the oldest messages are not shown any more: about %d tokens are left", done.tokens_after)
 
     async def _fit_summary(self, session: Session, context_window: int) -> None:
         """Cut a summary that was written for a larger window: nothing else has made enough room."""
-        if await asyncio.to_thread(fit_summary, session.window, _longest_summary(session, context_window)):
+        if await asyncio.to_thread(fit_summary, session.window, self.longest_summary(session, context_window)):
             log.warning("the summary in %s was cut: it did not fit into the model's window", session.key)
 
     async def _apply(self, history: HistorySettings, session: Session, context_window: int) -> None:
@@ -199,10 +216,10 @@ class Compactor:
         text = f"Compaction completed!\n  Tokens before: {done.tokens_before:,}\n  Summary source: {done.source}"
         freed = done.tokens_before - done.tokens_after
         more = [f"Tokens after: {done.tokens_after:,} ({max(0, freed):,} freed)"]
-        useless = size - done.tokens_after < LEAST_FREED * size
+        useless = _is_useless(done, size)
         session.useless_at = done.tokens_after if useless else 0
         if useless:
-            more.append(_why_useless(int(session.window.scale * session.overhead), done.tokens_after))
+            more.append(_why_useless(session.fixed, done.tokens_after))
         return "\n\n".join([text, *more])
 
     async def _compact(
@@ -212,6 +229,7 @@ class Compactor:
         instructions: str,
         context_window: int,
         *,
+        alone: bool = False,
         forced: bool = False,
         first_kept: int = 0,
     ) -> StoredCompaction | None:
@@ -222,14 +240,16 @@ class Compactor:
         await self._ports.beginning(session, context_window)
         instructions = await self._ports.instructed(session, instructions)
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
+        checkpoint = await self._ports.checkpoint(session.key) if wants_checkpoint else None
+        longest = self.longest_summary(session, context_window)
         job = Job(
             tokens_before=window.tokens(session.overhead),
             overhead=session.overhead,
-            budget=max(0, int(context_window // 2 / window.scale) - session.overhead),
+            budget=self._budget(session, context_window, longest if checkpoint or window.summary else 0),
             instructions=instructions,
-            checkpoint=await self._ports.checkpoint(session.key) if wants_checkpoint else None,
+            checkpoint=checkpoint,
             first_kept=first_kept,
-            longest_summary=_longest_summary(session, context_window),
+            longest_summary=longest,
         )
 
         async def keep(compaction: StoredCompaction) -> bool:
@@ -239,15 +259,30 @@ class Compactor:
             task.add_done_callback(self._storing.discard)
             return await goes_on(task)
 
-        async def originals(before: int) -> Basis:
-            summary, stored = await self._ports.transcripts.originals(session.key, before)
-            return Basis(summary, [as_read(message) for message in stored if not window.view.leaves_out(message.row)])
-
-        ports = CompactionPorts(keep, originals, attempt.ports)
-        done = await compact(window, await attempt.summarizers(), settings, job, ports)
-        if done is not None:
+        ports = CompactionPorts(keep, partial(self.originals, session), attempt.ports)
+        done = await compact(window, () if alone else await attempt.summarizers(), settings, job, ports)
+        if done is not None and not alone:
             attempt.ended(Source(done.source))
         return done
+
+    async def originals(self, session: Session, before: int = LAST_ROW) -> Basis:
+        """What the store has of a context before a row: the last real summary, and all messages since."""
+        summary, stored = await self._ports.transcripts.originals(session.key, before)
+        shown = (message for message in stored if not session.window.view.leaves_out(message.row))
+        return Basis(summary, [as_read(message) for message in shown])
+
+    def _budget(self, session: Session, context_window: int, summary: int) -> int:
+        """Estimated tokens of the messages that a compaction leaves beside a summary of so many."""
+        scale = session.window.scale
+        if is_small(context_window):
+            left = room(context_window, session.fixed, self._ports.settings) // KEPT_SHARE
+            return max(0, int(left / scale) - summary)
+        return max(0, int(context_window // 2 / scale) - session.overhead)
+
+    def longest_summary(self, session: Session, context_window: int) -> int:
+        """Estimated tokens that a summary may have in a window of so many tokens."""
+        left = room(context_window, session.fixed, self._ports.settings)
+        return int(min(context_window // ANSWER_SHARE, left // SUMMARY_SHARE) / max(1.0, session.window.scale))
 
     async def _keep(self, session: Session, compaction: StoredCompaction, cleared: int) -> bool:
         """Store a compaction, then shorten the window; not if the context was cleared while it was made."""
@@ -278,9 +313,9 @@ class Compactor:
         return Attempt(session, purpose, health, ports, aloud=aloud, model=model)
 
 
-def _longest_summary(session: Session, context_window: int) -> int:
-    """Estimated tokens that a summary may have in a window of so many tokens."""
-    return int(context_window // ANSWER_SHARE / max(1.0, session.window.scale))
+def _is_useless(done: StoredCompaction, size: int) -> bool:
+    """Whether a compaction has freed next to nothing of a context of `size`."""
+    return size - done.tokens_after < LEAST_FREED * size
 
 
 def _why_useless(fixed: int, left: int) -> str:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
-from goclaw.context.compaction import Basis, Source, Wanted, summarized
-from goclaw.context.summary import ANSWER_SHARE, LONGEST_SUMMARY
-from goclaw.context.window import as_read
+from goclaw.context.compaction import Source, Wanted, summarized
+from goclaw.context.room import is_small
+from goclaw.context.summary import LONGEST_SUMMARY
 from goclaw.errors import StateError
 from goclaw.events import Notice
 from goclaw.llm.estimate import estimate_text
@@ -51,15 +51,22 @@ class Debts:
             except StateError as error:
                 log.warning("owed summaries wait: %s", error)
 
+    async def pay_now(self, session: str) -> None:
+        """Try the summary that one session owes."""
+        async with self._lock:
+            for key, compaction in await self._ports.transcripts.owed():
+                if key == session:
+                    await self._pay(session, compaction)
+
     async def pay(self) -> None:
-        """Try every summary that is owed and due, one after the other."""
+        """Try every summary that is owed and due, one after the other; in a small window `aside` says when."""
         async with self._lock:
             owed = await self._ports.transcripts.owed()
             known = {compaction.id for _, compaction in owed}
             self._again = {row: when for row, when in self._again.items() if row in known}
             for session, compaction in owed:
                 at, pause = self._again.get(compaction.id, (0.0, self._settings.retry_interval_seconds))
-                if at > self._clock.monotonic():
+                if at > self._clock.monotonic() or is_small(await self._compactor.context_window(session)):
                     continue
                 try:
                     paid = await self._pay(session, compaction)
@@ -71,15 +78,15 @@ class Debts:
 
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: a model was asked in vain."""
-        summary, stored = await self._ports.transcripts.originals(session, owed.first_kept)
-        view = (await self._contexts.session(session)).window.view
-        basis = Basis(summary, [as_read(message) for message in stored if not view.leaves_out(message.row)])
+        known, context_window = await self._contexts.session(session), await self._compactor.context_window(session)
+        basis = await self._compactor.originals(known, owed.first_kept)
         async with self._compactor.attempt(session) as attempt:
             summarizers = await attempt.summarizers()
             if not summarizers:
                 return True  # nobody to ask now: that costs nothing, and is looked at again soon
-            longest = min(LONGEST_SUMMARY, await self._compactor.context_window(session) // ANSWER_SHARE)
-            wanted = Wanted(self._settings.full_timeout_seconds, longest=longest, somebody_waits=False)
+            longest = min(LONGEST_SUMMARY, self._compactor.longest_summary(known, context_window))
+            seconds, in_one = self._settings.full_timeout_seconds, is_small(context_window)
+            wanted = Wanted(seconds, longest=longest, somebody_waits=False, in_one=in_one)
             source, text = await summarized(basis, summarizers, wanted, attempt.ports)
             attempt.ended(source)
         if source is Source.EMERGENCY:

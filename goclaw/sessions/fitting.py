@@ -11,7 +11,7 @@ from goclaw.compression.choice import is_wanted
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.context.budget import ContextBudget
 from goclaw.context.calibration import Calibration
-from goclaw.context.compaction import reserve
+from goclaw.context.room import reserve
 from goclaw.errors import GoclawError, StateError
 from goclaw.events import Actor, AgentProgress, Inbound, Notice, Todo, TodosChanged, ToolStarted, TurnEvent
 from goclaw.hooks.base import Hooks

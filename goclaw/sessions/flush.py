@@ -15,6 +15,7 @@ from pathlib import Path
 from goclaw.access import Access, Chosen
 from goclaw.config.schema import FlushSettings
 from goclaw.context.checkpoint import reached
+from goclaw.context.room import filled, is_small
 from goclaw.context.summary import Material, ask_about, told
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
@@ -32,7 +33,7 @@ from goclaw.workspace import Workspace
 log = logging.getLogger(__name__)
 
 MARKS = (50, 75)
-"""Per cent of the context window (goclaw-facts, "Memory flush")."""
+"""Per cent, see `room.filled` (goclaw-facts, "Memory flush")."""
 SETTING = "flushed"
 MEMORY = "memory"
 """Folder of the notes that belong to a workspace."""
@@ -58,6 +59,8 @@ class Due:
 
     cycle: int
     mark: int
+    in_one: bool
+    """One request is to do."""
     summary: str
     messages: Sequence[Message]
 
@@ -90,11 +93,13 @@ class Flush:
             return None
         if self._access.is_group(session.key):
             return None  # others' words, orders among them, would become what is known of whoever spoke last
-        mark = reached(window.tokens(session.overhead), context_window, MARKS)
+        settings, tokens = self._environment.config.compaction, window.tokens(session.overhead)
+        mark = reached(filled(tokens, context_window, session.fixed, settings), MARKS)
         if not mark or not self._may_write(actor, session.mode):
             return None
         # A compaction begins the next cycle: it moves the first message that is shown.
-        due = Due(window.entries[0].row, mark, window.summary, [entry.message for entry in window.entries])
+        messages = [entry.message for entry in window.entries]
+        due = Due(window.entries[0].row, mark, is_small(context_window), window.summary, messages)
         done = (await self._stored.of_session(session.key)).get(SETTING, {})
         if done.get("cycle") == due.cycle and done.get("mark", 0) >= mark:
             return None
@@ -104,7 +109,8 @@ class Flush:
     async def take_notes(self, session: Session, actor: Actor, due: Due, compactor: Compactor, now: float) -> None:
         """Have notes written and add them to the person's file. A failure is logged."""
         cleared = session.cleared
-        material = Material(due.summary, await asyncio.to_thread(lambda: [told(m) for m in due.messages]))
+        texts = await asyncio.to_thread(lambda: [told(message) for message in due.messages])
+        material = Material(due.summary, texts, in_one=due.in_one)
         async with compactor.attempt(session.key, "flush") as attempt:
             answer = await attempt.first(
                 lambda model: ask_about(material, model, SYSTEM, ORDER, attempt.ports.spent, shortest=1),

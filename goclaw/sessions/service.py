@@ -14,7 +14,7 @@ from goclaw.agent.rules import TurnRules, rules_of
 from goclaw.config.agents import MAIN
 from goclaw.context.budget import ContextBudget
 from goclaw.context.calibration import Calibration
-from goclaw.context.compaction import reserve
+from goclaw.context.room import reserve
 from goclaw.engine.base import Turn
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.events import (
@@ -76,14 +76,12 @@ class Sessions:
         self.costs = Costs(ports.spending, ports.config, ports.clock, self._person_of)
         self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
         self._demo_turns = DemoTurns(self.contexts, ports.settings)
-        checkpoints = Checkpoints(ports.config.checkpoint, ports.checkpoints)
+        checkpoints = Checkpoints(ports.config.checkpoint, ports.config.compaction, ports.checkpoints)
         compaction = self._compacting(checkpoints, self._demo_turns)
         self.compactor = Compactor(compaction)
         self.calibration = Calibration()
         self.debts = Debts(self.contexts, self.compactor, compaction)
-        self.aside = Aside(
-            AsidePorts(checkpoints, ports.clock, self.compactor, self.contexts, ports.flush, ports.models)
-        )
+        self.aside = Aside(self._beside(checkpoints))
         self.received = Received(self._receiving())
         self.interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
         self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
@@ -120,6 +118,21 @@ class Sessions:
             beginning=lambda session, context_window: self.aside.compacting(session, context_window),
             instructed=partial(instructed, ports.hooks),
             repeats=demo_turns.repeats,
+        )
+
+    def _beside(self, checkpoints: Checkpoints) -> AsidePorts:
+        ports = self._ports
+        return AsidePorts(
+            checkpoints=checkpoints,
+            clock=ports.clock,
+            compactor=self.compactor,
+            contexts=self.contexts,
+            debts=self.debts,
+            flush=ports.flush,
+            models=ports.models,
+            stored=ports.settings,
+            turns_since=ports.checkpoints.turns_since,
+            every_turns=ports.config.checkpoint.every_turns,
         )
 
     def _receiving(self) -> ReceivedPorts:
@@ -209,6 +222,7 @@ class Sessions:
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
         inbound, began = turn.inbound, self._ports.clock.monotonic()
+        self.aside.make_way()
         async with self.contexts.working(inbound.session) as session:
             session.actor, session.tell = inbound.actor, partial(self._tell, turn)
             session.person = inbound.actor.key

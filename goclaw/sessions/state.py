@@ -116,6 +116,11 @@ class Session:
     tell: Callable[[str, str], Awaitable[None]] | None = None
     """Takes a line to the chat of the turn that runs, besides its answer: what it is about, and the line."""
 
+    @property
+    def fixed(self) -> int:
+        """Tokens of system prompt and tools as the model counts them that answers."""
+        return int(self.window.scale * self.overhead)
+
 
 class Contexts:
     """The windows of all conversations."""
@@ -155,6 +160,11 @@ class Contexts:
     def known(self, key: str) -> Session | None:
         """The conversation, if it is in memory: what was chosen for it lately is known there."""
         return self._loaded.get(key)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs in any conversation."""
+        return any(session.running for session in self._loaded.values())
 
     @asynccontextmanager
     async def working(self, key: str) -> AsyncIterator[Session]:

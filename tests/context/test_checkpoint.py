@@ -78,9 +78,6 @@ def test_as_a_summary_it_has_its_lists_below() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("tokens", "mark"), [(0, 0), (24_999, 0), (25_000, 25), (49_999, 25), (50_000, 50), (75_000, 75), (200_000, 75)]
-)
-def test_marks_are_reached_at_their_share_of_the_window(tokens: int, mark: int) -> None:
-    assert reached(tokens, 100_000) == mark
-    assert reached(tokens, 0) == 0
+@pytest.mark.parametrize(("share", "mark"), [(0, 0), (24.9, 0), (25, 25), (49.9, 25), (50, 50), (75, 75), (200, 75)])
+def test_marks_are_reached_at_their_share(share: float, mark: int) -> None:
+    assert reached(share) == mark

@@ -69,6 +69,24 @@ async def test_a_small_window_gets_pieces_and_then_their_summaries() -> None:
     assert all(estimate_text(f"{request.system}{text_of(request.messages[0])}") < room for request in model.requests)
 
 
+async def test_where_one_request_is_to_do_the_long_messages_are_read_in_part() -> None:
+    model = says(context_window=4_096)
+    said = ["User: short and whole", *lines(3, 4_000), "User: the end, whole"]
+    await write_summary(Material("Before.", said, in_one=True), model, nobody)
+    (question,) = asked(model)
+    for part in ("Before.", "User: short and whole", "message 0 xx", "message 2 xx", "User: the end, whole"):
+        assert part in question
+    assert estimate_text(question) < 3_000
+
+
+async def test_where_one_request_is_to_do_the_last_of_too_many_messages_are_read() -> None:
+    model = says(context_window=4_096)
+    await write_summary(Material("", lines(400), in_one=True), model, nobody)
+    (question,) = asked(model)
+    assert "message 399 xx" in question and "message 0 xx" not in question
+    assert estimate_text(question) < 3_000
+
+
 async def test_a_single_message_larger_than_the_window_is_cut_and_nothing_of_it_skipped() -> None:
     words = " ".join(f"word{number}" for number in range(6_000))
     model = says(context_window=4_096)

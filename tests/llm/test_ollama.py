@@ -145,6 +145,17 @@ async def test_the_memory_of_this_machine_says_nothing_of_another_one(
     assert [received.body["options"]["num_ctx"] for received in fake.asked] == [32_768, 4_096]
 
 
+@pytest.mark.promise("P-small-windows")
+@pytest.mark.parametrize(
+    ("window", "known", "limit"), [(4_096, 1_500, 1_024), (4_096, 3_070, 931), (4_096, 3_500, 512), (40_960, 10, 8_192)]
+)
+async def test_prompt_and_answer_together_never_exceed_the_window(
+    fake: FakeProvider, ports: ModelPorts, window: int, known: int, limit: int
+) -> None:
+    await ask(model_at(fake, ports, context_window=window), replace(saying("hi"), tokens=known))
+    assert fake.asked[0].body["options"] == {"num_ctx": window, "num_predict": limit}
+
+
 @pytest.mark.promise("P-context-fits")
 async def test_what_does_not_fit_is_an_overflow_instead_of_a_silent_cut(fake: FakeProvider, ports: ModelPorts) -> None:
     heard = await ask(model_at(fake, ports), saying("x" * 200_000))

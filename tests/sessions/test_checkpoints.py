@@ -12,13 +12,24 @@ from goclaw.events import Notice
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
+from goclaw.sessions.aside import QUIET_SECONDS
 from goclaw.sessions.service import CLEARED
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.supervise import background
 from tests.harness import PATIENCE, Core, World
 from tests.parts import Trail, acting
 from tests.sessions.long_life import flaws
-from tests.sessions.looking import HERE, SUMMARY, check_mirrors_the_store, notices, reading, said, talk, window_of
+from tests.sessions.looking import (
+    HERE,
+    SUMMARY,
+    check_mirrors_the_store,
+    notices,
+    reading,
+    said,
+    talk,
+    until_asleep,
+    window_of,
+)
 
 CHECKPOINT = f'{{"summary": "{SUMMARY}", "topics": ["report"], "key_decisions": ["Friday"], "open_questions": []}}'
 SHOWN = f"{SUMMARY}\n\nTopics:\n- report\n\nDecisions:\n- Friday"
@@ -161,6 +172,8 @@ async def test_a_turn_goes_on_while_one_is_made_and_what_it_says_is_not_covered(
     gate = world.clerk.gate = asyncio.Event()
     async with world.running() as core, background(core.sessions.aside.run(), "checkpoints"):
         await talk(core, "question 0")
+        await until_asleep(world.clock)
+        world.clock.advance(QUIET_SECONDS)
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
         last = (await window_of(core)).entries[-1].row

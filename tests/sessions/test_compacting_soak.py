@@ -1,10 +1,11 @@
-"""A conversation of many turns in a small window: nothing that was planted is lost, nothing that is sent is invalid."""
+"""A conversation of many turns in little room: nothing that was planted is lost, nothing that is sent is invalid."""
 
 import random
 from pathlib import Path
 
 import pytest
 
+from goclaw.context.room import SMALL_WINDOW
 from goclaw.messages import UserMessage
 from tests.harness import World
 from tests.lanes import repeats
@@ -12,7 +13,8 @@ from tests.parts import GivenModels
 from tests.sessions.long_life import Agent, Clerk, babble, facts_in, look
 
 TURNS = repeats(200, 2_000)
-WINDOW = 16_384
+WINDOW = SMALL_WINDOW + 16
+"""The smallest in which a summary is written at once: in a smaller one it would be owed at the end."""
 PLANTED = 50
 
 

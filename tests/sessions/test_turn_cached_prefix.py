@@ -83,16 +83,18 @@ async def test_every_request_goes_on_where_the_last_one_ended(
         await core.settled()
         await core.command("/status")
         await talk(core, "and now?")
-    provider.answers = [[SAID], [THOUGHT, call(4)], [SAID]]
+    provider.answers = [[SAID], [SAID], [SAID], [THOUGHT, call(4)], [SAID]]
     life = Life.of(tmp_path, provider, ports, 8_500, **config)
     async with life.world.running() as core:
         await core.command("/status")
         await talk(core, "after the restart")
         await core.sessions.aside.catch_up()
+        await talk(core, "after a checkpoint", "and once more")
+        await core.sessions.aside.catch_up()
         assert len(life.clerk.requests) == 2, "notes and a checkpoint"
         assert list((life.world.root / "memory").rglob("*.md"))
         await talk(core, "after notes and a checkpoint")
-    assert len(provider.asked) == 8 and breaks(provider) == []
+    assert len(provider.asked) == 10 and breaks(provider) == []
     assert provider.asked[-1].read > 3 * (provider.asked[-1].written + provider.asked[-1].rest)
 
 
