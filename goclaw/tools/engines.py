@@ -94,12 +94,16 @@ async def search_folder(query: Query, workspace: Workspace) -> Hits:
     if workspace.viewer and _is_within(USERS, folder) and await workspace.exists(own := f"{USERS}/{workspace.viewer}"):
         arguments.append(f"./{own}")
     largest = f"--max-filesize={query.largest}"
-    (answer, complete), (listed, _) = await asyncio.gather(
-        _walk([program, "--count", largest, *arguments], root, readable, query.seconds),
-        _walk([program, "--files", *arguments], root, readable, query.seconds),
+
+    async def oversized() -> list[str]:
+        listed, _ = await _walk([program, "--files", *arguments], root, readable, query.seconds)
+        return await asyncio.to_thread(_oversized, listed, root, query.largest)
+
+    # Beside the search: ripgrep passes over what is too large, and says so nowhere but in its debug log.
+    (answer, complete), too_large = await asyncio.gather(
+        _walk([program, "--count", largest, *arguments], root, readable, query.seconds), oversized()
     )
     counts = await asyncio.to_thread(_counted, answer)
-    oversized = await asyncio.to_thread(_oversized, listed, root, query.largest)
 
     async def where(paths: Sequence[str]) -> Spots:
         listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
@@ -107,7 +111,7 @@ async def search_folder(query: Query, workspace: Workspace) -> Hits:
         told, _ = await _walk(argv, root, readable, query.seconds)
         return await asyncio.to_thread(_parsed, told)
 
-    return Hits(counts, complete, oversized, where)
+    return Hits(counts, complete, too_large, where)
 
 
 async def search_text(query: Query, data: bytes, path: str) -> Hits:
@@ -272,10 +276,12 @@ def _counted(answer: bytes) -> dict[str, int]:
 def _oversized(listed: bytes, root: Path, largest: int) -> list[str]:
     """Which of the files that ripgrep would search are too large for it."""
     found, start = [], os.fsencode(root) + b"/"
-    for path in islice(listed.split(b"\0"), _MOST_FILES):
-        with suppress(OSError):
-            if path and os.lstat(start + path).st_size > largest:
+    for path in islice(filter(None, listed.split(b"\0")), _MOST_FILES):
+        try:
+            if os.lstat(start + path).st_size > largest:
                 found.append(_name(path))
+        except OSError:
+            continue  # gone meanwhile
     return found
 
 

@@ -16,7 +16,7 @@ from goclaw.blobs import SAMPLE, is_binary
 from goclaw.errors import ToolError
 from goclaw.records import record
 from goclaw.redact import mask_end
-from goclaw.tools.text import LATIN, as_utf8, is_latin, is_wide
+from goclaw.tools.text import as_utf8, decoded, is_wide
 
 LONGEST_LINE = 64 << 10
 """Bytes of one line that are looked at: a minified file must not fill the memory."""
@@ -149,16 +149,8 @@ def _lines(file: BinaryIO, longest: int, left: int, *, first: bool) -> Iterator[
             cut, left = cut + len(more), left - len(more)
             if more.endswith(b"\n"):
                 break
-        text, is_other = _decoded(raw.removeprefix(codecs.BOM_UTF8) if first else raw, is_whole=not cut)
+        text, is_other = decoded(raw.removeprefix(codecs.BOM_UTF8) if first else raw, is_whole=not cut)
         text, first = text.rstrip("\r\n"), False
         if cut:
             text = mask_end(text)
         yield f"{text} [line cut: {cut:,} more bytes]" if cut else text, is_other
-
-
-def _decoded(raw: bytes, *, is_whole: bool) -> tuple[str, bool]:
-    """A line, and whether it is Latin-1; what is neither that nor UTF-8 is U+FFFD."""
-    try:
-        return codecs.utf_8_decode(raw, "strict", is_whole)[0], False
-    except UnicodeDecodeError:
-        return (raw.decode(LATIN), True) if is_latin(raw) else (raw.decode(errors="replace"), False)

@@ -23,6 +23,7 @@ from goclaw.tools.expression import Expression, expression, literal
 from goclaw.tools.glob import globs
 from goclaw.tools.large_search import lines_at, search_large
 from goclaw.tools.search_order import ordered
+from goclaw.tools.text import decoded
 from goclaw.workspace import Opened, Stat, Wanted
 
 _MOST_OF_A_FILE = 10
@@ -276,7 +277,7 @@ def _lines(path: str, spots: Sequence[Spot], context: int, largest: int, opened:
     found = [
         FoundLine(
             number=number,
-            text=_part(line.decode(errors="replace"), line, columns.get(number, 1)),
+            text=_part(line, columns.get(number, 1)),
             matches=number in columns,
         )
         for number, line in _texts(path, wanted, largest, opened).items()
@@ -294,10 +295,11 @@ def _texts(path: str, wanted: Sequence[int], largest: int, opened: Opened) -> Ma
     return {number: lines[number - 1] for number in wanted if number <= len(lines)}
 
 
-def _part(text: str, line: bytes, column: int) -> str:
+def _part(line: bytes, column: int) -> str:
     """A line, or of a long one what stands around the match."""
+    text, _ = decoded(line)
     if len(text) <= _WIDTH:
         return text
-    at = len(line[: column - 1].decode(errors="replace"))
+    at = len(decoded(line[: column - 1])[0])
     start = max(0, min(at - _WIDTH // 4, len(text) - _WIDTH))
     return f"{'…' if start else ''}{text[start : start + _WIDTH]}{'…' if start + _WIDTH < len(text) else ''}"

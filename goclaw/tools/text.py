@@ -138,6 +138,17 @@ def is_latin(data: bytes) -> bool:
     return True
 
 
+def decoded(raw: bytes, *, is_whole: bool = True) -> tuple[str, bool]:
+    """Decode a line of a text, and tell whether it is Latin-1; what is neither that nor UTF-8 is U+FFFD.
+
+    `is_whole`: it does not end within a character.
+    """
+    try:
+        return codecs.utf_8_decode(raw, "strict", is_whole)[0], False
+    except UnicodeDecodeError:
+        return (raw.decode(LATIN), True) if is_latin(raw) else (raw.decode(errors="replace"), False)
+
+
 def last_lines(text: str, most: int, *, from_a_line: bool = True) -> str:
     """The last lines of a text, at most so many characters; of one that is longer its end.
 

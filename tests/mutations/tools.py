@@ -82,10 +82,18 @@ BUGS: list[Bug] = [
     bug(
         "Latin-1 is read as UTF-8 with holes",
         "class tools: letters vanish",
-        "goclaw/tools/lines.py",
+        _TEXT,
         "if is_latin(raw) else",
         "if False else",
         "tests/tools/test_read.py::test_latin_1_is_read_and_named",
+    ),
+    bug(
+        "a search shows Latin-1 as UTF-8 with holes",
+        "GoClaw before 2026-11: `read` knew Latin-1 and `search` did not",
+        "goclaw/tools/search.py",
+        "    text, _ = decoded(line)\n",
+        '    text = line.decode(errors="replace")\n',
+        "tests/tools/test_search.py::test_latin_1_is_shown_as_read_shows_it",
     ),
     bug(
         "UTF-8 with a broken byte passes for Latin-1",

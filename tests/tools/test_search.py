@@ -154,6 +154,18 @@ async def test_only_text_is_searched(around: Surroundings) -> None:
     assert await paths(around, "^word") == ["mark.txt"]
 
 
+async def test_latin_1_is_shown_as_read_shows_it(around: Surroundings) -> None:
+    around.write("old.txt", "K\xe4se \x80 word\n".encode("latin-1"))
+    around.write("long.txt", ("\xe4" * 1_000 + "word").encode("latin-1"))
+    around.write("damaged.txt", "Käse".encode() + b" \xe4 word\n")
+
+    answer = await found(around, "word")
+
+    assert "Käse € word" in answer
+    assert "Käse \ufffd word" in answer
+    assert "ääword" in answer
+
+
 async def test_a_large_file_and_a_long_line_are_bounded(around: Surroundings) -> None:
     settings = {"state_dir": around.config.state_dir, "tools": {"search": {"max_file_mb": 1}}}
     around.config = Config.model_validate(settings)
