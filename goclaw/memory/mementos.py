@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.places import Place, place_of
 from goclaw.records import record
-from goclaw.workspace import Entry, Version, Workspace
+from goclaw.workspace import ABSENT, Entry, Version, Workspace, again_when_changed
 
 FOLDER, ENDING = "mementos", ".md"
 LONGEST_NAME = 64
@@ -24,7 +24,6 @@ MOST = 100
 LONGEST_SUMMARY = 200
 _HEAD = 4_096
 """Bytes of the beginning in which heading and first paragraph are looked for."""
-_TRIES = 3
 _NAME = re.compile(r"[^\W_][\w .-]*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.+?)\s*#*\s*")
 
@@ -75,25 +74,22 @@ class Mementos:
         """
         path = self.path(name)
         await self._place.check(path)
-        for left in reversed(range(_TRIES)):
+
+        async def rewrite() -> tuple[int, bool]:
             version = await self._version(path)
-            if version is None and len(await self._entries()) >= MOST:
+            if version == ABSENT and len(await self._entries()) >= MOST:
                 raise ToolError(f"{MOST} mementos are kept already: delete some first")
             data = content.encode()
-            if add and version is not None:
+            if add and version != ABSENT:
                 data = _joined(await self._workspace.read_bytes(path, LARGEST), data)
             if len(data) > LARGEST:
                 raise ToolError(
                     f"the memento would have {len(data):,} bytes, {LARGEST:,} are the limit: make two of it"
                 )
-            try:
-                await self._workspace.write_bytes(path, data, unless_changed=version)
-            except ToolError:
-                if not left:
-                    raise
-            else:
-                return len(data), version is None
-        raise AssertionError("the last try returns or raises")
+            await self._workspace.write_bytes(path, data, unless_changed=version)
+            return len(data), version == ABSENT
+
+        return await again_when_changed(rewrite)
 
     async def delete(self, name: str) -> None:
         """Delete one.
@@ -112,8 +108,8 @@ class Mementos:
     async def _entries(self) -> list[Entry]:
         return await self._workspace.walk([_pattern(self._place)], MOST + 1)
 
-    async def _version(self, path: str) -> Version | None:
-        return (await self._workspace.stat(path)).version if await self._workspace.exists(path) else None
+    async def _version(self, path: str) -> Version:
+        return (await self._workspace.stat(path)).version if await self._workspace.exists(path) else ABSENT
 
     async def _existing(self, name: str) -> str:
         path = self.path(name)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 
 import orjson
 
 from goclaw.errors import ToolError
 from goclaw.memory.places import Place
-from goclaw.workspace import Version
+from goclaw.workspace import ABSENT, Version, again_when_changed
 
 FILE = "values.json"
 LONGEST_KEY, LONGEST_VALUE = 100, 10_000
@@ -15,8 +16,6 @@ LONGEST_KEY, LONGEST_VALUE = 100, 10_000
 MOST_VALUES = 500
 LARGEST = 256 << 10
 """Bytes of one place's file, so that reading one value stays a matter of a millisecond."""
-_TRIES = 3
-"""To change a file that somebody else changes at the same moment."""
 
 
 class Values:
@@ -57,27 +56,23 @@ class Values:
     async def _change(self, change: Callable[[dict[str, str]], bool], *, only_if: bool = False) -> bool:
         """Change the values; `only_if`: nothing is written where the change returns False."""
         await self._place.check(self.path)
-        for left in reversed(range(_TRIES)):
-            values, version = await self._read()
-            changed = change(values)
-            if only_if and not changed:
-                return False
-            data = orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-            if len(data) > LARGEST:
-                raise ToolError(f"the values would have {len(data):,} bytes together, {LARGEST:,} are the limit")
-            try:
-                await self._place.workspace.write_bytes(self.path, data, unless_changed=version)
-            except ToolError:
-                if not left:
-                    raise
-            else:
-                return changed
-        raise AssertionError("the last try returns or raises")
+        return await again_when_changed(partial(self._rewrite, change, only_if=only_if))
 
-    async def _read(self) -> tuple[dict[str, str], Version | None]:
+    async def _rewrite(self, change: Callable[[dict[str, str]], bool], *, only_if: bool) -> bool:
+        values, version = await self._read()
+        changed = change(values)
+        if only_if and not changed:
+            return False
+        data = orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        if len(data) > LARGEST:
+            raise ToolError(f"the values would have {len(data):,} bytes together, {LARGEST:,} are the limit")
+        await self._place.workspace.write_bytes(self.path, data, unless_changed=version)
+        return changed
+
+    async def _read(self) -> tuple[dict[str, str], Version]:
         workspace = self._place.workspace
         if not await workspace.exists(self.path):
-            return {}, None
+            return {}, ABSENT
         version = (await workspace.stat(self.path)).version
         try:
             values = orjson.loads(await workspace.read_bytes(self.path, LARGEST))

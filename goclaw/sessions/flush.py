@@ -28,7 +28,7 @@ from goclaw.sessions.state import Session
 from goclaw.specs import RISK_OF, SideEffect, ToolSpec
 from goclaw.store.settings import Settings
 from goclaw.toolkit.base import ToolEnvironment
-from goclaw.workspace import Workspace
+from goclaw.workspace import ABSENT, Workspace, again_when_changed
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +39,6 @@ MEMORY = "memory"
 """Folder of the notes that belong to a workspace."""
 LARGEST_NOTES = 1 << 20
 """Bytes of one day's file beyond which nothing is added."""
-TRIES = 3
-"""To add to a file that somebody else keeps changing."""
 WRITE = ToolSpec("write", "Notes go into files.", {}, SideEffect.MUTATING, RISK_OF[SideEffect.MUTATING])
 """The tool whose rights are needed."""
 SYSTEM = """You keep the notes of an assistant about the person it works for. From the conversation you are shown, write
@@ -155,17 +153,15 @@ async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> 
     moment = datetime.fromtimestamp(now).astimezone()
     path = f"{folder}/{moment:%Y-%m-%d}.md"
     added = f"\n## {moment:%H:%M}, noted by GoClaw\n\n{notes}\n".encode()
-    for left in reversed(range(TRIES)):
+
+    async def rewrite() -> None:
         if await workspace.has_link(path):
             raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to somebody else's notes")
-        version = (await workspace.stat(path)).version if await workspace.exists(path) else None
-        before = await workspace.read_bytes(path, LARGEST_NOTES) if version else f"# {moment:%A %Y-%m-%d}\n".encode()
+        version, before = ABSENT, f"# {moment:%A %Y-%m-%d}\n".encode()
+        if await workspace.exists(path):
+            version, before = (await workspace.stat(path)).version, await workspace.read_bytes(path, LARGEST_NOTES)
         if len(before) + len(added) > LARGEST_NOTES:
             raise ToolError(f"{path} is full: {LARGEST_NOTES:,} bytes are the limit")
-        try:
-            await workspace.write_bytes(path, before + added, unless_changed=version)
-        except ToolError:
-            if not left:
-                raise
-        else:
-            return
+        await workspace.write_bytes(path, before + added, unless_changed=version)
+
+    await again_when_changed(rewrite)

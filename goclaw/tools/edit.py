@@ -13,7 +13,7 @@ from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.arguments import FilePath
 from goclaw.tools.difference import KIND, Difference, difference
-from goclaw.tools.editing import again_when_changed, text_in
+from goclaw.tools.editing import again_unless_approved, text_in
 from goclaw.tools.matching import Tier
 from goclaw.tools.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.review import Proposed, grounds_of, review_risk
@@ -81,7 +81,7 @@ async def edit(
     """Edit a file by replacing a text that occurs exactly once. Returns a preview of the change."""
     wanted = Replacement(old_string, new_string, replace_all)
     check(wanted)
-    text, made = await again_when_changed(ctx, "edit", partial(_change, ctx, path, wanted))
+    text, made = await again_unless_approved(ctx, "edit", partial(_change, ctx, path, wanted))
     changed = await difference(path, text.body, made.body)
     ctx.attach(KIND, changed)
     match = made.match

@@ -7,11 +7,9 @@ from goclaw.errors import ToolError
 from goclaw.toolkit.base import ToolContext
 from goclaw.tools.suggesting import with_suggestion
 from goclaw.tools.text import Text, text_of
-from goclaw.workspace import FileChanged
-from goclaw.workspace.locking import PATIENCE_SECONDS, busy
+from goclaw.workspace import again_when_changed
 
 ResultT = TypeVar("ResultT")
-_MOST_TRIES = 1_000
 
 
 async def text_in(ctx: ToolContext, path: str) -> Text:
@@ -26,8 +24,8 @@ async def text_in(ctx: ToolContext, path: str) -> Text:
         raise await with_suggestion(ctx, path, error) from error
 
 
-async def again_when_changed(ctx: ToolContext, tool: str, change: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """What `change` (read, edit, write) makes; made anew while others change the file between its look and its write.
+async def again_unless_approved(ctx: ToolContext, tool: str, change: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Return what `change` (read, edit, write) makes, anew while others change the file between its look and its write.
 
     Not where a person approved this call of `tool`: they saw what it makes of one content, not of another.
 
@@ -35,13 +33,6 @@ async def again_when_changed(ctx: ToolContext, tool: str, change: Callable[[], A
         FileChanged: the file changed after it was approved.
         ToolError: `busy`, when others never leave the file alone; and what `change` raises.
     """
-    until = ctx.clock.monotonic() + PATIENCE_SECONDS
-    for left in reversed(range(_MOST_TRIES)):
-        try:
-            return await change()
-        except FileChanged as error:
-            if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):
-                raise
-            if not left or ctx.clock.monotonic() >= until:
-                raise busy(error.path) from error
-    raise AssertionError("the last try returns or raises")
+    if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):
+        return await change()
+    return await again_when_changed(change)

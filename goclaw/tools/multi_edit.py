@@ -15,7 +15,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
-from goclaw.tools.editing import again_when_changed, text_in
+from goclaw.tools.editing import again_unless_approved, text_in
 from goclaw.tools.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.review import Proposed, grounds_of, review_risk
 from goclaw.tools.text import LARGEST, Text
@@ -107,7 +107,7 @@ async def multi_edit(
 
     Each edit sees what those before it made.
     """
-    files, done = await again_when_changed(ctx, "multi_edit", partial(_change, ctx, path, edits))
+    files, done = await again_unless_approved(ctx, "multi_edit", partial(_change, ctx, path, edits))
     return MultiEditResult(
         paths=[file.path for file in files],
         edits=len(edits),

@@ -14,7 +14,7 @@ from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.cells import CellAction, CellChange, CellChanged, CellKind, NotebookPart
-from goclaw.tools.editing import again_when_changed
+from goclaw.tools.editing import again_unless_approved
 from goclaw.tools.review import Proposed, grounds_of, review_risk
 from goclaw.tools.suggesting import with_suggestion
 from goclaw.tools.text import LARGEST, encoded
@@ -105,7 +105,7 @@ async def notebook_edit(
         await ctx.workspace.write_bytes(path, made.content, unless_changed=version)
         return made
 
-    made = await again_when_changed(ctx, "notebook_edit", changed)
+    made = await again_unless_approved(ctx, "notebook_edit", changed)
     return NotebookResult(path=path, action=action, cell_id=made.cell_id, cell_number=made.place, cells=made.cells)
 
 

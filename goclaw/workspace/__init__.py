@@ -4,14 +4,16 @@ Above: tools, memory, context. Below: errors and the clock. The state folder is 
 """
 
 from goclaw.workspace.completion import Completion
-from goclaw.workspace.described import FileChanged, Opened, Stat, Version, Written
+from goclaw.workspace.described import ABSENT, FileChanged, Opened, Stat, Version, Written
 from goclaw.workspace.finding import Found, Wanted
 from goclaw.workspace.globs import Entry
+from goclaw.workspace.locking import again_when_changed
 from goclaw.workspace.notes import USERS
 from goclaw.workspace.patterns import Pattern, patterns
 from goclaw.workspace.workspace import Workspace
 
 __all__ = [
+    "ABSENT",
     "USERS",
     "Completion",
     "Entry",
@@ -24,5 +26,6 @@ __all__ = [
     "Wanted",
     "Workspace",
     "Written",
+    "again_when_changed",
     "patterns",
 ]

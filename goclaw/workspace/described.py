@@ -28,6 +28,10 @@ class Version:
     modified_ns: int
 
 
+ABSENT = Version((0, 0), 0, 0)
+"""The version of a file that is not there."""
+
+
 @record
 class Stat:
     """A regular file, or a folder."""

@@ -7,13 +7,17 @@ however that dies, and a file that was left there locks nothing. Programs that d
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
+from typing import TypeVar
 
 from goclaw.clock import RealClock
 from goclaw.errors import ToolError
+from goclaw.workspace.described import FileChanged
+
+ResultT = TypeVar("ResultT")
 
 PATIENCE_SECONDS = 5.0
 """So long a write waits for others; each of them holds the lock for milliseconds."""
@@ -55,14 +59,29 @@ def _held(name: Path, path: str) -> int:
             os.close(descriptor)
         except BlockingIOError:
             if clock.monotonic() >= until:
-                raise busy(path) from None
+                raise _busy(path) from None
             Event().wait(_PAUSE_SECONDS)
         except OSError as error:
             raise ToolError(f"{path} cannot be locked: {name.parent}: {error.strerror}") from error
 
 
-def busy(path: str) -> ToolError:
-    """The error for a file that others change all the time."""
+async def again_when_changed(change: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Return what `change` makes; it reads a file and writes it `unless_changed`, anew while others change it between.
+
+    Raises:
+        ToolError: `busy`, when others never leave the file alone; and what `change` raises.
+    """
+    clock = RealClock()
+    until = clock.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return await change()
+        except FileChanged as error:
+            if clock.monotonic() >= until:
+                raise _busy(error.path) from error
+
+
+def _busy(path: str) -> ToolError:
     return ToolError(f"busy: {path} is being changed by another process; nothing was changed, try again")
 
 

@@ -19,6 +19,7 @@ from goclaw.workspace import atomic
 from goclaw.workspace.beneath import open_beneath
 from goclaw.workspace.denied import Inode, inode_of
 from goclaw.workspace.described import (
+    ABSENT,
     FileChanged,
     Opened,
     Stat,
@@ -157,8 +158,8 @@ class Workspace:
         """Put `data` in the file's place in one step; its mode is kept.
 
         Parent folders that are missing are made with `create_dirs`, else a `ToolError` says so. With `unless_changed`
-        the file must still be in that version: otherwise `FileChanged` says that it is not. A `ToolError` says `busy`
-        where another process keeps the file's lock.
+        the file must still be in that version (`ABSENT`: not be there): otherwise `FileChanged` says that it is not. A
+        `ToolError` says `busy` where another process keeps the file's lock.
         """
         return await asyncio.to_thread(self._write, path, data, unless_changed, create_dirs=create_dirs)
 
@@ -370,7 +371,7 @@ class Workspace:
         while written is None:
             with in_words(path), self._reach.making(name) as place:
                 _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
-                with self._unchanging(place, path) as is_same:
+                with self._unchanging(place, path, new=unless_changed == ABSENT) as is_same:
                     written = self._replace(place, path, data, unless_changed) if is_same else None
         return written
 
@@ -380,13 +381,17 @@ class Workspace:
         return Written(place.path, len(data), created=old is None)
 
     @contextmanager
-    def _unchanging(self, place: Place, path: str) -> Iterator[bool]:
-        """The lock of what is at a place; False: while it was waited for, something else came there, or it went."""
-        if self._locks is None or place.found is None:
+    def _unchanging(self, place: Place, path: str, *, new: bool = False) -> Iterator[bool]:
+        """The lock of what is at a place; False: while it was waited for, something else came there, or it went.
+
+        A file that is not there has no lock; with `new` that of its folder stands for it.
+        """
+        if self._locks is None or (place.found is None and not new):
             yield True
             return
-        with locked(self._locks, inode_of(place.found), path):
-            yield _inode_at(place) == inode_of(place.found)
+        inode = inode_of(place.found) if place.found else None
+        with locked(self._locks, inode or inode_of(os.fstat(place.folder)), path):
+            yield _inode_at(place) == inode
 
     @contextmanager
     def _old(self, place: Place, path: str) -> Iterator[int | None]:
@@ -456,7 +461,7 @@ def _refuse_changed(place: Place, path: str, expected: Version | None) -> None:
     try:
         found = version_of(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
     except FileNotFoundError:
-        found = None
+        found = ABSENT
     if found != expected:
         raise FileChanged(path)
 

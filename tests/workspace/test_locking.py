@@ -6,12 +6,13 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from goclaw.errors import ToolError
-from goclaw.workspace import FileChanged, Workspace, locking
+from goclaw.workspace import ABSENT, FileChanged, Workspace, again_when_changed, locking
 from goclaw.workspace.locking import locked
 
 
@@ -131,26 +132,55 @@ async def test_where_the_file_system_has_no_locks_that_is_said_and_no_descriptor
         os.fstat(descriptor)
 
 
-async def test_many_who_add_to_one_file_lose_nothing(tmp_path: Path) -> None:
+async def test_many_who_add_to_files_that_one_of_them_makes_lose_nothing(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "file").write_bytes(b"")
     places = [Workspace(tmp_path / "work", (), tmp_path / "locks") for _ in range(3)]
 
     async def add(workspace: Workspace) -> None:
+        async def once(name: str) -> None:
+            version, before = ABSENT, b""
+            if await workspace.exists(name):
+                version, before = (await workspace.stat(name)).version, await workspace.read_bytes(name)
+            await workspace.write_bytes(name, before + b".", unless_changed=version)
+
         async with workspace:
-            left = 20
-            while left:
-                version = (await workspace.stat("file")).version
-                before = await workspace.read_bytes("file")
-                try:
-                    await workspace.write_bytes("file", before + b".", unless_changed=version)
-                    left -= 1
-                except FileChanged:
-                    pass
+            for number in range(20):
+                await again_when_changed(partial(once, f"file{number // 2}"))
 
     async with asyncio.timeout(60):
         await asyncio.gather(*map(add, places))
-    assert (tmp_path / "work" / "file").stat().st_size == 60
+    assert [path.stat().st_size for path in (tmp_path / "work").iterdir()] == [6] * 10
+
+
+async def test_a_file_that_came_while_another_was_to_be_made_stays(workspace: Workspace, tmp_path: Path) -> None:
+    folder = workspace.root.stat()
+    with locked(tmp_path / "state" / "locks", (folder.st_dev, folder.st_ino), "new"):
+        making = asyncio.create_task(workspace.write_bytes("new", b"mine", unless_changed=ABSENT))
+        await asyncio.wait({making}, timeout=0.05)
+        (workspace.root / "new").write_bytes(b"other")
+    with pytest.raises(FileChanged):
+        await making
+    assert await workspace.read_bytes("new") == b"other"
+
+
+async def test_a_change_is_tried_anew_only_where_the_file_changed_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(locking, "PATIENCE_SECONDS", 0.02)
+    tries: list[ToolError] = []
+
+    async def never(error: ToolError) -> None:
+        tries.append(error)
+        raise error
+
+    async with asyncio.timeout(10):
+        with pytest.raises(ToolError, match=r"^busy: file is being changed"):
+            await again_when_changed(lambda: never(FileChanged("file")))
+        assert len(tries) > 1
+        tries.clear()
+        with pytest.raises(ToolError, match=r"^busy: by a lock"):
+            await again_when_changed(lambda: never(ToolError("busy: by a lock")))
+        assert len(tries) == 1
 
 
 def test_a_lock_whose_file_went_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
