@@ -41,7 +41,7 @@ async def examine(
         tell: takes a line for people before something is done that may cost.
         offline: do not ask the model.
     """
-    offered: asyncio.Future[Sequence[ToolSpec]] = asyncio.get_running_loop().create_future()
+    usable: asyncio.Future[Sequence[ToolSpec]] = asyncio.get_running_loop().create_future()
     checks: dict[str, Callable[[Loaded], Awaitable[list[Finding]]]] = {
         "config": _config,
         "state": _state,
@@ -51,13 +51,13 @@ async def examine(
         "disk": _disk,
         "exec": _exec,
         "hooks": check_hooks,
-        "tools": partial(_tools, offered),
+        "tools": partial(_tools, usable),
         "mcp": check_mcp,
         "publishing": check_publishing,
         "registries": check_registries,
         "web search": check_web_search,
         "embedder": check_embedder,
-        "model": partial(check_model, tools=offered, tell=tell, offline=offline),
+        "model": partial(check_model, tools=usable, tell=tell, offline=offline),
         "telegram": _telegram,
         "http": _http,
     }
@@ -76,14 +76,14 @@ async def _bounded(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
         return [Finding(name, "problem", str(error))]
 
 
-async def _tools(offered: asyncio.Future[Sequence[ToolSpec]], loaded: Loaded) -> list[Finding]:
-    """Check the tools, and say to the model's check what a model is offered: nothing where that cannot be known."""
+async def _tools(usable: asyncio.Future[Sequence[ToolSpec]], loaded: Loaded) -> list[Finding]:
+    """Check the tools, and tell the model's check which ones may be used: none where that cannot be known."""
     try:
         report = await open_tools(loaded)
-        offered.set_result(report.offered)
+        usable.set_result(report.usable)
     finally:
-        if not offered.done():
-            offered.set_result(())
+        if not usable.done():
+            usable.set_result(())
     return list(report.findings)
 
 

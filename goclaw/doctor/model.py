@@ -19,6 +19,7 @@ from goclaw.llm.ping import ping
 from goclaw.net import open_client
 from goclaw.specs import ToolSpec
 from goclaw.state import private_paths
+from goclaw.toolkit.offering import Offerings, profile_of
 from goclaw.workspace import Workspace
 
 ASK_SECONDS = 60.0
@@ -39,7 +40,7 @@ async def check_model(
 
     Args:
         loaded: the configuration.
-        tools: what the model is offered.
+        tools: those that the model may use.
         tell: takes a line for people before something is done that may cost.
         offline: do not ask the model.
 
@@ -75,15 +76,16 @@ async def _asked(model: ChatModel, sentence: str) -> Finding:
 
 
 async def _budget(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
-    system = await _system_prompt(config)
+    system, main = await _system_prompt(config), config.agents.main
     # The first look at a model's data takes some tenths of a second.
     window = await asyncio.to_thread(lambda: model.context_window)
-    prompt = estimate_text("\n\n".join(filter(None, (system, config.agents.main.prompt.strip()))))
+    offering = Offerings().of(tools, tools, profile_of(config, main, model.spec, window), main.tools)
+    prompt = estimate_text("\n\n".join(filter(None, (system, main.prompt.strip(), offering.index))))
     return ContextBudget(
         spec=model.spec,
         window=window,
         prompt=prompt,
-        tools=estimate_tools(tools),
+        tools=estimate_tools(offering.tools),
         reserve=reserve(window, config.compaction),
     )
 

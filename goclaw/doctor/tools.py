@@ -23,8 +23,8 @@ class ToolReport:
     """What came of opening all sources once."""
 
     findings: Sequence[Finding]
-    offered: Sequence[ToolSpec]
-    """What the main agent's model is offered when the owner speaks."""
+    usable: Sequence[ToolSpec]
+    """Those that the main agent may use when the owner speaks."""
 
 
 async def open_tools(loaded: Loaded) -> ToolReport:
@@ -34,12 +34,12 @@ async def open_tools(loaded: Loaded) -> ToolReport:
         await sources.settled(SETTLED_SECONDS)
         count, faults = len(sources.tools()), sources.faults
         registry = Registry([sources], Access(Users(), config))
-        offered = registry.offered_to(OWNER, config.agents.main.tools, planning=False)
+        usable = registry.offered_to(OWNER, config.agents.main.tools, planning=False)
     findings = [
         Finding("tools", "ok", f"{count} tools"),
         *(Finding("tools", "warning", f"{what}: {why}", _remedy(what)) for what, why in sorted(faults.items())),
     ]
-    return ToolReport(findings, offered)
+    return ToolReport(findings, usable)
 
 
 def _remedy(what: str) -> str:

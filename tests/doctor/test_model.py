@@ -85,11 +85,26 @@ async def test_offline_asks_nobody(tmp_path: Path, fake: FakeProvider) -> None:
 async def test_a_window_that_prompt_and_tools_fill_is_a_problem_with_what_uses_it(
     tmp_path: Path, fake: FakeProvider
 ) -> None:
-    fake.routes["/api/show"] = shown(2_048)
-    model, window = await found(tmp_path, at(fake))
+    fake.routes["/api/show"] = shown(4_096)
+    model, window = await found(tmp_path, {**at(fake), "tools.profile": "all"})
     assert (model.verdict, window.verdict) == ("ok", "problem")
-    assert window.text.startswith("2,048 tokens; prompt (") and "before anything is said" in window.text
+    assert window.text.startswith("4,096 tokens; prompt (") and "before anything is said" in window.text
     assert "providers.ollama.max_context" in window.remedy and "Offer fewer tools" in window.remedy
+
+
+async def test_the_tools_that_stand_in_a_request_count_and_their_index_and_no_others(
+    tmp_path: Path, fake: FakeProvider
+) -> None:
+    """A window of 4k holds a conversation: most tools are only found."""
+    fake.routes["/api/show"] = shown(4_096)
+    _, small = await found(tmp_path, at(fake))
+    assert small.verdict == "ok", small
+    fake.routes["/api/show"] = shown(32_768)
+    _, large = await found(tmp_path, at(fake))
+    _, every = await found(tmp_path, {**at(fake), "tools.profile": "all"})
+    prompts, tools = zip(*map(counted, (small, large, every)), strict=True)
+    assert tools[0] < tools[1] < tools[2] / 2 and sum(counted(small)) < 1_800
+    assert prompts[0] == prompts[2] < prompts[1], "a line for each tool of the index"
 
 
 async def test_the_workspace_files_and_the_tools_of_the_main_agent_count(tmp_path: Path, fake: FakeProvider) -> None:

@@ -20,6 +20,14 @@ BUGS: list[Bug] = [
         "tests/doctor/test_model.py::test_a_window_that_prompt_and_tools_fill_is_a_problem_with_what_uses_it",
     ),
     bug(
+        "the doctor counts tools that are only found as if they stood in each request",
+        "GoClaw before 2026-11: a window of 4k that holds a conversation was a problem",
+        "goclaw/doctor/model.py",
+        "        tools=estimate_tools(offering.tools),",
+        "        tools=estimate_tools(tools),",
+        "tests/doctor/test_model.py::test_the_tools_that_stand_in_a_request_count_and_their_index_and_no_others",
+    ),
+    bug(
         "the doctor asks although it was told not to",
         "class doctor: a check that costs money unasked",
         "goclaw/doctor/model.py",
