@@ -5,12 +5,13 @@ rights, hooks, approvals and the audit log know the tool's own name only. An arg
 ours stays as it is; what nobody understands is left for the validation to name.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+
+import orjson
 
 from goclaw.messages import ToolCall
 from goclaw.specs import TOOL_CALL
@@ -34,8 +35,8 @@ def unwrapped(call: ToolCall) -> ToolCall:
     while call.name == TOOL_CALL:
         name, arguments = call.input.get("name"), call.input.get("arguments")
         if isinstance(arguments, str):  # as JSON, once more
-            with suppress(ValueError):
-                arguments = json.loads(arguments)
+            with suppress(orjson.JSONDecodeError):
+                arguments = orjson.loads(arguments)
         known = call.input.keys() <= {"name", "arguments"}
         if not isinstance(name, str) or not known or not isinstance(arguments, dict | None):
             break

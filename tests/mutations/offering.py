@@ -46,6 +46,14 @@ BUGS: list[Bug] = [
         "tests/toolkit/test_aliases.py::test_a_call_within_calls_of_tool_call_is_the_innermost_one",
     ),
     bug(
+        "arguments of tool_call that a model nests without end end its turn",
+        "class input: the standard library's reader raises RecursionError, which is no ValueError",
+        "goclaw/toolkit/aliases.py",
+        "arguments = orjson.loads(arguments)",
+        'arguments = __import__("json").loads(arguments)',
+        "tests/toolkit/test_aliases.py::test_what_names_no_call_is_left_for_the_validation",
+    ),
+    bug(
         "plan mode changes the prompt of a context",
         "class offering: the whole cache of a provider lost",
         "goclaw/toolkit/offering.py",

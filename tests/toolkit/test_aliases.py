@@ -264,7 +264,15 @@ def test_a_call_within_calls_of_tool_call_is_the_innermost_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [by_call(7, {}), by_call("exec", "ls"), by_call("exec", "[]"), ToolCall("c1", "tool_call", {"x": 1})]
+    "wrong",
+    [
+        by_call(7, {}),
+        by_call("exec", "ls"),
+        by_call("exec", "[]"),
+        by_call("exec", "[" * 100_000),
+        by_call("exec", '"\ud800"'),
+        ToolCall("c1", "tool_call", {"x": 1}),
+    ],
 )
 def test_what_names_no_call_is_left_for_the_validation(wrong: ToolCall) -> None:
     assert unwrapped(wrong) is wrong
