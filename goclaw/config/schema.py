@@ -16,6 +16,7 @@ from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpSettings
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
+from goclaw.config.reactions import Reaction
 from goclaw.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
 from goclaw.config.section import Later, Section
 from goclaw.config.tools import ToolsSettings
@@ -87,7 +88,7 @@ class TelegramSettings(Section):
         description="Whether what the agent says before it uses a tool comes as a message of its own (six a minute and "
         "chat at most, more are joined), or with its answer.",
     )
-    ack_reaction: str | None = Field(
+    ack_reaction: Reaction | None = Field(
         None, description="An emoji that each message gets as soon as it is on disk, such as 👀; not set: none."
     )
     artifacts: Literal["files", "no_diffs", "none"] = Field(

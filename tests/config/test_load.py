@@ -70,6 +70,7 @@ BROKEN_FILES = [
     ("telegram:\n  groups:\n    -100: {contxt: 5}\n", "3:12", ["telegram.groups.-100.contxt", "`context`"]),
     ("telegram:\n  groups:\n    -100: {context: 500}\n", "3:12", ["telegram.groups.-100.context", "at most 100"]),
     ("telegram:\n  groups:\n    100: {}\n", "3:5", ["telegram.groups.100", "negative"]),
+    ("telegram:\n  ack_reaction: 🦀\n", "2:3", ["telegram.ack_reaction", "takes no 🦀", "among others, 👍"]),
     ("telegram:\n  groups: 7\n", "2:3", ["telegram.groups", "list"]),
     ("telegram:\n  poll_seconds: 51\n", "2:3", ["telegram.poll_seconds", "at most 50"]),
     ("models:\n  agent: 5\n", "2:3", ["models.agent", "list", "a number"]),

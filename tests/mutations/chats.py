@@ -6,6 +6,14 @@ _WORDING = "goclaw/sessions/wording.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a reaction that Telegram does not have is found when the daemon starts",
+        "GoClaw before 2026-11: `config check` called it fine",
+        "goclaw/config/schema.py",
+        "    ack_reaction: Reaction | None",
+        "    ack_reaction: str | None",
+        "tests/config/test_load.py::test_a_broken_file_is_refused_with_position_key_and_remedy",
+    ),
+    bug(
         "a heading with a number above the options is no numbered list",
         "class approval: `1` meant the first step of the plan and approves everything",
         "goclaw/events/questions.py",

@@ -24,7 +24,6 @@ from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.polling import Poller, Take
 from goclaw.channels.telegram.reach import Reach
-from goclaw.channels.telegram.reactions import reaction_of
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sending import Sender
 from goclaw.channels.telegram.unlisted import Unlisted
@@ -76,7 +75,7 @@ class TelegramChannel:
             actions, media=True, artifacts=files, bursts=True, diffs=diffs, interim=interim
         )
         self._settings = settings
-        self._ack_reaction = ack_reaction(settings)
+        self._ack_reaction = settings.ack_reaction or ""
         self._token = token
         self._memory = memory
         self._clock = ports.clock
@@ -179,24 +178,12 @@ class TelegramChannel:
             log.info("telegram: the command menu could not be set: %s", error.message)
 
 
-def ack_reaction(settings: TelegramSettings) -> str:
-    """The reaction that messages get at once, as Telegram writes it; empty: none.
-
-    Raises:
-        ConfigError: Telegram has no such reaction.
-    """
-    try:
-        return reaction_of(settings.ack_reaction) if settings.ack_reaction else ""
-    except DeliveryError as error:
-        raise ConfigError(f"telegram.ack_reaction: {error}") from None
-
-
 @asynccontextmanager
 async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Channel]:
     """The channel; the session in `ports` stays the daemon's.
 
     Raises:
-        ConfigError: it is switched on without a token, or with a reaction that Telegram does not have.
+        ConfigError: it is switched on without a token.
     """
     token = config.telegram.token.get_secret_value().strip() if config.telegram.token else ""
     if not token:

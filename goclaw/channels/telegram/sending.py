@@ -30,11 +30,11 @@ from goclaw.channels.telegram.moved import Moved
 from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.parts import File, Part, marked, parts_of
 from goclaw.channels.telegram.reach import Reach
-from goclaw.channels.telegram.reactions import reaction_of
 from goclaw.channels.telegram.render import Chunk
 from goclaw.channels.telegram.request import Flood, Unanswered
 from goclaw.channels.telegram.uploads import upload
 from goclaw.channels.telegram.views import Preview
+from goclaw.config.reactions import reaction_of
 from goclaw.errors import DeliveryError
 from goclaw.events import Delivery, Receipt
 
@@ -118,7 +118,7 @@ class Sender:
         message_id = message_id_of(delivery)
         if delivery.action == "edit":
             return await self._edit(delivery, target, message_id, handover)
-        reaction = reaction_of(delivery.emoji) if delivery.action == "react" else None
+        reaction = _reaction_of(delivery) if delivery.action == "react" else None
         await self._outlet.cool(target.chat)
         if delivery.action == "delete":
             await delete(self._bot, target.chat, message_id)
@@ -238,6 +238,14 @@ class Sender:
 def is_about_formatting(error: BadRequest) -> bool:
     """Whether Telegram took offence at the marks of a text rather than at the message."""
     return "entit" in error.message.lower() or "parse" in error.message.lower()
+
+
+def _reaction_of(delivery: Delivery) -> str:
+    """The reaction as Telegram writes it. Raises DeliveryError: it has no such reaction."""
+    try:
+        return reaction_of(delivery.emoji or "")
+    except ValueError as error:
+        raise DeliveryError(str(error), permanent=True) from None
 
 
 def message_id_of(delivery: Delivery) -> int:

@@ -33,12 +33,6 @@ async def test_without_a_token_it_cannot_be_opened() -> None:
             pass
 
 
-async def test_a_reaction_that_telegram_does_not_have_is_a_mistake_in_the_configuration() -> None:
-    with pytest.raises(ConfigError, match=r"telegram\.ack_reaction: Telegram takes no 🦀 as a reaction; it takes"):
-        async with open_stage(running=False, ack_reaction="🦀"):
-            pass
-
-
 def test_the_library_is_loaded_only_when_it_is_needed() -> None:
     """Its import costs 130 ms and 20 MB; `telegram.ext` would cost as much again."""
     program = """

@@ -1,14 +1,11 @@
 """Files that go out, each as what it is; reactions that Telegram has."""
 
 import pytest
-from telegram.constants import ReactionEmoji
 
 from goclaw.channels.telegram.parts import NO_CAPTION, File
-from goclaw.channels.telegram.reactions import reaction_of
 from goclaw.channels.telegram.uploads import MAX_PHOTO, kind_of
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.support import delivery, open_stage
-from tests.tables import table
 
 OPUS = b"OggS" + bytes(24) + b"OpusHead" + b"sound"
 MP4 = b"\x00\x00\x00 ftypisom"
@@ -71,11 +68,6 @@ async def test_a_large_file_goes_whole() -> None:
         stage.blobs["a"] = bytes(range(256)) * 20_000
         await stage.deliver("", media="a", media_name="a.bin")
         assert stage.telegram.sent(5)[0].file == stage.blobs["a"]
-
-
-@table("emoji", [*(each.value for each in ReactionEmoji), "❤️", "👍🏽", " 👍 ", "🕊️"])
-def test_every_reaction_of_telegrams_is_taken_however_a_keyboard_writes_it(emoji: str) -> None:
-    assert reaction_of(emoji) in {each.value for each in ReactionEmoji}
 
 
 @pytest.mark.parametrize("emoji", ["🦀", "thumbs up", "👍👍", "", None, "x" * 5_000])
