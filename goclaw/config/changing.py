@@ -63,7 +63,7 @@ def set_key(file: Path, dotted: str, value: Any) -> Path | None:
     with _candidate(file, dotted, value) as (file, candidate):
         kept = file.with_name(f"{file.name}{KEPT}") if file.exists() else None
         if kept:
-            replace(kept, file.read_text(encoding="utf-8"))
+            replace(kept, _text(file))
             kept.chmod(file.stat().st_mode & 0o777)
         _put(candidate, file)
     return kept
@@ -101,7 +101,7 @@ def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path
     try:
         with only_writer(file.parent):
             try:
-                before = file.read_text(encoding="utf-8") if file.exists() else ""
+                before = _text(file) if file.exists() else ""
                 _try(file, candidate, before, with_value(before, dotted, value), dotted, value)
                 yield file, candidate
             finally:
@@ -110,6 +110,11 @@ def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path
         raise ToolError(f"{file.name} was not changed: {str(error).replace(candidate.name, file.name)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ToolError(f"{file.name} was not changed: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _text(file: Path) -> str:
+    # Not `read_text`, which makes LF of each CR LF.
+    return file.read_bytes().decode()
 
 
 def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, value: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from goclaw.config.changing import CHANGEABLE, change, check, with_value
+from goclaw.config.changing import CHANGEABLE, change, check, set_key, with_value
 from goclaw.config.document import HIDDEN, example
 from goclaw.config.load import load_config
 from goclaw.config.reading import plain, shown
@@ -70,6 +70,14 @@ def test_every_changeable_key_is_set_in_the_example_with_all_its_comments(tmp_pa
         assert plain(load_config(file).config, key) == value
     lines = file.read_text().splitlines()
     assert [line for line in example().splitlines() if line.lstrip().startswith("#") and line not in lines] == []
+
+
+def test_the_other_lines_of_a_file_from_windows_stay_byte_by_byte(tmp_path: Path) -> None:
+    file, before = tmp_path / "config.yaml", b"# mine\r\nmemory:\r\n  max_results: 6\r\nlog_level: INFO\r\n"
+    file.write_bytes(before)
+    kept = set_key(file, KEY, 9)
+    assert kept and kept.read_bytes() == before
+    assert file.read_bytes() == before.replace(b"6", b"9")
 
 
 def test_a_file_that_is_missing_is_made_and_one_that_is_there_keeps_its_mode(tmp_path: Path) -> None:

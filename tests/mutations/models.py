@@ -52,6 +52,14 @@ BUGS: list[Bug] = [
         "tests/config/test_changing.py",
     ),
     bug(
+        "the change of one key changes the end of every line",
+        "GoClaw before 2026-11: CR LF became LF, also in the file that was kept",
+        "goclaw/config/changing.py",
+        "    return file.read_bytes().decode()\n",
+        '    return file.read_text("utf-8")\n',
+        "tests/config/test_changing.py::test_the_other_lines_of_a_file_from_windows_stay_byte_by_byte",
+    ),
+    bug(
         "goclaw model keeps no file as it was",
         "class config: a program rewrites what a person wrote",
         "goclaw/config/changing.py",
