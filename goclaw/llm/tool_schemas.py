@@ -27,10 +27,10 @@ def _trim(node: Any) -> Any:
 
 
 def _kept(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    required = schema.get("required", ())
+    required = schema.get("required", [])  # of others' schemas it may be a boolean, as in draft 3
     for key, value in schema.items():
         if key == "properties" and isinstance(value, Mapping):
-            optional = {name for name in value if name not in required}
+            optional = {name for name in value if isinstance(required, list) and name not in required}
             yield key, {name: _trim(_without_null(each) if name in optional else each) for name, each in value.items()}
         elif key in _NAMED and isinstance(value, Mapping):
             yield key, {name: _trim(each) for name, each in value.items()}
@@ -63,7 +63,8 @@ def _without_null(schema: Any) -> Any:
     if isinstance(kinds, list) and _NULL in kinds and len(kinds) > 1:
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
         others = [kind for kind in kinds if kind != _NULL]
-        return {**others[0], **rest} if len(others) == 1 else {**rest, "anyOf": others}
+        alone = len(others) == 1 and isinstance(others[0], Mapping)
+        return {**others[0], **rest} if alone else {**rest, "anyOf": others}
     if isinstance(types, list) and "null" in types and len(types) > 1 and "enum" not in schema:
         remaining = [kind for kind in types if kind != "null"]
         return {**schema, "type": remaining[0] if len(remaining) == 1 else remaining}

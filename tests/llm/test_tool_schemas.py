@@ -82,6 +82,13 @@ def test_null_goes_where_leaving_the_argument_out_means_the_same() -> None:
     assert of({"anyOf": kinds, "default": None}) == {"anyOf": kinds[:2]}
 
 
+def test_what_others_write_beside_the_usual_form_is_sent_as_it_is() -> None:
+    nullable = {"anyOf": [True, {"type": "null"}], "default": None}
+    assert trimmed({"properties": {"a": nullable}})["properties"] == {"a": {"anyOf": [True]}}
+    inner = {"type": "object", "properties": {"a": nullable}, "required": True}
+    assert trimmed(inner)["properties"] == {"a": {"anyOf": nullable["anyOf"]}}
+
+
 def test_null_stays_where_it_means_something() -> None:
     both = [{"type": "integer"}, {"type": "null"}]
     assert of({"anyOf": both, "default": 5}) == {"anyOf": both, "default": 5}

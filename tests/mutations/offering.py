@@ -14,6 +14,14 @@ BUGS: list[Bug] = [
         "tests/llm/test_tool_schemas.py::test_null_stays_where_it_means_something",
     ),
     bug(
+        "a schema whose `required` is a boolean ends every turn",
+        "class input: an MCP server that speaks draft 3",
+        _SCHEMAS,
+        "if isinstance(required, list) and name not in required",
+        "if name not in required",
+        "tests/llm/test_tool_schemas.py::test_what_others_write_beside_the_usual_form_is_sent_as_it_is",
+    ),
+    bug(
         "names of schemas are taken for keywords of one",
         "class offering: a definition that is called title",
         _SCHEMAS,
