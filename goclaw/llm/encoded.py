@@ -91,12 +91,13 @@ class EncodedMessages:
         kept.key, kept.blocks = id(message), blocks
         self._kept[kept.key] = kept
 
-    def leave_out_pictures(self, messages: Sequence[Message]) -> bool:
-        """Encode these messages without their pictures from now on; tell whether that changes anything."""
+    def leave_out_pictures(self, request: Request) -> bool:
+        """Encode a request's messages without their pictures from now on; tell whether that changes anything."""
         changed = False
-        for message in messages:
+        for message in request.messages:
             if not isinstance(message, AssistantMessage) and message.images:
-                blocks, kept = self._encode(unseen(message), {}), self._kept.get(id(message))
+                plain = as_offered(unseen(message), request.tools)
+                blocks, kept = self._encode(plain, {}), self._kept.get(id(message))
                 changed = changed or kept is None or kept.blocks != blocks
                 self.keep(message, blocks)
         return changed

@@ -46,7 +46,7 @@ async def again_without_pictures(
         words = str(error)
         if begun or error.kind not in REFUSALS or not (NAMED.search(words) or NOT_TAKEN.search(words)):
             raise
-        if not messages.leave_out_pictures(request.messages):
+        if not messages.leave_out_pictures(request):
             raise
         if NOT_TAKEN.search(words) and not ABOUT_ONE.search(words):
             messages.go_blind()

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from goclaw.llm.base import ModelPorts
-from goclaw.llm.encoded import as_offered
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.llm.base import ModelPorts, Request
+from goclaw.llm.encoded import EncodedMessages, as_offered
+from goclaw.llm.ollama import encode
+from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.specs import TOOL_CALL, ToolSpec
-from tests.llm.asking import ask, saying
+from tests.llm.asking import PICTURE, ask, saying
 from tests.llm.fake_provider import FakeProvider
 from tests.llm.wires import WIRES, Wire
 
@@ -24,6 +25,10 @@ TALK: list[Message] = [
 ]
 
 
+async def load(key: str) -> bytes:
+    return PICTURE
+
+
 def test_only_what_is_not_in_the_request_is_said_otherwise_and_only_where_there_is_tool_call() -> None:
     for message, tools in product(TALK, ([], [READ])):
         assert as_offered(message, tools) is message
@@ -35,6 +40,15 @@ def test_only_what_is_not_in_the_request_is_said_otherwise_and_only_where_there_
         ToolResult("c2", TOOL_CALL, "y"),
     ]
     assert said[0] is TALK[0] and said[2] is TALK[2]
+
+
+async def test_a_result_stays_one_of_tool_call_where_its_picture_is_left_out() -> None:
+    seen = ToolResult("c2", "glob", "y", images=(Image("0" * 64, "image/png"),))
+    request = Request("", [seen], [READ, BY_CALL])
+    messages = EncodedMessages(encode, load, lambda: False)
+    before = await messages.blocks(request.messages, request.tools)
+    assert not messages.leave_out_pictures(request), "there was none in it"
+    assert before == await messages.blocks(request.messages, request.tools)
 
 
 def called(body: Any) -> list[str]:
