@@ -26,8 +26,8 @@ def options(context: typer.Context) -> Options:
 def load(context: typer.Context, *, packages: bool = True) -> Loaded:
     """The configuration for this command line; warnings go to standard error. A restore that was cut is finished first.
 
-    Without `packages` no foreign code is loaded if the configuration can be used without it: what ends or watches the
-    daemon must not hang in somebody's module.
+    Without `packages` no foreign code is loaded if the configuration can be used without it: commands that end or watch
+    the daemon must not hang in third-party code.
 
     Raises:
         ConfigError: it cannot be used.

@@ -34,7 +34,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @record
 class Listed:
-    """What the providers list."""
+    """Models that the providers list."""
 
     specs: Sequence[str]
     """As `provider:name`."""
@@ -43,7 +43,7 @@ class Listed:
 
 
 def completions(incomplete: str) -> list[str]:
-    """The names that a shell offers for what was typed so far; none where nobody can be asked in time."""
+    """Complete what was typed so far, for a shell; no names where no provider answers in time."""
     try:
         return asyncio.run(_begun(incomplete, load_config(packages=False).config))
     except (GoclawError, TimeoutError):
@@ -138,7 +138,7 @@ def _asked(typed: str, config: Config) -> Sequence[str]:
 async def _listed(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> Listed:
     specs, faults = await all_names(providers, config, http, RealClock())
     if len(providers) > 1 and "ollama" not in config.providers:
-        faults = {name: why for name, why in faults.items() if name != "ollama"}  # nobody said that there is one
+        faults = {name: why for name, why in faults.items() if name != "ollama"}  # not configured: there may be none
     return Listed(specs, list(faults.values()))
 
 

@@ -1,4 +1,4 @@
-"""What installed packages declare, as the layer of the configuration below everything that the operator says.
+"""The declarations of installed packages, as the layer of the configuration below everything that the operator says.
 
 Merged key by key: lists count whole, a key without a value (`null`) is as the package has it, and `replace: true` in a
 mapping puts aside what the package says there. What cannot be used is left out and named, and stops nothing.
@@ -45,9 +45,9 @@ class Packaged:
 
     entries: tuple[Entry, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
-    """What is left out, and why."""
+    """Parts that are left out, and why."""
     absent: tuple[Path, ...] = ()
-    """What lines that cannot be loaded may have said: half of it in the file means something else without them."""
+    """Keys that lines which cannot be loaded may have set: what the file adds to them means something else without."""
     declared: Any = None
     """The parts themselves, for `toolkit.parts`."""
 
@@ -86,7 +86,7 @@ class Packaged:
         return [line + self._remedy(line) for line in problems]
 
     def orphans(self, above: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-        """What the operator says of something whose package cannot be loaded, and why it cannot count."""
+        """Keys that the operator sets in a part whose package cannot be loaded, and why they cannot count."""
         for path in self.absent:
             said = _at(above, path)
             if isinstance(said, dict) and not _replaces(said):
@@ -115,7 +115,7 @@ class PackagedPart:
 
 
 def read_packaged() -> Packaged:
-    """What installed packages declare; their modules are imported only where there are any. Blocks."""
+    """Read what installed packages declare; modules are imported only where there are any. Blocks."""
     if not any(plugins(section) for section in SECTIONS):
         return Packaged()
     return load(catalog.PACKAGED, PackagedPart).read()
@@ -127,7 +127,7 @@ def may_have_said(section: str, name: str) -> tuple[Path, ...]:
 
 
 def given(value: Any) -> Any:
-    """What was said in a section, as the file would have it: without what was left open."""
+    """Turn a section into data as the file would have it, without keys that were not set."""
     match value:
         case BaseModel():
             said = {name: getattr(value, name) for name in type(value).model_fields if name in value.model_fields_set}
@@ -148,7 +148,7 @@ def remove(values: dict[str, Any], path: Path) -> None:
 
 
 def _kept(values: Any, said: Any, kind: Any) -> Any:
-    """What of a package's values lies below what the operator says there."""
+    """Select the package's values that stay below what the operator says there."""
     if not isinstance(values, dict) or not isinstance(said, dict):
         return values
     # A JSON Schema, or the input of another tool, is one value: half of two is neither.

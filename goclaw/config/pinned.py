@@ -1,7 +1,7 @@
 """The keys of `tools.pinned`: sets of tools of one MCP server, each of them as it has to be.
 
-The pin is the set's alone: the server's other tools, and one that is not as it has to be, are there for whoever chooses
-them otherwise, and are no part of the set.
+The pin is the set's alone: the server's other tools, and one that is not as it has to be, stay available to other
+selections, and are no part of the set.
 """
 
 from collections.abc import Iterator, Mapping

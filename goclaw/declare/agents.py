@@ -54,7 +54,7 @@ class Export:
     registries: tuple[RegistryPart, ...] = ()
     """Those that are told of it."""
     inline: bool = False
-    """Whether the toolset holds what methods do of it, and so is the agent's own."""
+    """Whether the toolset holds the tools that methods do, and so is the agent's own."""
 
 
 class AgentOption(Option):

@@ -106,7 +106,7 @@ async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
 
 
 def _window(found: ContextBudget) -> Iterator[Finding]:
-    """What there is to say about the window; nothing beyond a line where there is room."""
+    """Judge the window: one line where there is room, else a problem with its remedy."""
     text = (
         f"{found.window:,} tokens; prompt ({found.prompt:,}) and tools ({found.tools:,}) take "
         f"{percent(found.overhead, found.window)}, before anything is said"

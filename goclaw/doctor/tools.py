@@ -15,7 +15,7 @@ from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
 from goclaw.users import Users
 
 OWNER = Actor("tui:doctor", "cli", owner=True)
-"""For whom tools are listed: whoever sees all of them."""
+"""The actor for whom tools are listed: one who sees all of them."""
 
 
 @record

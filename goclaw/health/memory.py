@@ -1,4 +1,4 @@
-"""How much of the machine's memory programs may still take."""
+"""The machine's memory that programs may still take."""
 
 from pathlib import Path
 

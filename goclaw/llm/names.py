@@ -1,4 +1,4 @@
-"""The names of a provider's models, as its own server lists them: for whoever types one."""
+"""The names of a provider's models, as its own server lists them, to complete and check one."""
 
 import asyncio
 import os

@@ -168,7 +168,11 @@ class OllamaModel:
         self._num_ctx = self._largest = fitting_window(footprint, free, self._largest)
         log.info(
             "%s: a window of %d tokens, %d bytes of memory each; the model takes %d MB, %d MB are free",
-            *(self.spec, self._num_ctx, footprint.token, footprint.weights >> 20, free >> 20),
+            self.spec,
+            self._num_ctx,
+            footprint.token,
+            footprint.weights >> 20,
+            free >> 20,
         )
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What an Ollama server tells of a model: its abilities, the longest window that it was made for, its memory.
+"""Facts of a model from its Ollama server: its abilities, the longest window that it was made for, its memory.
 
 Asked over the shared client: the daemon asks at its start, and loads no `ollama` package for that. Facts only; which
 window follows from them says `ollama_window`.
@@ -22,7 +22,7 @@ HEADS_BY_LAYER = re.compile(rb'\.attention\.head_count_kv"\s*:\s*(\[[\d,\s]+\])'
 
 @record
 class Footprint:
-    """What a model takes of the memory of the machine that it runs on, in bytes."""
+    """The memory that a model takes of the machine that it runs on, in bytes."""
 
     token: int
     """The KV cache of one token of the window."""
@@ -34,7 +34,7 @@ class Footprint:
 
 @record
 class OllamaFacts:
-    """What `/api/show` says of a model, and the lists of what is pulled and loaded."""
+    """Facts of a model, from `/api/show` and the lists of pulled and loaded models."""
 
     capabilities: frozenset[str] = frozenset()
     longest: int | None = None
@@ -56,8 +56,8 @@ class Asking:
         """Ask; `memory`: also for what the model takes there.
 
         Raises:
-            aiohttp.ClientError: nobody there, or the server knows no such model.
-            ValueError: an answer is none of Ollama's.
+            aiohttp.ClientError: no server answers, or it knows no such model.
+            ValueError: an answer has not Ollama's form.
         """
         shown = await ask(self.http, f"{self.base_url}/api/show", {"model": self.name}, self.headers)
         info = shown.get("model_info")
@@ -91,7 +91,7 @@ class Asking:
         return list(orjson.loads(found[1])) if found else ()
 
     async def _row(self, path: str) -> Mapping[str, Any]:
-        """What a list of the server (`tags`: pulled, `ps`: in memory) says of the model; empty: nothing, or no list."""
+        """The model's row in a list of the server (`tags`: pulled, `ps`: in memory); empty: none, or no list."""
         try:
             listed = (await ask(self.http, f"{self.base_url}/api/{path}", None, self.headers)).get("models")
         except (aiohttp.ClientResponseError, ValueError):

@@ -195,7 +195,7 @@ def is_local(spec: str, config: Config) -> bool:
 
 
 def is_free(spec: str, config: Config) -> bool:
-    """Whether nobody bills a model's answers: it is local, and no Ollama that hands requests on to Ollama's cloud."""
+    """Whether a model's answers cost nothing: it is local, and no Ollama that hands requests on to Ollama's cloud."""
     host = urlsplit(config.providers.get("ollama", ProviderSettings()).base_url or "").hostname or ""
     is_cloud = spec.startswith("ollama:") and (CLOUD.search(spec) or host.endswith("ollama.com"))
     return is_local(spec, config) and not is_cloud

@@ -103,7 +103,7 @@ async def ask(
     """The JSON object behind `url`; POST with a body, else GET.
 
     Raises:
-        aiohttp.ClientError: nobody answers, or with an error.
+        aiohttp.ClientError: no server answers, or with an error.
         ValueError: the answer is no JSON object. A redirect is none either: it would take a key along.
     """
     async with http.request(

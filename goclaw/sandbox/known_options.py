@@ -1,4 +1,4 @@
-"""The table of programs whose options are known; see `options` for what is made of it."""
+"""The table of programs whose options are known; see `options` for its meaning."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ _GIT_COMMANDS = _set(
     "symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-archive "
     "upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree write-tree"
 )
-"""git(1). Where a word is none of these it is an alias, or a program `git-<word>`."""
+"""git(1). Any other word is an alias, or a program `git-<word>`."""
 _KUBECTL_COMMANDS = _set(
     "alpha annotate api-resources api-versions apply attach auth autoscale certificate cluster-info completion config "
     "cordon cp create debug delete describe diff drain edit events exec explain expose get help kuberc kustomize label "

@@ -28,7 +28,7 @@ class Syntax:
     anywhere: bool = False
     """They may also stand behind the subcommand."""
     wraps: bool = False
-    """It runs another command. Variables (`NAME=value`) stand among its options, and letters that nobody lists are
+    """It runs another command. Variables (`NAME=value`) stand among its options, and unlisted letters are
     flags."""
     skip: int = 0
     """Words of a wrapper before the command that it runs."""
@@ -47,7 +47,7 @@ class Syntax:
         """Whether the word behind an option is its value.
 
         Raises:
-            Unclear: nobody knows this option.
+            Unclear: the option is not known.
         """
         if option.startswith("--"):
             name, given, _ = option.partition("=")
@@ -69,7 +69,7 @@ class Syntax:
         return not self.steering.isdisjoint((option.partition("=")[0], *letters))
 
     def dangers(self, subcommand: str, words: Sequence[str | None]) -> str | None:
-        """The first of these words by which a subcommand runs more than it says; `…` for one that nobody knows."""
+        """The first of these words by which a subcommand runs more than it says; `…` for one that is not known."""
         if self.runs is None:
             return None
         listed = f"{self.runs.get('', '')} {self.runs.get(subcommand, '')}".split()
@@ -84,7 +84,7 @@ class Syntax:
 
 
 def is_option(word: str | None) -> bool:
-    """Whether a word is an option; `-` alone is none."""
+    """Whether a word is an option; `-` alone is not."""
     return word is not None and word.startswith("-") and word != "-"
 
 

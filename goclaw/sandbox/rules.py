@@ -95,7 +95,7 @@ def _may_be(words: Words, rule: Sequence[str]) -> bool:
     """Whether a command is, for all that is known, the one that a rule names; its options may stand anywhere.
 
     Raises:
-        Unclear: it has options or an alias that nobody knows, and so may be it.
+        Unclear: it has unknown options or an unknown alias, and so may be it.
     """
     if not words or words[0] != rule[0]:
         return False
@@ -134,7 +134,7 @@ def _drop_option(rest: list[str | None], name: str, syntax: Syntax | None) -> No
 
 
 def _has_in_order(words: Sequence[str | None], wanted: Sequence[str], syntax: Syntax | None) -> bool:
-    """Whether these may be among the words, in this order. A word that nobody knows may be all of them."""
+    """Whether these may be among the words, in this order. An unknown word may be all of them."""
     left = list(wanted)
     for word in words:
         if word is None or not left:

@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
 
 
 def _weights(spec: ToolSpec) -> Mapping[str, float]:
-    """What a word counts for the tool, the most that it has of any place."""
+    """The weight of each word for the tool: the largest of the places where it stands."""
     weights: Counter[str] = Counter()
     for text, weight in _places(spec):
         for word in words(text):
@@ -80,7 +80,7 @@ def _places(spec: ToolSpec) -> Iterator[tuple[str, float]]:
 
 
 def _weight(word: str, weights: Mapping[str, float]) -> float:
-    """What the word counts; another form of it (searching, searches) three quarters."""
+    """The word's weight; for another form of it (searching, searches) three quarters."""
     exact = weights.get(word, 0.0)
     if len(word) < _LEAST_SHARED:
         return exact

@@ -1,4 +1,4 @@
-"""What words of German and Spanish, and a few of English, mean in the words of tools' descriptions, for `finding`.
+"""Meanings of German, Spanish and a few English words in the words of tools' descriptions, for `finding`.
 
 People's wishes reach `tool_search` in their own language at times, and tools are described in English. Known are the
 words in which one wishes for what tools do, by their stems; other words are looked for as they are.

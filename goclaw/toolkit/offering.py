@@ -1,7 +1,7 @@
-"""Which tools stand in a request, and which are only found: a core of them, an index of the others.
+"""The choice of tools that stand in a request: a core of them, an index of the others, which are only found.
 
 A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two by which
-it comes by all others: `tool_search` and `tool_call` (`aliases.meant` makes the call it names of the latter). Tools
+it comes by all others: `tool_search` and `tool_call` (`aliases.unwrapped` makes the call it names of the latter). Tools
 stand before everything else in what a provider caches, so they stay the same from a context's beginning to its end:
 what comes and goes (plan mode, servers of MCP) is in the index.
 """
@@ -34,7 +34,7 @@ _INDEX = f"Tools that you run with {TOOL_CALL}, their arguments are told by {TOO
 
 @record
 class Offering:
-    """What a model is shown of the tools that it may use."""
+    """The part that a model is shown of the tools that it may use."""
 
     tools: Sequence[ToolSpec]
     """Those in the request."""
@@ -45,7 +45,7 @@ class Offering:
 
 
 def profile_of(config: Config, agent: AgentSettings, model: str, window: int) -> Profile:
-    """How much a model is shown: as the agent's settings say, else those of the model, else `tools.profile`.
+    """The profile that holds for a model: as the agent's settings say, else those of the model, else `tools.profile`.
 
     Args:
         config: the configuration.
@@ -70,7 +70,7 @@ class Offerings:
     def of(
         self, usable: Sequence[ToolSpec], lasting: Sequence[ToolSpec], profile: Profile, own: Sequence[str] | None
     ) -> Offering:
-        """What is offered.
+        """Choose the tools of a request.
 
         Args:
             usable: the tools that can be used, in their order.

@@ -119,7 +119,7 @@ class Parts:
             path = ("registries", registry.name)
             yield Entry(path, given(registry.settings), f"registry {registry.name} of {title}")
         for title, server in self.servers.items():
-            # Whether anybody may come in is the operator's to say, so `enabled` is none of them.
+            # Only the operator opens the server to clients, so `enabled` is not among them.
             yield from (
                 Entry(("mcp", "server", key), said, f"{key} of {title}") for key, said in server.settings.items()
             )

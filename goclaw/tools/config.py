@@ -45,7 +45,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """What is agreed to is a change from one value to another, which can be made: nobody is asked in vain."""
+    """The change from one value to another that is agreed to; one that cannot be made raises first."""
     name = arguments.setting
     if arguments.value is None or not name:
         return Grounds()

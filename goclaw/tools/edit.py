@@ -91,7 +91,7 @@ async def edit(
 
 
 async def _change(ctx: ToolContext, path: str, wanted: Replacement) -> tuple[Text, Replaced]:
-    """Make the replacement in the file; what it was before, and what came of it."""
+    """Make the replacement in the file; return its text before, and the replacement."""
     text = await text_in(ctx, path)
     fuzzy = ctx.config.tools.edit.allow_fuzz_on_edits
     made = await asyncio.to_thread(replaced, path, text, text.body, wanted, fuzzy=fuzzy)

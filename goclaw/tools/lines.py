@@ -47,7 +47,7 @@ class Lines:
     shown: Sequence[str]
     total: int
     complete: bool = True
-    """False: there are more than `total`, which nobody counted."""
+    """False: there are more than `total`, not counted."""
     latin: bool = False
     """Some of them are no UTF-8, and read as Latin-1."""
 

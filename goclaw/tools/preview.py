@@ -1,4 +1,4 @@
-"""What a model is shown of replacements in a text: the lines that changed, as they were and are, and some around.
+"""The preview of replacements in a text for a model: the lines that changed, as they were and are, and some around.
 
 A line is shown once, however many places of it changed, and what changed is never shown as what stands around.
 """
@@ -40,7 +40,7 @@ def preview(before: str, after: str, spans: Sequence[Span], news: Sequence[str])
 
 
 def _changes(before: str, after: str, spans: Sequence[Span], news: Sequence[str]) -> Iterator[_Change]:
-    """What changed, by lines: places that share a line are one change.
+    """Yield the changes by lines: places that share a line are one change.
 
     Of a line that has many places the end is looked for once: it may have megabytes.
     """

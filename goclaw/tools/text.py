@@ -87,8 +87,8 @@ class Text:
         """Whether `part` can stand in this file.
 
         Raises:
-            ToolError: the file is in an encoding that has no such character, or in one that nobody knows, and `part` is
-                not plain ASCII.
+            ToolError: the file is in an encoding that has no such character, or is unknown, and `part` is not plain
+                ASCII.
         """
         try:
             part.encode(self.encoding)

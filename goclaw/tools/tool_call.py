@@ -1,4 +1,4 @@
-"""The `tool_call` tool: what is left of it where it names no tool that the person may use.
+"""The `tool_call` tool: the error for a call that names no tool the person may use.
 
 Of every other call of it `aliases.unwrapped` makes the call that it names, before anything is decided.
 """

@@ -85,7 +85,7 @@ async def write(
 
 
 async def _replaced(ctx: ToolContext, path: str) -> Text | None:
-    """The text whose place is taken; None: there is none, or it is no text that keeps a form."""
+    """The text file that is replaced; None: there is no file, or it is no text."""
     try:
         return await ctx.workspace.use(path, lambda opened: text_of(path, opened))
     except ToolError:

@@ -12,7 +12,7 @@ _HASHED_AT_ONCE = 1 << 20
 
 
 class FileChanged(ToolError):
-    """Somebody else changed a file between the look at it and the write that rests on it."""
+    """A file was changed between the look at it and the write that rests on it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"the file changed since it was read: {path}")
@@ -21,7 +21,7 @@ class FileChanged(ToolError):
 
 @record
 class Version:
-    """What tells one state of a file from the next; see `Workspace.write_bytes`."""
+    """The marks that tell one state of a file from the next; see `Workspace.write_bytes`."""
 
     inode: tuple[int, int]
     size: int
@@ -57,7 +57,7 @@ class Opened:
 
 @record
 class Written:
-    """What `write_bytes` did."""
+    """The outcome of `write_bytes`."""
 
     path: str
     size: int
@@ -86,7 +86,7 @@ def read_whole(opened: Opened, limit: int) -> bytes:
 
 
 def described(name: str, found: os.stat_result) -> Stat:
-    """What the kernel says of a file, by its relative path."""
+    """Describe a file by its relative path and what the kernel says of it."""
     return Stat(
         path=name,
         size=found.st_size,

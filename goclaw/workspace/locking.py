@@ -30,14 +30,14 @@ def locked(folder: Path, inode: tuple[int, int], path: str) -> Iterator[None]:
     """Hold the lock of a file (`st_dev`, `st_ino`) until the block ends; `path` is its name in errors. Blocks.
 
     Raises:
-        ToolError: somebody else holds it for longer than the patience, or the folder cannot be written.
+        ToolError: another process holds it for longer than the patience, or the folder cannot be written.
     """
     name = folder / f"{inode[0]:x}-{inode[1]:x}"
     descriptor = _held(name, path)
     try:
         yield
     finally:
-        # Under the lock: whoever waits for this very file finds its name gone, and begins again.
+        # Under the lock: a process that waits for this very file finds its name gone, and begins again.
         with suppress(OSError):
             name.unlink()
         os.close(descriptor)

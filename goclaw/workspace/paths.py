@@ -40,7 +40,7 @@ def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def spelled(names: tuple[str, ...], is_there: Callable[[str], bool]) -> str:
-    """Which of several spellings of a path is meant: the one that is there, else what is of it, folder by folder."""
+    """Choose a spelling of a path: the one that exists, else the one of each folder that does."""
     if found := next(filter(is_there, names), ""):
         return found
     for parts in zip(*(name.split("/") for name in names), strict=True):
