@@ -30,6 +30,14 @@ BUGS: list[Bug] = [
         "tests/llm/test_encoded_offered.py::test_a_result_stays_one_of_tool_call_where_its_picture_is_left_out",
     ),
     bug(
+        "a search for tools holds up everybody",
+        "class responsiveness: 180 ms of the event loop with the tools of some MCP servers",
+        "goclaw/tools/tool_search.py",
+        "(await asyncio.to_thread(find, query, usable))",
+        "find(query, usable)",
+        "tests/tools/test_tool_search.py::test_hundreds_of_tools_are_compared_beside_the_event_loop",
+    ),
+    bug(
         "names of schemas are taken for keywords of one",
         "class offering: a definition that is called title",
         _SCHEMAS,

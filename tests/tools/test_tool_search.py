@@ -1,7 +1,10 @@
 """The tools `tool_search` and `tool_call`, on the bench."""
 
 import json
+import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from goclaw import catalog
 from goclaw.events import ToolStarted
@@ -23,6 +26,26 @@ async def test_what_is_found_is_told_with_its_arguments(tmp_path: Path) -> None:
     schema = json.loads(arguments[0].removeprefix("arguments: "))
     assert "pattern" in schema["required"] and "additionalProperties" not in schema
     assert "tool_call:" not in told
+
+
+class WatchedSchema(dict[str, Any]):
+    """A schema that knows the threads in which its properties were looked up."""
+
+    readers: set[threading.Thread]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.readers.add(threading.current_thread())
+        return super().get(key, default)
+
+
+async def test_hundreds_of_tools_are_compared_beside_the_event_loop(tmp_path: Path) -> None:
+    schema = WatchedSchema(glob.spec.schema)
+    schema.readers = set()
+    watched = replace(glob, spec=replace(glob.spec, schema=schema))
+    async with open_bench(tmp_path, watched, tool_search) as bench:
+        schema.readers.clear()
+        await bench.call("tool_search", {"query": "zymurgy"})
+    assert schema.readers and threading.main_thread() not in schema.readers
 
 
 async def test_a_small_window_is_not_filled_and_the_others_are_named(tmp_path: Path) -> None:
