@@ -64,7 +64,7 @@ class OllamaModel:
         self._num_ctx = options.context_window or 0
         """What was asked for last, or is chosen; it never shrinks, for a change costs a reload of the model."""
         self._facts: OllamaFacts | None = None
-        self._looking = asyncio.Lock()
+        self._looking, self._failed_looks = asyncio.Lock(), 0
         self._messages = EncodedMessages(encode, ports.load_image, lambda: self.sees_images)
         self._tools = EncodedTools(encode_tools)
 
@@ -142,9 +142,10 @@ class OllamaModel:
 
     async def look(self) -> None:
         """Learn the model's window and abilities, once; see `base.Looking`. Not knowing them is no reason to fail."""
+        before = self._failed_looks
         async with self._looking:
-            if self._facts is not None:
-                return
+            if self._facts is not None or self._failed_looks != before:
+                return  # known; or another request has just asked in vain, and who waited for it does not ask again
             headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
             asking = Asking(self._ports.http, self._base_url, self._name, headers)
             here = is_loopback(urlsplit(self._base_url).hostname or "")
@@ -152,6 +153,7 @@ class OllamaModel:
                 async with asyncio.timeout(LOOK_LIMIT):
                     facts = await asking.facts(memory=here and not self._options.context_window)
             except (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError):
+                self._failed_looks += 1
                 return  # the question itself will tell what is wrong
             self._facts = facts
             self._choose(facts)

@@ -9,6 +9,7 @@ from ollama._types import ChatRequest
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ModelErrorKind
+from goclaw.llm import ollama as ollama_module
 from goclaw.llm.base import CallStarted, ModelPorts, Stop
 from goclaw.llm.estimate import estimate_text
 from goclaw.llm.ollama import OllamaModel
@@ -58,6 +59,19 @@ async def test_thinking_and_calls_are_read(fake: FakeProvider, ports: ModelPorts
     assert [event.name for event in heard.events if isinstance(event, CallStarted)] == ["get_weather", "get_time"]
     assert heard.finished.stop is Stop.TOOLS
     assert (heard.finished.usage.input, heard.finished.usage.output) == (26, 282)
+
+
+async def test_many_who_wait_for_a_server_that_hangs_wait_once(
+    fake: FakeProvider, ports: ModelPorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ollama_module, "LOOK_LIMIT", 0.1)
+    fake.routes["/api/show"] = Reply([], end="hang")
+    model = model_at(fake, ports)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(model.look() for _ in range(5)))
+        assert len(fake.received) == 1
+        await model.look()
+    assert len(fake.received) == 2, "the next one asks anew"
 
 
 async def test_thinking_goes_back_with_its_calls(fake: FakeProvider, ports: ModelPorts) -> None:

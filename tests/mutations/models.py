@@ -60,6 +60,14 @@ BUGS: list[Bug] = [
         "tests/config/test_changing.py::test_the_other_lines_of_a_file_from_windows_stay_byte_by_byte",
     ),
     bug(
+        "everyone who waits for an Ollama that hangs asks it again, one after the other",
+        "class denial: three seconds for each conversation that waits",
+        "goclaw/llm/ollama.py",
+        "if self._facts is not None or self._failed_looks != before:",
+        "if self._facts is not None:",
+        "tests/llm/test_ollama.py::test_many_who_wait_for_a_server_that_hangs_wait_once",
+    ),
+    bug(
         "goclaw model keeps no file as it was",
         "class config: a program rewrites what a person wrote",
         "goclaw/config/changing.py",
