@@ -41,6 +41,8 @@ from goclaw.workspace import Completion
 log = logging.getLogger(__name__)
 
 PRUNE_SECONDS = 24 * 3600.0
+OWNER = Actor("tui:start", "start", owner=True)
+"""For whom the room in the model's window is measured at the start: whoever has all tools."""
 TOOLS_AFTER = 1.0
 """Seconds: two threads share one interpreter, and the channels' first look outside comes first."""
 SPILL_SECONDS = 7 * 24 * 3600.0
@@ -113,6 +115,8 @@ async def _tools(app: App) -> None:
     known = {spec.name: spec.tags for spec in app.registry.specs()}
     for warning in warnings(app.ground.config, app.ground.users.all(), known, commands):
         log.warning("%s", warning)
+    if short := await app.sessions.no_room(OWNER):
+        log.warning("%s", short)
 
 
 async def _door(stack: AsyncExitStack, app: App, gateway: Gateway) -> Door:

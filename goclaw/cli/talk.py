@@ -104,6 +104,8 @@ class _Reporter:
             self._say(event.question)
         elif isinstance(event, MessageStored) and isinstance(event.message, AssistantMessage):
             self._said(event.message)
+        elif isinstance(event, Notice):
+            say(event.text)
 
     def _said(self, message: AssistantMessage) -> None:
         """Print what is said before a tool call; the last answer is printed when the turn has ended."""

@@ -9,6 +9,10 @@ from goclaw.records import record
 
 LARGE_SHARE = 0.25
 """Of the window; a part of the prompt that takes more is worth making smaller."""
+LARGE_SHARE_OF_FULL = 0.125
+"""The same where no conversation fits."""
+LEAST_ROOM = 512
+"""Tokens for a question, a call with its result and an answer: with less, each turn pushes out the one before it."""
 
 
 @record
@@ -28,6 +32,8 @@ class ContextBudget:
     """The messages and the summary of what was before them."""
     messages: int = 0
     """How many messages that are."""
+    profile: str = ""
+    """How much of its tools the model is shown (`tools.profile`), as it came out; empty: not known."""
 
     @property
     def overhead(self) -> int:
@@ -41,8 +47,13 @@ class ContextBudget:
 
     @property
     def fits(self) -> bool:
-        """Whether a conversation has any room at all."""
-        return self.overhead + self.reserve < self.window
+        """Whether a conversation has room."""
+        return self.overhead + self.reserve + LEAST_ROOM <= self.window
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the next request reaches into what is kept free for the answer."""
+        return not self.fits or self.used + self.reserve > self.window
 
     def text(self) -> str:
         """The answer of `/context`."""
@@ -51,7 +62,8 @@ class ContextBudget:
             f"  Next request: {self.used:,} / {self.window:,} tokens ({percent(self.used, self.window)})",
             *(f"  {name}: {tokens:,} ({percent(tokens, self.window)}){more}" for name, tokens, more in self._parts()),
         ]
-        return "\n".join([*lines, "", *self.advice()])
+        lead = [] if self.fits else [self.sentence()]
+        return "\n".join([*lines, "", *lead, *self.advice()])
 
     def _parts(self) -> Iterator[tuple[str, int, str]]:
         yield "Prompt", self.prompt, ""
@@ -61,6 +73,28 @@ class ContextBudget:
         yield "Reserve", self.reserve, ", kept free for the answer"
         yield "Free", max(0, self.window - self.used - self.reserve), ""
 
+    def sentence(self) -> str:
+        """What uses the window, in one sentence."""
+        held = [f"{name.lower()} {tokens:,}" for name, tokens, _ in self._parts() if tokens and name in self._named()]
+        taken = " and ".join(filter(None, (", ".join(held[:-1]), held[-1]))) if held else "nothing"
+        if self.fits:
+            return f"The window of {self.window:,} tokens holds: {taken}."
+        left = self.window - self.overhead - self.reserve
+        rest = f"leave {left:,} for what is said" if left > 0 else f"need {self.window - left:,}"
+        return f"The window of {self.window:,} tokens is too small for a conversation: {taken} {rest}."
+
+    def _named(self) -> Sequence[str]:
+        """The parts that the sentence names: a window that is too small is so whatever was said."""
+        return ("Prompt", "Tools", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
+
+    def explained(self) -> str:
+        """What uses the window, and what would help, a line each."""
+        return "\n".join([self.sentence(), "What helps:", *(f"- {line}" for line in self.advice())])
+
+    def line(self) -> str:
+        """The same in one line, for a log."""
+        return " ".join([self.sentence(), "What helps:", *self.advice()])
+
     def advice(self) -> Sequence[str]:
         """What would help, a sentence each, the most useful first; never empty."""
         return [*self._larger_window(), *self._smaller_parts()] or ["There is room; nothing needs to be done."]
@@ -68,7 +102,6 @@ class ContextBudget:
     def _larger_window(self) -> Iterator[str]:
         if self.fits:
             return
-        yield f"Nothing can be said in this window: prompt and tools take {percent(self.overhead, self.window)} of it."
         if self.spec.startswith("ollama:"):
             yield (
                 "Give the model a larger window (`providers.ollama.max_context`, or `context_window` in "
@@ -81,7 +114,9 @@ class ContextBudget:
             )
 
     def _smaller_parts(self) -> Iterator[str]:
-        large = LARGE_SHARE * self.window
+        large = (LARGE_SHARE if self.fits else LARGE_SHARE_OF_FULL) * self.window
+        if self.profile in ("index", "all") and (self.tools > large or not self.fits):
+            yield "Show the model fewer tools: `tools.profile: core`."
         if self.tools > large:
             yield "Offer fewer tools: `agents.main.tools`, `tools.disabled`, fewer MCP servers."
         if self.prompt > large:

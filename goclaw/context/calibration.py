@@ -1,6 +1,7 @@
 """How far the estimate of tokens is off for a model, learnt from the provider's own counts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from goclaw.context.window import Window
 from goclaw.llm.base import Finished
@@ -32,7 +33,9 @@ class Calibration:
         before = window.estimated(overhead) - estimate_message(done.message)
         self.learn(done.spec, before, done.usage.input)
         window.scale = self.of(done.spec)
-        window.count(done.usage, thought=done.message.native is not None)
+        is_part = before >= LEAST_TOKENS and done.usage.input < SMALLEST * before
+        usage = replace(done.usage, input=0) if is_part else done.usage  # what a server had cached is left out by some
+        window.count(usage, thought=done.message.native is not None)
 
     def learn(self, spec: str, estimated: float, counted: int) -> None:
         """Take in that a request of `estimated` tokens had `counted`, as the provider says."""

@@ -1,25 +1,23 @@
 """The doctor's check of the model: it is asked one word, and its window is compared with what every request holds."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from goclaw.agent.overhead import of_a_new_conversation
 from goclaw.agent.prompt import BASE, Prompt
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.context.budget import ContextBudget, percent
-from goclaw.context.room import reserve
 from goclaw.doctor.base import Finding
 from goclaw.errors import ConfigError, ModelError
 from goclaw.llm.base import ChatModel, ModelPorts
-from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import DEMO, is_free, ollama_finder, open_chain, open_model, pick_default
 from goclaw.llm.ping import ping
 from goclaw.net import open_client
 from goclaw.specs import ToolSpec
 from goclaw.state import private_paths
-from goclaw.toolkit.offering import Offerings, profile_of
 from goclaw.workspace import Workspace
 
 ASK_SECONDS = 60.0
@@ -62,7 +60,7 @@ async def check_model(
             if not is_free(model.spec, config):
                 tell(f"asking {model.spec} for one word, which may cost a little; --offline leaves it out")
             asked = await _asked(model, sentence)
-        return [asked, *_window(await _budget(config, model, await tools))]
+        return [asked, _window(await budget_of(config, model, await tools))]
 
 
 async def _asked(model: ChatModel, sentence: str) -> Finding:
@@ -75,19 +73,17 @@ async def _asked(model: ChatModel, sentence: str) -> Finding:
     return Finding(_CHECK, "ok", f"{sentence} It answers{f': {said}' if said else ''}")
 
 
-async def _budget(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
-    system, main = await _system_prompt(config), config.agents.main
+async def budget_of(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
+    """Estimate what the first request of a conversation holds of the model's window.
+
+    Args:
+        config: the configuration.
+        model: which one; it knows its window.
+        tools: what the main agent may use.
+    """
     # The first look at a model's data takes some tenths of a second.
     window = await asyncio.to_thread(lambda: model.context_window)
-    offering = Offerings().of(tools, tools, profile_of(config, main, model.spec, window), main.tools)
-    prompt = estimate_text("\n\n".join(filter(None, (system, main.prompt.strip(), offering.index))))
-    return ContextBudget(
-        spec=model.spec,
-        window=window,
-        prompt=prompt,
-        tools=estimate_tools(offering.tools),
-        reserve=reserve(window, config.compaction),
-    )
+    return of_a_new_conversation(config, model.spec, window, await _system_prompt(config), tools)
 
 
 async def _system_prompt(config: Config) -> str:
@@ -105,16 +101,12 @@ async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
         yield workspace
 
 
-def _window(found: ContextBudget) -> Iterator[Finding]:
-    """Judge the window: one line where there is room, else a problem with its remedy."""
-    text = (
-        f"{found.window:,} tokens; prompt ({found.prompt:,}) and tools ({found.tools:,}) take "
-        f"{percent(found.overhead, found.window)}, before anything is said"
-    )
-    if found.fits:
-        yield Finding("window", "ok", text)
-    else:
-        yield Finding("window", "problem", text, " ".join(found.advice()[1:]))
+def _window(found: ContextBudget) -> Finding:
+    """What there is to say about the window: what uses it, and where that is too much, what helps."""
+    if not found.fits:
+        return Finding("window", "problem", found.sentence(), " ".join(found.advice()))
+    before = f"prompt ({found.prompt:,}) and tools ({found.tools:,}) take {percent(found.overhead, found.window)}"
+    return Finding("window", "ok", f"{found.window:,} tokens; {before}, before anything is said")
 
 
 async def _no_image(key: str) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from goclaw.clock import Clock
 from goclaw.errors import ModelError, ModelErrorKind
-from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request, Restarted, TextDelta
+from goclaw.llm.base import ChatModel, Finished, Looking, ModelEvent, Request, Restarted, TextDelta
 
 REPEATABLE = frozenset(
     {
@@ -115,6 +115,12 @@ class ModelChain:
             ModelError: none could answer; the message names every model and why. The kind is the first model's.
         """
         return aclosing(self._events(request))
+
+    async def look(self) -> None:
+        """Have the model learn its window that would be asked now; see `base.Looking`."""
+        model = self._candidates()[0].model
+        if isinstance(model, Looking):
+            await model.look()
 
     async def count(self, request: Request) -> int:
         """As the model counts that would be asked now."""

@@ -7,15 +7,15 @@ from itertools import takewhile
 
 from goclaw.access import Chosen
 from goclaw.agent.kinds import ABOUT, AGENT_TOOL, Kind, Kinds
+from goclaw.agent.overhead import measured, starts_agents, system_prompt
 from goclaw.compression.choice import is_wanted
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.context.budget import ContextBudget
 from goclaw.context.calibration import Calibration
-from goclaw.context.room import reserve
 from goclaw.errors import GoclawError, StateError
 from goclaw.events import Actor, AgentProgress, Inbound, Notice, Todo, TodosChanged, ToolStarted, TurnEvent
 from goclaw.hooks.base import Hooks
-from goclaw.llm.base import ChatModel, Finished
+from goclaw.llm.base import ChatModel, Finished, Looking
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
 from goclaw.messages import Piece, ToolResult, UserMessage
 from goclaw.records import record
@@ -179,7 +179,10 @@ class Fitting:
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
         if level.parent is None and (level.agent == MAIN or await self.ports.models.chosen(home)):
             own = ()
-        return await self.ports.models.answering(home, own)
+        model = await self.ports.models.answering(home, own)
+        if isinstance(model, Looking):
+            await model.look()  # its window decides which tools it is shown
+        return model
 
     def _joining(self, level: Level, request: int) -> Sequence[Inbound]:
         """What joins the turn: nothing by which another agent is asked."""
@@ -313,9 +316,8 @@ class Fitting:
     async def _system(self, actor: Actor, settings: AgentSettings, offering: Offering, *about: str) -> str:
         """The system prompt of an agent with these tools. Raises StateError where the workspace cannot be opened."""
         prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor))
-        starts_agents = any(spec.name in (AGENT_TOOL, TEAM_CREATE) for spec in offering.usable)
-        kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents else ""
-        return "\n\n".join(filter(None, (prompt, *about, kinds, settings.prompt.strip(), offering.index)))
+        kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents(offering.usable) else ""
+        return system_prompt(prompt, settings, offering, *about, kinds)
 
     async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
         """Estimate what prompt and tools take of a session's next request, where none was made since it was loaded.
@@ -348,18 +350,14 @@ class Fitting:
             StateError: the actor's workspace cannot be opened.
         """
         system, offering = await self._next(session, actor, kind, model)
-        window, for_prompt, for_tools = session.window, estimate_text(system), estimate_tools(offering.tools)
-        scale = window.scale = self.calibration().of(model.spec)
-        prompt, schemas = int(scale * for_prompt), int(scale * for_tools)
-        said = window.tokens(for_prompt + for_tools) - int(scale * window.reminded)
-        return ContextBudget(
-            spec=model.spec,
-            window=model.context_window,
-            prompt=prompt,
-            tools=schemas,
-            reserve=reserve(model.context_window, self.ports.config.compaction),
+        window, scale = session.window, self.calibration().of(model.spec)
+        window.scale = scale
+        found = measured(model.spec, model.context_window, system, offering, self.ports.config.compaction, scale)
+        said = window.tokens(estimate_text(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
+        return replace(
+            found,
             notes=int(scale * estimate_reminder(await self._remembered(actor, session, offering.usable))),
-            conversation=max(0, said - prompt - schemas),
+            conversation=max(0, said - found.overhead),
             messages=len(window.entries),
         )
 

@@ -16,7 +16,14 @@ from goclaw.context.budget import ContextBudget
 from goclaw.context.calibration import Calibration
 from goclaw.context.room import reserve
 from goclaw.engine.base import Turn
-from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
+from goclaw.errors import (
+    AccessDenied,
+    ConfigError,
+    GoclawError,
+    LimitReached,
+    MessageDenied,
+    StateError,
+)
 from goclaw.events import (
     LOCAL,
     Actor,
@@ -27,7 +34,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.llm.base import ChatModel
+from goclaw.llm.base import ChatModel, Looking
 from goclaw.sessions.agents import AgentPorts, Agents
 from goclaw.sessions.answering import Answerers
 from goclaw.sessions.artifacts import files_of
@@ -48,6 +55,7 @@ from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.received import Received, ReceivedPorts
+from goclaw.sessions.room import Room
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.teams import Teams
@@ -73,6 +81,7 @@ class Sessions:
         self.models = ports.models
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
         self.turn_rules = rules_of(ports.config.limits, ports.config.agents.main.policy)
+        self._main = Kind(MAIN, ports.config.agents.main, self.turn_rules)
         self.costs = Costs(ports.spending, ports.config, ports.clock, self._person_of)
         self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
         self._demo_turns = DemoTurns(self.contexts, ports.settings)
@@ -101,6 +110,7 @@ class Sessions:
         self.agents = Agents(self._agents(kinds))
         self.teams = Teams(ports, kinds, self.agents)
         self._fitting = self._fitting_of(kinds)
+        self._room = Room(self._fitting.budget, self._model)
         self.visits = Visits(self._visiting(kinds))
         self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
 
@@ -276,21 +286,23 @@ class Sessions:
         session = await self.contexts.session(key)
         kind, line = await self._answering(key, actor)
         models = self._ports.models
+        short = ""
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                agent = await self._model(key, kind)
+            agent = await self._known_model(key, kind)
         except (ConfigError, TimeoutError):
             context_window, model = 0, models.sentence
         else:
             context_window, model = agent.context_window, agent.spec
             if actor:
                 await self._measure(session, actor, kind, agent)
+                short = await self._room.shortage(session, actor, kind, agent)
         return SessionStatus(
             session=key,
             messages=len(session.window.entries),
             tokens=session.window.tokens(session.overhead),
             context_window=context_window,
             reserve=reserve(context_window, self._ports.config.compaction),
+            shortage=short,
             compactions=await self._ports.transcripts.compactions(key),
             compacting=session.compacting,
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
@@ -317,9 +329,26 @@ class Sessions:
         """
         session = await self.contexts.session(key)
         kind, _ = await self._answering(key, actor)
+        return await self._fitting.budget(session, actor, kind, await self._known_model(key, kind))
+
+    async def no_room(self, actor: Actor) -> str:
+        """Why no new conversation of `actor` with the main agent fits into the model's window; empty: one does."""
+        return await self._room.at_start(actor, self._main)
+
+    async def _known_model(self, key: str, kind: Kind) -> ChatModel:
+        """The model by which an agent answers, with its window as far as its server tells it soon.
+
+        Raises:
+            ConfigError: none can be opened.
+            TimeoutError: it is still being looked for.
+        """
         async with asyncio.timeout(LOOK_SECONDS):
             model = await self._model(key, kind)
-        return await self._fitting.budget(session, actor, kind, model)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                if isinstance(model, Looking):
+                    await model.look()
+        return model
 
     async def _model(self, key: str, kind: Kind) -> ChatModel:
         """The model by which an agent answers in a session. Raises ConfigError where none can be opened."""
@@ -346,6 +375,7 @@ class Sessions:
             text = await run_turn(run, policy)
             if run.withheld:
                 return Outcome.STOPPED, WITHHELD
+            await self._tell_of_room(turn, session, kind)
             if not text.strip():
                 text = "" if run.said else EMPTY_ANSWER
             return Outcome.CUT if run.cut else Outcome.ANSWERED, text
@@ -360,28 +390,33 @@ class Sessions:
         except StateError:
             raise  # nothing can be recorded: the turn is taken up again when it can
         except GoclawError as error:
-            outcome, text, reason = Outcome.FAILED, str(error), "the turn failed"
+            text = await self._room.in_words(error, session, turn.inbound.actor, kind)
+            outcome, reason = Outcome.FAILED, "the turn failed"
         text = await run.settle(text, reason)
         # What was cut may have reached the store without reaching the window.
         self.contexts.forget(session.key)
         return outcome, text
+
+    async def _tell_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
+        if words := await self._room.at_first_answer(turn.id, session, turn.inbound.actor, kind):
+            self._ports.bus.publish(Notice(session.key, words, turn.id))
+            await self._tell(turn, "room", words)
 
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
         """The agent that answers; where none may, what to say in place of it."""
         try:
             return (await self.answerers.of_turn(turn)).kind, None
         except (AccessDenied, ConfigError) as error:
-            return Kind(MAIN, self._ports.config.agents.main, self.turn_rules), error
+            return self._main, error
 
     async def _answering(self, key: str, actor: Actor | None) -> tuple[Kind, str]:
         """The agent that answers an actor in a session, and the line about it for people."""
-        main = Kind(MAIN, self._ports.config.agents.main, self.turn_rules)
         if actor is None:
-            return main, ""
+            return self._main, ""
         try:
             found = await self.answerers.of(actor, key)
         except (AccessDenied, ConfigError) as error:
-            return main, f"none. {error}"
+            return self._main, f"none. {error}"
         chosen, line = await self.answerers.chosen(key), f"{found.kind.name} ({found.why})" if found.why else ""
         if chosen and chosen != found.kind.name:
             line = f"{found.kind.name}; {chosen}, which /agent chose, is not there or not for you"

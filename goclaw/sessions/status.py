@@ -7,6 +7,7 @@ from typing import Any
 
 from goclaw.clock import MINUTE, Clock
 from goclaw.config.values import Mode, QueueMode
+from goclaw.context.budget import percent
 from goclaw.context.health import CompactionHealth
 from goclaw.memory.telling import COUNTS, SEARCHED
 from goclaw.records import record
@@ -82,17 +83,18 @@ class SessionStatus:
     """The tree of agents that work for the turn that runs, a line each."""
     reserve: int = 0
     """Tokens of the window that are kept free for the answer."""
+    shortage: str = ""
+    """Why the next request cannot fit into the window, whatever is said; empty: it can."""
     paused: bool = False
     """The turn that runs is paused."""
 
     def text(self, health: CompactionHealth, clock: Clock) -> str:
         """What `/status` prints."""
-        share = 100 * self.tokens / self.context_window if self.context_window else 0.0
         blocks = [
             [
                 "Session Status",
                 f"  Messages: {self.messages:,}",
-                f"  Tokens: {self.tokens:,} / {self.context_window:,} ({share:.1f}%)",
+                f"  Tokens: {self.tokens:,} / {self.context_window:,} ({percent(self.tokens, self.context_window)})",
                 f"  Compactions: {self.compactions:,}",
             ],
             ["Compaction Health", *self._health_lines(health, clock)],
@@ -117,7 +119,8 @@ class SessionStatus:
     def _first_lines(self) -> Sequence[str]:
         """Whether it works at all: daemon, model, Telegram."""
         told = {name: f"  {name}: {line}" for name, line in self.details.lines.items() if name in (DAEMON, TELEGRAM)}
-        lines = (told.get(DAEMON), self._model_line(), told.get(TELEGRAM))
+        short = f"  Window: {self.shortage} /context says what helps." if self.shortage else ""
+        lines = (told.get(DAEMON), self._model_line(), told.get(TELEGRAM), short)
         return [line for line in lines if line]
 
     def _model_line(self) -> str:
@@ -160,6 +163,7 @@ class SessionStatus:
             "tokens": self.tokens,
             "context_window": self.context_window,
             "reserve": self.reserve,
+            "fits": not self.shortage,
             "compactions": self.compactions,
             "compacting": self.compacting,
             "pending_retries": self.pending_retries,

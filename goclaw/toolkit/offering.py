@@ -42,6 +42,8 @@ class Offering:
     """All of them."""
     index: str = ""
     """Of the others, what stands in the prompt: a line each."""
+    profile: Profile = "all"
+    """How much is shown, as it came out."""
 
 
 def profile_of(config: Config, agent: AgentSettings, model: str, window: int) -> Profile:
@@ -86,7 +88,7 @@ class Offerings:
             return Offering(others, others)
         shown = [self._brief(spec) for spec in others if spec.name in core]
         index = "\n".join([_INDEX, *map(line, indexed)]) if profile == "index" else ""
-        return Offering([*shown, *itself], others, index)
+        return Offering([*shown, *itself], others, index, profile)
 
     def _brief(self, spec: ToolSpec) -> ToolSpec:
         """The tool with the first paragraph of its description."""

@@ -1,5 +1,7 @@
 """What holds how much of a window, in words, and what would help."""
 
+from dataclasses import replace
+
 import pytest
 
 from goclaw.context.budget import ContextBudget
@@ -32,8 +34,9 @@ def test_parts_and_what_is_free_make_the_window() -> None:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (SMALL, ["Nothing can be said in this window: prompt and tools take 91.6%", "max_context", "fewer tools"]),
-        (ContextBudget("groq:x", 8_000, 7_000, 900, 2_000), ["Nothing can be said", "`goclaw model`", "AGENTS.md"]),
+        (SMALL, ["max_context", "Offer fewer tools"]),
+        (replace(SMALL, profile="index"), ["max_context", "`tools.profile: core`", "Offer fewer tools"]),
+        (ContextBudget("groq:x", 8_000, 7_000, 900, 2_000), ["`goclaw model`", "AGENTS.md"]),
         (ContextBudget("demo", 32_000, 500, 7_000, 8_000, conversation=12_000), ["/compact sums"]),
         (ContextBudget("demo", 32_000, 500, 900, 8_000, notes=9_000), ["Forget mementos"]),
     ],
@@ -42,6 +45,21 @@ def test_what_would_help_is_said_the_most_useful_first(found: ContextBudget, wor
     advice = found.advice()
     assert len(advice) == len(words)
     assert all(each in line for each, line in zip(words, advice, strict=True))
+
+
+def test_one_sentence_says_what_uses_the_window() -> None:
+    said = ContextBudget("demo", 32_000, 500, 900, 8_000, notes=90, conversation=12_000).sentence()
+    assert said == (
+        "The window of 32,000 tokens holds: prompt 500, tools 900, notes 90, conversation 12,000 and reserve 8,000."
+    )
+    too_small = "tokens is too small for a conversation: prompt 500, tools"
+    assert SMALL.sentence() == f"The window of 8,192 {too_small} 7,000 and reserve 2,048 need 9,548."
+    left = replace(SMALL, tools=5_600, conversation=4_000).sentence()
+    assert left == f"The window of 8,192 {too_small} 5,600 and reserve 2,048 leave 44 for what is said."
+
+
+def test_room_for_a_question_a_call_and_an_answer_makes_a_conversation() -> None:
+    assert replace(SMALL, tools=5_132).fits and not replace(SMALL, tools=5_133).fits
 
 
 def test_a_window_of_nothing_is_no_crash() -> None:

@@ -88,7 +88,7 @@ async def test_a_window_that_prompt_and_tools_fill_is_a_problem_with_what_uses_i
     fake.routes["/api/show"] = shown(4_096)
     model, window = await found(tmp_path, {**at(fake), "tools.profile": "all"})
     assert (model.verdict, window.verdict) == ("ok", "problem")
-    assert window.text.startswith("4,096 tokens; prompt (") and "before anything is said" in window.text
+    assert window.text.startswith("The window of 4,096 tokens is too small for a conversation: prompt ")
     assert "providers.ollama.max_context" in window.remedy and "Offer fewer tools" in window.remedy
 
 
@@ -130,3 +130,11 @@ async def test_a_model_that_stays_silent_is_a_problem(
     fake.will(Reply([], end="hang"))
     model, _ = await found(tmp_path, at(fake))
     assert model.verdict == "problem" and "no answer within 0.2 s" in model.text
+
+
+async def test_what_is_compared_is_what_the_model_is_shown(tmp_path: Path, fake: FakeProvider) -> None:
+    shown_tools = []
+    for profile in ("all", "index", "core"):
+        _, window = await found(tmp_path, {**at(fake), "tools.profile": profile})
+        shown_tools.append(counted(window)[1])
+    assert shown_tools[0] > 2 * shown_tools[1] > 2 * shown_tools[2] > 0

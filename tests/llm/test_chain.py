@@ -178,3 +178,17 @@ async def test_leaving_the_chain_closes_the_model_below() -> None:
     async with chained.chain.stream(QUESTION) as events:
         await anext(events)
     assert chained.first.closed == 1
+
+
+async def test_the_model_that_would_be_asked_learns_its_window() -> None:
+    class Tiny(ScriptedModel):
+        looks = 0
+
+        async def look(self) -> None:
+            self.looks += 1
+
+    tiny, other, clock = Tiny([WELL]), Tiny([WELL]), SteppedClock()
+    await ModelChain([tiny, other], clock).look()
+    assert (tiny.looks, other.looks) == (1, 0), "a server that is not asked keeps nobody waiting"
+    await ModelChain([ScriptedModel([WELL]), other], clock).look()
+    assert other.looks == 0

@@ -6,6 +6,8 @@ from pydantic import SecretStr
 
 from goclaw.cli.setup_steps.answers import ModelChoice, Scene, ask_secret
 from goclaw.config.schema import Config, ProviderSettings
+from goclaw.doctor.model import budget_of
+from goclaw.doctor.tools import open_tools
 from goclaw.errors import GoclawError, ModelError, ModelErrorKind
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.found import BEST, Candidate, Found, key_known, key_variable, look_around
@@ -119,9 +121,13 @@ async def find_ollama(scene: Scene) -> str:
 async def _try(scene: Scene, choice: ModelChoice) -> None:
     """Ask the model one word and show the answer. Raises GoclawError when there is none."""
     scene.dialogue.say(f"   Asking {choice.spec} …")
-    model = open_model(choice.spec, with_key(scene.loaded.config, choice), _ports(scene))
+    config = with_key(scene.loaded.config, choice)
+    model = open_model(choice.spec, config, _ports(scene))
     said = await ping(model, max_output=MAX_OUTPUT, seconds=TRY_SECONDS)
     scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {said}' if said else ''}")
+    found = await budget_of(config, model, (await open_tools(scene.loaded)).usable)
+    if not found.fits:
+        scene.dialogue.say("\n".join(f"   {line}" for line in f"! {found.explained()}".splitlines()))
 
 
 def with_key(config: Config, choice: ModelChoice) -> Config:
