@@ -156,6 +156,11 @@ class ProviderSettings(Section):
         description="Ollama only: the largest `num_ctx` that is chosen by itself (docs/models.md); "
         "`models.options.<model>.context_window` wins.",
     )
+    defer_tools: bool = Field(
+        False,
+        description="Anthropic only: its own search finds the tools of the index, in place of `tool_search` and "
+        "`tool_call` (Claude 4.5 and later; docs/context.md).",
+    )
 
 
 class ModelOptions(Section):
@@ -369,6 +374,14 @@ class Config(Section):
         default_factory=dict, description="Settings of channels that come from plugins, by name."
     )
     log_level: Level = Field("INFO", description="Env: LOG_LEVEL.")
+
+    @field_validator("providers")
+    @classmethod
+    def _only_anthropic_defers(cls, providers: dict[str, ProviderSettings]) -> dict[str, ProviderSettings]:
+        for name, settings in providers.items():
+            if settings.defer_tools and name != "anthropic":
+                raise ValueError(f"{name}.defer_tools: only `anthropic` finds tools by itself; leave the key out")
+        return providers
 
     @field_validator("roles")
     @classmethod

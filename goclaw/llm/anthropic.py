@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
 from typing import Any
 
 import orjson
@@ -14,6 +15,17 @@ import orjson
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.anthropic_answer import Answer
+from goclaw.llm.anthropic_search import (
+    STALE,
+    TOOL,
+    encode_deferred,
+    encode_tools,
+    knows,
+    listed,
+    refusal,
+    searched,
+    without_ours,
+)
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
@@ -22,9 +34,7 @@ from goclaw.llm.failures import connecting, flagged, reading
 from goclaw.llm.pictures import again_without_pictures
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
-from goclaw.llm.tool_schemas import trimmed
 from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
-from goclaw.specs import ToolSpec
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -48,13 +58,27 @@ OPENING = b'{"role":"user","content":[{"type":"text","text":"(The conversation g
 class AnthropicModel(KnownModel):
     """A `ChatModel` on the Messages API."""
 
-    def __init__(self, spec: str, base_url: str, key: str | None, options: ModelOptions, ports: ModelPorts) -> None:
+    def __init__(
+        self,
+        spec: str,
+        base_url: str,
+        key: str | None,
+        options: ModelOptions,
+        ports: ModelPorts,
+        *,
+        defers: bool = False,
+    ) -> None:
+        """`defers`: leave it to the API to find the tools of the index, if the model knows how."""
         super().__init__(spec, options, ports)
         self._name = spec.partition(":")[2]
         self._base_url = base_url.rstrip("/").removesuffix("/v1")
         self._key = key
-        self._messages = EncodedMessages(encode, ports.load_image, lambda: self.sees_images)
+        self._defers = defers and knows(self._name)
+        self._messages = EncodedMessages(
+            partial(encode, searches=self._defers), ports.load_image, lambda: self.sees_images
+        )
         self._tools = EncodedTools(encode_tools)
+        self._deferred = EncodedTools(encode_deferred)
 
     @property
     def sees_images(self) -> bool:
@@ -81,9 +105,11 @@ class AnthropicModel(KnownModel):
                 async for event in events:
                     yield event
         except ModelError as error:
-            if error.kind is not ModelErrorKind.REJECTED or not STALE_THINKING.search(str(error)):
+            if self._defers and (refused := refusal(error)):
+                raise refused from error
+            if error.kind is not ModelErrorKind.REJECTED or not _is_stale(str(error)):
                 raise
-            if not self._forget_thinking(request):
+            if not self._forget_native(request):
                 raise
         else:
             return
@@ -93,7 +119,7 @@ class AnthropicModel(KnownModel):
 
     async def _ask(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         limit = request.max_output or self.facts.max_output
-        thinking = think(self._name, self._options.thinking, limit, request.messages)
+        thinking = think(self._name, self._options.thinking, limit, request.messages, searches=self._defers)
         head = {"model": self._name, "max_tokens": limit, "stream": True, **thinking}
         body = await self._body(request, head)
         url = f"{self._base_url}/v1/messages"
@@ -120,28 +146,39 @@ class AnthropicModel(KnownModel):
         if request.system.strip():
             block = orjson.dumps({"type": "text", "text": request.system})
             parts["system"] = array([mark(block) if request.cache.after_system else block])
-        if request.tools:
-            tools = self._tools.text(request.tools)
+        shown, deferred = request.tools, request.deferred if self._defers else ()
+        if deferred:
+            shown = without_ours(shown)
+            search = mark(TOOL) if request.cache.after_tools else TOOL
+            parts["tools"] = listed(self._tools.text(shown), self._deferred.text(deferred), search)
+        elif shown:
+            tools = self._tools.text(shown)
             # `}]` ends the last tool and the list.
             parts["tools"] = mark(tools[:-1]) + b"]" if request.cache.after_tools else tools
-        blocks = await self._messages.blocks(messages, request.tools)
+        blocks = await self._messages.blocks(messages, shown)
         parts["messages"] = join(messages, blocks, marked=bool(request.cache), reminder=request.reminder)
         return splice(head, **parts)
 
-    def _forget_thinking(self, request: Request) -> bool:
-        """Send answers without their thinking from now on; tell whether that changes anything."""
+    def _forget_native(self, request: Request) -> bool:
+        """Send answers without thinking and searches from now on; tell whether that changes anything."""
         stale = [
-            message for message in request.messages if isinstance(message, AssistantMessage) and replayable(message)
+            message
+            for message in request.messages
+            if isinstance(message, AssistantMessage) and replayable(message, searches=self._defers)
         ]
         for message in stale:
             self._messages.keep(message, plain(message))
         return bool(stale)
 
 
-def encode(message: Message, pictures: Pictures) -> Blocks:
-    """The content blocks of one message."""
+def _is_stale(words: str) -> bool:
+    return bool(STALE_THINKING.search(words) or STALE.search(words))
+
+
+def encode(message: Message, pictures: Pictures, *, searches: bool = False) -> Blocks:
+    """The content blocks of one message. `searches`: to a model that finds tools by itself."""
     if isinstance(message, AssistantMessage):
-        native = replayable(message)
+        native = replayable(message, searches=searches)
         return tuple(map(orjson.dumps, native)) if native else plain(message)
     if isinstance(message, ToolResult):
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": clean(message.call_id)}
@@ -174,21 +211,19 @@ def plain(message: AssistantMessage) -> Blocks:
     return tuple(map(orjson.dumps, blocks))
 
 
-def replayable(message: AssistantMessage) -> list[Any]:
-    """The answer's own blocks, when they are Anthropic's, of a shape that we know, and still make the same calls."""
+def replayable(message: AssistantMessage, *, searches: bool) -> list[Any]:
+    """The answer's own blocks, when they are Anthropic's, of a shape that we know, and still make the same calls.
+
+    Those of an answer that searched for tools are nothing for a request without that search.
+    """
     native = message.native
     if native is None or native.provider != "anthropic" or native.schema != NATIVE_SCHEMA:
         return []
     blocks = native.content if isinstance(native.content, list) else []
     made = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
-    return blocks if made == [call.id for call in message.calls] else []
-
-
-def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
-    """The JSON list of the tools."""
-    return orjson.dumps(
-        [{"name": tool.name, "description": tool.description, "input_schema": trimmed(tool.schema)} for tool in tools]
-    )
+    if made != [call.id for call in message.calls] or (searched(blocks) and not searches):
+        return []
+    return blocks
 
 
 def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool, reminder: str = "") -> bytes:
@@ -224,13 +259,14 @@ def mark(block: bytes) -> bytes:
     return block[:-1] + MARK
 
 
-def think(name: str, effort: str, limit: int, messages: Sequence[Message]) -> dict[str, Any]:
+def think(name: str, effort: str, limit: int, messages: Sequence[Message], *, searches: bool = False) -> dict[str, Any]:
     """The fields that ask for thinking; none for `off`: the model then does as it does by default."""
     if effort not in BUDGETS:
         return {}
     if not BUDGET_ONLY.match(name):
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    if any(isinstance(message, AssistantMessage) and not replayable(message) for message in running_loop(messages)):
+    loop = [message for message in running_loop(messages) if isinstance(message, AssistantMessage)]
+    if not all(replayable(message, searches=searches) for message in loop):
         # With a budget the API wants every answer of the running turn to begin with thinking.
         return {}
     budget = BUDGETS[effort]
@@ -255,7 +291,8 @@ def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions,
     key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get("ANTHROPIC_API_KEY")
     if not key and not settings.base_url:
         raise ConfigError(f"{spec}: no key; set ANTHROPIC_API_KEY or providers.anthropic.api_key")
-    return AnthropicModel(spec, settings.base_url or BASE_URL, key, options, ports)
+    url = settings.base_url or BASE_URL
+    return AnthropicModel(spec, url, key, options, ports, defers=settings.defer_tools)
 
 
 PROVIDER = Provider("anthropic", open_anthropic, frozenset({"after_system", "after_tools"}))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from goclaw.errors import ModelErrorKind
+from goclaw.llm.anthropic_search import CALL, paired
 from goclaw.llm.arguments import read_arguments
 from goclaw.llm.base import (
     INVALID_JSON,
@@ -26,7 +27,7 @@ from goclaw.messages import AssistantMessage, Native, ToolCall
 STOPS = {
     "end_turn": Stop.END,
     "stop_sequence": Stop.END,
-    "pause_turn": Stop.END,  # only server-side tools pause, and we offer none
+    "pause_turn": Stop.LENGTH,  # the server stopped between searches for tools: the rest is asked for
     "tool_use": Stop.TOOLS,
     "max_tokens": Stop.LENGTH,
     "model_context_window_exceeded": Stop.LENGTH,
@@ -120,7 +121,10 @@ class Answer:
         """The blocks in order, tool inputs read; without a call that the output limit cut, and without empty text."""
         whole = []
         for index, block in sorted(self._blocks.items()):
-            if block["type"] == "tool_use":
+            if block["type"] == CALL:
+                given = "".join(self._partial_json.get(index, []))
+                whole.append(block | {"input": read_arguments(given, block.get("input"))})
+            elif block["type"] == "tool_use":
                 read = read_arguments("".join(self._partial_json.get(index, [])), block.get("input"))
                 if INVALID_JSON in read and stop is Stop.LENGTH:
                     continue
@@ -129,7 +133,8 @@ class Answer:
                 whole.append(block)
             elif block["text"]:
                 whole.append({"type": "text", "text": block["text"]})
-        return whole
+        # With calls of ours beside it, a search is made when their results are there.
+        return whole if any(block["type"] == "tool_use" for block in whole) else paired(whole)
 
     def _count(self, usage: object) -> None:
         """Later counts replace earlier ones: they are cumulative."""

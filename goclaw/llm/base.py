@@ -69,6 +69,8 @@ class Request:
     reminder: str = ""
     """The runtime's own word, in its marks (`sessions.reminding`), said behind everything else; no part of the
     conversation, so a wire puts it behind what it marks for the cache. Empty: there is none."""
+    deferred: Sequence[ToolSpec] = ()
+    """Tools beside `tools` that can be used, for a provider that finds them by itself; others leave them out."""
 
 
 @record

@@ -289,7 +289,7 @@ class Fitting:
             raise GoclawError(str(error)) from error
         session.overhead = estimate_text(system) + estimate_tools(offering.tools)
         session.remembered = await self._remembered(actor, session, offering.usable)
-        return Opening(model, system, offering.tools, level.policy.rules.cache)
+        return Opening(model, system, offering.tools, offering.deferred, level.policy.rules.cache)
 
     def _offering(
         self,

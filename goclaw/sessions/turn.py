@@ -78,6 +78,8 @@ class Opening:
     system: str
     tools: Sequence[ToolSpec]
     """What the model is shown; found anew for every request, so that a right that was taken away is gone."""
+    deferred: Sequence[ToolSpec]
+    """What else it may use."""
     cache: CachePoints
 
 
@@ -429,7 +431,7 @@ class TurnRun:
 
     async def _stream(self, number: int, opening: Opening, tokens: int, reminder: str) -> Finished:
         request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
-        request = replace(request, cache=opening.cache)
+        request = replace(request, cache=opening.cache, deferred=opening.deferred)
         said, thought = Masking(), Masking()
         self._partial.clear()
         withdrawal = Withdrawal(self._turn, self._goes_on_with)

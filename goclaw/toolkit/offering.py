@@ -29,7 +29,7 @@ _FEW_WORDS = 56
 """Characters of what a line of the index says of a tool."""
 _CLAUSE = re.compile(r"(?<=.{16})[.:;,] ")
 """Ends the part of a sentence that stands in the index, if it says something by then."""
-_INDEX = f"Tools that you run with {TOOL_CALL}, their arguments are told by {TOOL_SEARCH}:"
+_INDEX = "More tools; search for one to learn its arguments:"
 
 
 @record
@@ -42,6 +42,8 @@ class Offering:
     """All of them."""
     index: str = ""
     """Of the others, what stands in the prompt: a line each."""
+    deferred: Sequence[ToolSpec] = ()
+    """The usable others, where the index stands in the prompt: for providers that find them by themselves."""
     profile: Profile = "all"
     """How much is shown, as it came out."""
 
@@ -88,7 +90,8 @@ class Offerings:
             return Offering(others, others)
         shown = [self._brief(spec) for spec in others if spec.name in core]
         index = "\n".join([_INDEX, *map(line, indexed)]) if profile == "index" else ""
-        return Offering([*shown, *itself], others, index, profile)
+        deferred = [spec for spec in others if spec.name not in core] if index else ()
+        return Offering([*shown, *itself], others, index, deferred, profile)
 
     def _brief(self, spec: ToolSpec) -> ToolSpec:
         """The tool with the first paragraph of its description."""

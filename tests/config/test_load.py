@@ -81,6 +81,7 @@ BROKEN_FILES = [
     ("models:\n  options:\n    demo: 5\n", "3:5", ["models.options.demo", "mapping"]),
     ("providers:\n  openai:\n    key: x\n", "3:5", ["providers.openai.key", "unknown key", "`api_key`"]),
     ("providers: []\n", "1:1", ["providers", "mapping"]),
+    ("providers:\n  openai:\n    defer_tools: true\n", "1:1", ["openai.defer_tools", "only `anthropic`"]),
     ("tools:\n  exec:\n    sandbox: of\n", "3:5", ["tools.exec.sandbox", "`off`"]),
     ("tools:\n  exec:\n    timeout: 0\n", "3:5", ["tools.exec.timeout", "more than 0"]),
     ("tools:\n  exec:\n    timeout: .inf\n", "3:5", ["tools.exec.timeout", "number"]),

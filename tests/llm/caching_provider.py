@@ -107,7 +107,11 @@ def tokens(blocks: Sequence[bytes]) -> int:
 
 def blocks_of(body: dict[str, Any]) -> Iterator[bytes]:
     """What a prefix is made of, in the order of the API."""
-    yield from map(orjson.dumps, body.get("tools", ()))
+    tools = body.get("tools", ())
+    shown = [tool for tool in tools if not tool.get("defer_loading")]
+    assert not tools or shown, "the API refuses a list of deferred tools alone"
+    assert not any("cache_control" in tool for tool in tools if tool not in shown), "and marks on them"
+    yield from map(orjson.dumps, shown)
     yield from map(orjson.dumps, body.get("system", ()))
     for turn in body["messages"]:
         for block in turn["content"]:
@@ -145,6 +149,8 @@ def _deltas(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
         case "thinking":
             yield {"type": "thinking_delta", "thinking": block["thinking"]}
             yield {"type": "signature_delta", "signature": block["signature"]}
+        case "tool_search_tool_result":
+            pass  # comes whole
         case _:
             yield {"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()}
 

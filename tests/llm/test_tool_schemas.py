@@ -7,7 +7,7 @@ import pytest
 
 from goclaw import catalog
 from goclaw.errors import InvalidInput
-from goclaw.llm.anthropic import encode_tools
+from goclaw.llm.anthropic_search import encode_tools
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.estimate import estimate_tools
 from goclaw.llm.tool_schemas import LONG_LIST, LONG_TEXT, trimmed
