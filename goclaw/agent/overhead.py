@@ -43,15 +43,18 @@ def measured(
     Args:
         spec: the model, `provider:name`.
         window: tokens of its window.
-        system: the whole system prompt.
+        system: the whole system prompt, its index included.
         offering: the tools that it is shown.
         compaction: says how much stays free for the answer.
         scale: by how much estimates are off for the model.
     """
+    index = int(scale * estimate_text(offering.index))
     return ContextBudget(
         spec=spec,
         window=window,
-        prompt=int(scale * estimate_text(system)),
+        prompt=int(scale * estimate_text(system)) - index,
+        index=index,
+        indexed=offering.index.count("\n"),
         tools=int(scale * estimate_tools(offering.tools)),
         reserve=reserve(window, compaction),
         profile=offering.profile,

@@ -23,7 +23,9 @@ class ContextBudget:
     """The model, `provider:name`."""
     window: int
     prompt: int
+    """Of the system prompt all but the index."""
     tools: int
+    """The tools that stand in the request with what they take: its core, or all."""
     reserve: int
     """Kept free for the answer (`compaction.reserve`): a conversation that reaches into it is compacted."""
     notes: int = 0
@@ -32,13 +34,17 @@ class ContextBudget:
     """The messages and the summary of what was before them."""
     messages: int = 0
     """How many messages that are."""
+    index: int = 0
+    """The lines of the prompt that name other tools."""
+    indexed: int = 0
+    """How many lines that are."""
     profile: str = ""
     """How much of its tools the model is shown (`tools.profile`), as it came out; empty: not known."""
 
     @property
     def overhead(self) -> int:
         """What is taken before anything is said."""
-        return self.prompt + self.tools + self.notes
+        return self.prompt + self.tools + self.index + self.notes
 
     @property
     def used(self) -> int:
@@ -67,7 +73,9 @@ class ContextBudget:
 
     def _parts(self) -> Iterator[tuple[str, int, str]]:
         yield "Prompt", self.prompt, ""
-        yield "Tools", self.tools, ""
+        yield "Tools", self.tools, ", whole" if self.profile == "all" else ", the core" if self.profile else ""
+        if self.index:
+            yield "Index", self.index, f", a line for each of {self.indexed:,} more tools"
         yield "Notes", self.notes, ""
         yield "Conversation", self.conversation, f", {self.messages:,} message{'s' if self.messages != 1 else ''}"
         yield "Reserve", self.reserve, ", kept free for the answer"
@@ -85,7 +93,7 @@ class ContextBudget:
 
     def _named(self) -> Sequence[str]:
         """The parts that the sentence names: a window that is too small is so whatever was said."""
-        return ("Prompt", "Tools", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
+        return ("Prompt", "Tools", "Index", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
 
     def explained(self) -> str:
         """What uses the window, and what would help, a line each."""
@@ -115,7 +123,7 @@ class ContextBudget:
 
     def _smaller_parts(self) -> Iterator[str]:
         large = (LARGE_SHARE if self.fits else LARGE_SHARE_OF_FULL) * self.window
-        if self.profile in ("index", "all") and (self.tools > large or not self.fits):
+        if self.profile in ("index", "all") and (self.tools + self.index > large or not self.fits):
             yield "Show the model fewer tools: `tools.profile: core`."
         if self.tools > large:
             yield "Offer fewer tools: `agents.main.tools`, `tools.disabled`, fewer MCP servers."

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from goclaw.config.agents import AgentSettings, RunPolicySettings
 from goclaw.config.exports import ExportSettings
 from goclaw.config.pinned import PinnedSetSettings, pin_tag
+from goclaw.config.values import ToolProfile
 from goclaw.declare.options import ExportOption, Option, collected, refuse_leftovers
 from goclaw.declare.registries import told_of
 from goclaw.declare.tools import ToolDeclaration
@@ -204,6 +205,11 @@ def model(first: str, *fallbacks: str) -> AgentOption:
 def system_prompt(text: str) -> AgentOption:
     """What it is told beyond the workspace's own files."""
     return AgentOption("prompt", text)
+
+
+def tools_profile(profile: ToolProfile) -> AgentOption:
+    """Which of its tools stand in its requests: `core`, `index`, `all`, or `auto` by the model's window."""
+    return AgentOption("tools_profile", profile)
 
 
 def disable_agent_docs() -> AgentOption:

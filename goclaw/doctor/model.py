@@ -105,8 +105,8 @@ def _window(found: ContextBudget) -> Finding:
     """What there is to say about the window: what uses it, and where that is too much, what helps."""
     if not found.fits:
         return Finding("window", "problem", found.sentence(), " ".join(found.advice()))
-    before = f"prompt ({found.prompt:,}) and tools ({found.tools:,}) take {percent(found.overhead, found.window)}"
-    return Finding("window", "ok", f"{found.window:,} tokens; {before}, before anything is said")
+    share = percent(found.overhead, found.window)
+    return Finding("window", "ok", f"{found.sentence()} Before anything is said {share} of it is taken.")
 
 
 async def _no_image(key: str) -> bytes:

@@ -26,6 +26,14 @@ def test_every_part_has_its_tokens_and_its_share() -> None:
     )
 
 
+def test_the_core_of_the_tools_and_the_index_of_the_others_are_parts_of_their_own() -> None:
+    found = replace(ROOMY, tools=1_600, index=400, indexed=24, profile="index")
+    assert "  Tools: 1,600 (0.8%), the core\n  Index: 400 (0.2%), a line for each of 24 more tools\n" in found.text()
+    assert found.used == ROOMY.used - 5_000 and "tools 1,600, index 400" in found.sentence()
+    assert "Index" not in replace(found, index=0, profile="core").text()
+    assert ", whole\n" in replace(found, index=0, profile="all").text()
+
+
 def test_parts_and_what_is_free_make_the_window() -> None:
     assert ROOMY.used + ROOMY.reserve + 162_500 == ROOMY.window
     assert "  Free: 162,500 (81.2%)" in ROOMY.text()

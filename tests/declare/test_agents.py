@@ -36,6 +36,7 @@ from goclaw.declare import (
     tags,
     time_budget,
     tool,
+    tools_profile,
     toolset,
     url,
     use,
@@ -71,6 +72,7 @@ CHAT = agent(
     use_selected("tag:memory", "-exec"),
     model("ollama:big", "ollama:small"),
     system_prompt("Be brief."),
+    tools_profile("core"),
     export(
         "chat.tools",
         description("What chat can do."),
@@ -97,6 +99,7 @@ tools: [notify, "set:chat/helpers", "set:planner/planning.tools", "tag:memory", 
 model: ollama:big
 fallbacks: [ollama:small]
 prompt: Be brief.
+tools_profile: core
 policy: {max_tool_calls: 8, max_consecutive_failed_tool_calls: 3, time_budget: 2m}
 exports:
   chat.tools:

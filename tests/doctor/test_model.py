@@ -40,7 +40,7 @@ async def found(
 
 def counted(window: Finding) -> tuple[int, int]:
     """Tokens of prompt and tools, as the finding says them."""
-    prompt, tools = re.findall(r"\(([\d,]+)\)", window.text)
+    prompt, tools = re.findall(r"(?:prompt|tools) ([\d,]+)", window.text)
     return int(prompt.replace(",", "")), int(tools.replace(",", ""))
 
 

@@ -132,6 +132,14 @@ BUGS: list[Bug] = [
         "tests/commands/test_status.py::test_our_block_begins_with_daemon_model_and_telegram",
     ),
     bug(
+        "/context counts the index within the prompt",
+        "class context: a part that nobody sees growing",
+        "goclaw/agent/overhead.py",
+        "        prompt=int(scale * estimate_text(system)) - index,",
+        "        prompt=int(scale * estimate_text(system)),",
+        "tests/sessions/test_fitting_index.py::test_context_counts_the_index_beside_the_core_as_the_request_then_has_them",
+    ),
+    bug(
         "/context counts the tools of everybody",
         "class context: a figure that no request has",
         "goclaw/sessions/fitting.py",

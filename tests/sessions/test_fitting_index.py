@@ -11,6 +11,7 @@ import pytest
 from goclaw import catalog
 from goclaw.events import Actor, ToolFinished, ToolStarted
 from goclaw.llm.base import ModelPorts
+from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.plugins import load
@@ -50,6 +51,21 @@ async def test_what_a_model_is_shown_follows_its_window(tmp_path: Path, window: 
         await talk(core_, "hello")
     assert offered(script) == [core | ITSELF]
     assert ("\nglob: Find files" in script.requests[0].system) is (core == CORE)
+
+
+async def test_context_counts_the_index_beside_the_core_as_the_request_then_has_them(tmp_path: Path) -> None:
+    world, script = world_of(tmp_path)
+    async with world.running() as core:
+        text = await core.command("/context")
+        await talk(core, "hello")
+    request = script.requests[0]
+    index = request.system[request.system.index("More tools;") :]
+    assert f"\n  Tools: {estimate_tools(request.tools):,} (" in text and "), the core\n" in text
+    assert (
+        f"\n  Index: {estimate_text(index):,} (" in text and f"for each of {len(index.splitlines()) - 1} more" in text
+    )
+    prompt = estimate_text(request.system) - estimate_text(index)
+    assert f"\n  Prompt: {prompt:,} (" in text
 
 
 @pytest.mark.promise("P-cache-stable")
