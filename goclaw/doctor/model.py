@@ -12,12 +12,12 @@ from goclaw.config.schema import Config
 from goclaw.context.budget import ContextBudget, percent
 from goclaw.doctor.base import Finding
 from goclaw.errors import ConfigError, ModelError
-from goclaw.llm.base import ChatModel, ModelPorts
+from goclaw.llm.base import ChatModel, Loading, Looking, ModelPorts
 from goclaw.llm.open import DEMO, is_free, ollama_finder, open_chain, open_model, pick_default
 from goclaw.llm.ping import ping
 from goclaw.net import open_client
 from goclaw.specs import ToolSpec
-from goclaw.state import private_paths
+from goclaw.state import private_paths, running_pid
 from goclaw.workspace import Workspace
 
 ASK_SECONDS = 60.0
@@ -54,13 +54,14 @@ async def check_model(
             return [Finding(_CHECK, "warning", sentence)]
         open_chain(specs, config, ports)
         model = open_model(specs[0], config, ports)
+        found = await (budget_of if offline else prepared)(config, model, await tools)
         if offline:
             asked = Finding(_CHECK, "ok", f"{sentence} {_OFFLINE}")
         else:
             if not is_free(model.spec, config):
                 tell(f"asking {model.spec} for one word, which may cost a little; --offline leaves it out")
             asked = await _asked(model, sentence)
-        return [asked, _window(await budget_of(config, model, await tools))]
+        return [asked, _window(found)]
 
 
 async def _asked(model: ChatModel, sentence: str) -> Finding:
@@ -71,6 +72,25 @@ async def _asked(model: ChatModel, sentence: str) -> Finding:
             return Finding(_CHECK, "problem", str(error), _REMEDY)
         said = ""
     return Finding(_CHECK, "ok", f"{sentence} It answers{f': {said}' if said else ''}")
+
+
+async def prepared(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
+    """Have a model ready to be asked one word: with the window that the daemon asks for, as another would load it anew.
+
+    Args:
+        config: the configuration.
+        model: which one; afterwards it knows its window, where its server tells.
+        tools: what the main agent may use.
+
+    Returns:
+        What the first request of a conversation would hold.
+    """
+    if isinstance(model, Looking):
+        await model.look()
+    found = await budget_of(config, model, tools)
+    if isinstance(model, Loading):
+        await model.settle(found.used, in_use=await asyncio.to_thread(running_pid, config) is not None)
+    return found
 
 
 async def budget_of(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:

@@ -169,6 +169,20 @@ class Looking(Protocol):
         ...
 
 
+@runtime_checkable
+class Loading(Protocol):
+    """A model that its server loads anew for every other window."""
+
+    async def settle(self, tokens: int, *, in_use: bool) -> None:
+        """Settle the window before a short question, so that the model is not loaded anew for it, nor after it.
+
+        Args:
+            tokens: of the conversations' first request, for which the daemon asks for a window.
+            in_use: a daemon runs: the window with which the model is in memory is kept.
+        """
+        ...
+
+
 @record
 class ModelPorts:
     """What a wire may use of the outside world."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -44,6 +44,8 @@ ANSWER_SHARE = 4
 the beginning of the conversation, without a word."""
 INEXACT = 32
 """The size of a prompt is an estimate; it may be larger by one part in so many."""
+NO_ANSWER = (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError)
+"""What a question about a model ends with where the server gives no answer of Ollama's."""
 LEAST_OUTPUT = 512
 """Tokens that must remain for an answer; with less, the conversation counts as too long."""
 
@@ -115,7 +117,7 @@ class OllamaModel:
 
     def _limit_for(self, prompt: int, wanted: int | None) -> int:
         """Tokens that the answer may have: prompt and answer together must not exceed the window."""
-        limit = wanted or self._options.max_output or usual_output(self._name)
+        limit = wanted or self._output_limit()
         room = self._largest - prompt - prompt // INEXACT
         return min(limit, self._largest // ANSWER_SHARE, max(LEAST_OUTPUT, room))
 
@@ -145,18 +147,34 @@ class OllamaModel:
         before = self._failed_looks
         async with self._looking:
             if self._facts is not None or self._failed_looks != before:
-                return  # known; or another request has just asked in vain, and who waited for it does not ask again
-            headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-            asking = Asking(self._ports.http, self._base_url, self._name, headers)
+                return  # known; or another request has just asked in vain, and this one waited for it
             here = is_loopback(urlsplit(self._base_url).hostname or "")
             try:
                 async with asyncio.timeout(LOOK_LIMIT):
-                    facts = await asking.facts(memory=here and not self._options.context_window)
-            except (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError):
+                    facts = await self._asking().facts(memory=here and not self._options.context_window)
+            except NO_ANSWER:
                 self._failed_looks += 1
                 return  # the question itself will tell what is wrong
             self._facts = facts
             self._choose(facts)
+
+    async def settle(self, tokens: int, *, in_use: bool) -> None:
+        """See `base.Loading`."""
+        await self.look()
+        wanted = self._num_ctx or bucket(tokens + self._output_limit())
+        if in_use and not self._options.context_window:
+            with suppress(*NO_ANSWER):
+                async with asyncio.timeout(LOOK_LIMIT):
+                    wanted = await self._asking().loaded() or wanted
+        self._num_ctx = min(wanted, self._largest)
+
+    def _output_limit(self) -> int:
+        """Tokens that an answer may have where the request does not say."""
+        return self._options.max_output or usual_output(self._name)
+
+    def _asking(self) -> Asking:
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        return Asking(self._ports.http, self._base_url, self._name, headers)
 
     def _choose(self, facts: OllamaFacts) -> None:
         """Settle the window: what is configured, else what fits into the memory, where that can be told."""

@@ -77,8 +77,16 @@ class Asking:
         weights = (await self._row("tags")).get("size") if token else None
         if not token or not _positive(weights):
             return None
+        return Footprint(token, weights, await self.loaded())
+
+    async def loaded(self) -> int:
+        """Tokens of the window that the model is in memory with; 0: it is not, or the server does not tell.
+
+        Raises:
+            aiohttp.ClientError: nobody there.
+        """
         loaded = (await self._row("ps")).get("context_length")
-        return Footprint(token, weights, loaded if _positive(loaded) else 0)
+        return loaded if _positive(loaded) else 0
 
     async def _heads_by_layer(self) -> Sequence[int]:
         """KV heads of each layer, where they differ: lists are left out of an answer unless it is a verbose one."""

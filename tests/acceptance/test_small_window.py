@@ -1,4 +1,5 @@
-"""A local model in whose window no conversation fits: the daemon, its commands and its answers say why."""
+"""A local model in whose window no conversation fits: the daemon, its commands and its answers say why. One in whose
+window one does is loaded for one window by all of them."""
 
 from collections.abc import AsyncIterator
 
@@ -62,3 +63,18 @@ async def test_status_knows_the_window_of_an_ollama_that_came_after_the_daemon(
     fake.routes["/api/show"] = SHOWN
     assert " / 2,048 (" in (await bare.run("status")).out
     assert fake.asked == [], "before the first request"
+
+
+async def test_doctor_and_setup_ask_with_the_window_of_the_daemon(bare: Installation, fake: FakeProvider) -> None:
+    shown = {"capabilities": ["completion", "tools"], "model_info": {"m.context_length": 40_960}}
+    fake.routes["/api/show"] = lines(shown)
+    setup = ("setup", "--no-input", "--model", TINY)
+    bare.environment = {"OLLAMA_HOST": fake.url}
+    assert (await bare.run(*setup)).code == 0
+    installed(bare, fake)
+    assert (await bare.run("doctor")).code == 0
+    await bare.start()
+    assert (await bare.run("send", "hello")).code == 0
+    fake.routes["/api/ps"] = lines({"models": [{"name": "tiny:1b", "context_length": 16_384}]})
+    assert (await bare.run("doctor")).code == 0 and (await bare.run(*setup)).code == 0
+    assert [received.body["options"]["num_ctx"] for received in fake.asked] == [16_384] * 5

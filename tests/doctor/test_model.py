@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from goclaw.config.load import load_config
+from goclaw.config.schema import Config
 from goclaw.doctor import Finding, examine
 from goclaw.doctor import model as model_module
+from goclaw.state import open_state
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines, refusal
+from tests.llm.ollama_server import knows
 from tests.llm.wires import OLLAMA
 
 SPEC = "ollama:qwen3:8b"
@@ -138,3 +141,18 @@ async def test_what_is_compared_is_what_the_model_is_shown(tmp_path: Path, fake:
         _, window = await found(tmp_path, {**at(fake), "tools.profile": profile})
         shown_tools.append(counted(window)[1])
     assert shown_tools[0] > 2 * shown_tools[1] > 2 * shown_tools[2] > 0
+
+
+async def test_a_model_is_asked_with_the_window_that_the_daemon_asks_for(tmp_path: Path, fake: FakeProvider) -> None:
+    _, window = await found(tmp_path, at(fake))
+    tools = counted(window)[1]
+    assert [received.body["options"]["num_ctx"] for received in fake.asked] == [16_384], "its answers may have 8,192"
+    assert 1_000 < tools < 8_192
+
+
+async def test_a_model_that_a_daemon_works_with_is_asked_with_its_window(tmp_path: Path, fake: FakeProvider) -> None:
+    knows(fake, {"qwen3.context_length": 40_960}, loaded=20_480)
+    config = Config(state_dir=tmp_path / "state")
+    with open_state(config):
+        await found(tmp_path, at(fake))
+    assert [received.body["options"]["num_ctx"] for received in fake.asked] == [20_480]

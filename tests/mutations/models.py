@@ -28,6 +28,22 @@ BUGS: list[Bug] = [
         "tests/doctor/test_model.py::test_what_is_compared_is_what_the_model_is_shown",
     ),
     bug(
+        "the doctor has the model loaded anew",
+        "class doctor: a check after which the next answer takes a minute",
+        "goclaw/doctor/model.py",
+        "    if isinstance(model, Loading):\n",
+        "    if False:\n",
+        "tests/doctor/test_model.py::test_a_model_is_asked_with_the_window_that_the_daemon_asks_for",
+    ),
+    bug(
+        "the doctor chooses a window although a daemon runs with another",
+        "class doctor: a check after which the next answer takes a minute",
+        "goclaw/llm/ollama.py",
+        "        if in_use and not self._options.context_window:",
+        "        if False:",
+        "tests/doctor/test_model.py::test_a_model_that_a_daemon_works_with_is_asked_with_its_window",
+    ),
+    bug(
         "a window that is too small is said with every answer",
         "class window: a warning at each message that nobody reads any more",
         "goclaw/sessions/room.py",

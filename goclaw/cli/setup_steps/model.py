@@ -6,7 +6,7 @@ from pydantic import SecretStr
 
 from goclaw.cli.setup_steps.answers import ModelChoice, Scene, ask_secret
 from goclaw.config.schema import Config, ProviderSettings
-from goclaw.doctor.model import budget_of
+from goclaw.doctor.model import prepared
 from goclaw.doctor.tools import open_tools
 from goclaw.errors import GoclawError, ModelError, ModelErrorKind
 from goclaw.llm.base import ModelPorts
@@ -123,9 +123,9 @@ async def _try(scene: Scene, choice: ModelChoice) -> None:
     scene.dialogue.say(f"   Asking {choice.spec} …")
     config = with_key(scene.loaded.config, choice)
     model = open_model(choice.spec, config, _ports(scene))
+    found = await prepared(config, model, (await open_tools(scene.loaded)).usable)
     said = await ping(model, max_output=MAX_OUTPUT, seconds=TRY_SECONDS)
     scene.dialogue.say(f"   ✓ {choice.spec} answers{f': {said}' if said else ''}")
-    found = await budget_of(config, model, (await open_tools(scene.loaded)).usable)
     if not found.fits:
         scene.dialogue.say("\n".join(f"   {line}" for line in f"! {found.explained()}".splitlines()))
 
