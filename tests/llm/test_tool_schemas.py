@@ -4,12 +4,15 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from goclaw import catalog
+from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import InvalidInput
 from goclaw.llm.anthropic_search import encode_tools
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.estimate import estimate_tools
+from goclaw.llm.pydantic_ai import PROVIDER
 from goclaw.llm.tool_schemas import LONG_LIST, LONG_TEXT, trimmed
 from goclaw.plugins import load
 from goclaw.specs import ToolSpec
@@ -17,7 +20,7 @@ from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
 from tests.llm.asking import ask, saying
 from tests.llm.fake_provider import FakeProvider
-from tests.llm.wires import WIRES, Wire
+from tests.llm.wires import ANTHROPIC, KEY, WIRES, Wire
 
 MOST_BYTES = {
     "read": 1060,
@@ -145,3 +148,12 @@ async def test_every_wire_sends_the_short_form(fake: FakeProvider, ports: ModelP
     [sent] = fake.asked[0].body["tools"]
     inner = sent.get("function", sent)
     assert inner.get("parameters", inner.get("input_schema")) == trimmed(spec.schema) != spec.schema
+
+
+async def test_what_pydantic_ai_opens_is_sent_the_short_form_as_well(fake: FakeProvider, ports: ModelPorts) -> None:
+    fake.will(ANTHROPIC.answer())
+    settings = ProviderSettings(api_key=SecretStr(KEY), base_url=fake.url)
+    spec = load(catalog.TOOLS["exec"], Tool).spec
+    await ask(PROVIDER.open(ANTHROPIC.spec, settings, ModelOptions(), ports), saying("hi", tools=[spec]))
+    [sent] = fake.asked[0].body["tools"]
+    assert sent["input_schema"] == trimmed(spec.schema)

@@ -78,6 +78,22 @@ BUGS: list[Bug] = [
         "tests/llm/test_anthropic_search.py::test_a_model_without_the_search_gets_the_words_and_the_calls_alone",
     ),
     bug(
+        "an agent that is started has the profile of the one above it",
+        "class offering: a kind whose own profile nobody reads",
+        "goclaw/sessions/fitting.py",
+        "        profile = profile_of(self.ports.config, settings, spec, window)",
+        "        profile = profile_of(self.ports.config, self.ports.config.agents.main, spec, window)",
+        "tests/sessions/test_fitting_indirect.py::test_agents_have_a_core_and_a_profile_of_their_own",
+    ),
+    bug(
+        "pydantic-ai is given the schemas whole",
+        "class offering: two thousand bytes more in every request of one provider",
+        "goclaw/llm/pydantic_ai_bridge.py",
+        "parameters_json_schema=trimmed(tool.schema)",
+        "parameters_json_schema=dict(tool.schema)",
+        "tests/llm/test_tool_schemas.py::test_what_pydantic_ai_opens_is_sent_the_short_form_as_well",
+    ),
+    bug(
         "a call by tool_call stays one of tool_call",
         "class offering: rights, journal and audit of another tool",
         "goclaw/toolkit/registry.py",
