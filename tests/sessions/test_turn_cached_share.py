@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import dropwhile, pairwise
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ WITH_TOOL = range(0, TURNS, 3)
 """Turns in which the model looks something up."""
 SHARE = 0.9
 """Of all input tokens, from the first request on that is long enough to be cached."""
-CORE = ("read", "write", "edit", "search", "exec", "web_fetch", "memory_search", "memory_write", "ask_user", "message")
+LOOK: dict[str, Any] = {"name": "look", "arguments": {}}
+"""How a tool of the index is called."""
 BLOCK = rb"<system-reminder>.*?</system-reminder>"
 REMINDER = re.compile(rb'\\n\\n%s|,\{"role":"user","content":"%s"\}' % (BLOCK, BLOCK))
 """At the end of a person's words, or a message of its own behind results."""
@@ -53,12 +55,12 @@ async def look() -> str:
 
 
 def world_of(folder: Path, spec: str, url: str, ports: ModelPorts, **options: Any) -> World:
-    """A life with tools as they are, and a model at `url`."""
+    """A life with tools as they are, a core in the request and an index of the others, and a model at `url`."""
     provider = spec.partition(":")[0]
     known = ModelOptions(**{"context_window": 100_000, "max_output": 1_000, **options})
     settings = ProviderSettings.model_validate({"api_key": "sk-test-0123456789", "base_url": url})
     config = Config(providers={provider: settings}, models=ModelsSettings(options={spec: known}))
-    tools = [acting("look", look), *(load(catalog.TOOLS[name], Tool) for name in CORE)]
+    tools = [*(load(path, Tool) for path in catalog.TOOLS.values()), acting("look", look)]
     return World(folder, tools=tools, model=open_model(spec, config, ports))
 
 
@@ -70,7 +72,7 @@ async def live(core: Core) -> None:
 def anthropic_answers() -> Iterator[Blocks]:
     for number in range(TURNS):
         if number in WITH_TOOL:
-            yield [{"type": "tool_use", "id": f"toolu_{number}", "name": "look", "input": {}}]
+            yield [{"type": "tool_use", "id": f"toolu_{number}", "name": "tool_call", "input": LOOK}]
         yield [{"type": "text", "text": ANSWER}]
 
 
@@ -102,9 +104,18 @@ async def test_nine_tenths_of_a_conversation_are_read_from_the_cache_once_it_is_
 def looks(wire: Wire, number: int) -> Reply:
     """An answer that calls the tool."""
     if wire is OLLAMA:
-        said = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look", "arguments": {}}}]}
+        said = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"function": {"name": "tool_call", "arguments": LOOK}}],
+        }
         return wire.shape({"message": said, "done": False}, *wire.ending)
-    call = {"index": 0, "id": f"call_{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    call = {
+        "index": 0,
+        "id": f"call_{number}",
+        "type": "function",
+        "function": {"name": "tool_call", "arguments": dumps(LOOK)},
+    }
     return wire.shape(chunk({"role": "assistant", "tool_calls": [call]}), chunk({}, "tool_calls"), *wire.ending[1:])
 
 
