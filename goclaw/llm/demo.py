@@ -16,10 +16,7 @@ from goclaw.llm.base import CallStarted, Finished, ModelEvent, ModelPorts, Provi
 from goclaw.llm.estimate import estimate_request
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 
-NO_AI = (
-    "[demo] No AI is connected: set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or name a model in "
-    "`models.agent`, then restart GoClaw."
-)
+NO_AI = "[demo] No AI is connected: `goclaw setup` connects one."
 """The first line of a reply to a message; where tools run, which takes two replies, `MARK` says it in short."""
 MARK = "[demo, no AI]"
 CONTEXT_WINDOW = 32_768
@@ -70,7 +67,7 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
     said = last_words(messages)
     orders = list(TOOL_LINE.finditer(MATERIAL.sub("", said)))
     if not orders:
-        hint = 'Say `/tool NAME {"argument": "value"}` to run a tool.'
+        hint = 'Tools run without one, too: `/tool exec {"command": "ls"}`.'
         return f"{NO_AI}\n\nYou said: {unmarked(said)}\n\n{hint}" if said else f"{NO_AI}\n\n{hint}", ()
     calls, lines = [], []
     fresh = fresh_ids(messages)

@@ -45,7 +45,7 @@ SUMMARY_MODEL = "qwen2.5:7b"
 """Preferred for summaries when it is pulled (design, `models.summary`)."""
 CLOUD = re.compile(r"[:-]cloud$")
 """Models that an Ollama has answered elsewhere, for money: `gpt-oss:120b-cloud`, `kimi-k2:cloud`."""
-HOW_TO_CHANGE = "To change it, set `models.agent` in config.yaml."
+HOW_TO_CHANGE = "`goclaw model` chooses another one."
 
 Probe = Callable[[], Awaitable[OllamaServer | None]]
 
@@ -154,11 +154,11 @@ async def pick_default(
             return (spec,), f"Model: {spec}, because Ollama answers at {server.base_url}. {HOW_TO_CHANGE}"
         return (DEMO,), (
             f"Model: demo (no AI). Ollama answers at {server.base_url} but has no model that can call tools: "
-            "try `ollama pull qwen3`, then restart GoClaw."
+            "try `ollama pull qwen3`, then `goclaw restart`."
         )
     return (DEMO,), (
-        "Model: demo (no AI). Set ANTHROPIC_API_KEY or OPENAI_API_KEY, start Ollama, or set `models.agent` in "
-        "config.yaml, then restart GoClaw."
+        "Model: demo (no AI). `goclaw setup` connects one; or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start "
+        "Ollama, then `goclaw restart`."
     )
 
 

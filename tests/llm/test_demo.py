@@ -20,7 +20,7 @@ async def test_every_reply_starts_by_saying_that_no_ai_is_connected() -> None:
     for said in ([told], [UserMessage("/tool read nonsense")], []):
         _, finished = await ask(*said)
         assert finished.message.text.startswith(f"{NO_AI}\n")
-        assert "ANTHROPIC_API_KEY" in finished.message.text.splitlines()[0]
+        assert "`goclaw setup`" in finished.message.text.splitlines()[0]
     called = (told, AssistantMessage("", (ToolCall("a", "read", {}),)), ToolResult("a", "read", "text"))
     for messages in (called, (UserMessage("/tool read {}\n/tool read nonsense"),)):
         _, finished = await ask(*messages)
@@ -34,6 +34,7 @@ async def test_the_reply_is_streamed_in_a_few_pieces_that_add_up_to_the_message(
     assert 2 <= len(deltas) <= 4
     assert "".join(deltas) == finished.message.text
     assert "You said: hello there" in finished.message.text
+    assert '`/tool exec {"command": "ls"}`' in finished.message.text, "a call that works as it stands"
     assert finished.stop is Stop.END
 
 

@@ -72,7 +72,7 @@ async def test_a_new_provider_is_one_line_of_the_catalogue(monkeypatch: pytest.M
         ({"OPENAI_API_KEY": "k"}, finder(QWEN), BEST_OPENAI, "OpenAI key"),
         ({}, finder(TALKER, QWEN), "ollama:qwen3:8b", "Ollama answers at http://127.0.0.1:11434"),
         ({}, finder(TALKER), "demo", "no model that can call tools"),
-        ({}, finder(away=True), "demo", "Set ANTHROPIC_API_KEY"),
+        ({}, finder(away=True), "demo", "`goclaw setup` connects one"),
     ],
 )
 async def test_without_a_configured_model_the_best_that_is_found_answers(
@@ -82,7 +82,7 @@ async def test_without_a_configured_model_the_best_that_is_found_answers(
     assert chain == (chosen,)
     assert chosen in sentence
     assert words in sentence
-    assert "models.agent" in sentence or "ollama pull" in sentence
+    assert "`goclaw model`" in sentence or "`goclaw restart`" in sentence, "the command that helps"
     assert found.asked == (0 if env else 1)
 
 

@@ -4,6 +4,14 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "the demo says that no AI is connected and not what connects one",
+        "class setup: a first answer without the next step",
+        "goclaw/llm/demo.py",
+        "No AI is connected: `goclaw setup` connects one.",
+        "No AI is connected.",
+        "tests/llm/test_demo.py",
+    ),
+    bug(
         "the doctor finds a model fine that it never asked",
         "class doctor: a dead Ollama gets a ✓",
         "goclaw/doctor/model.py",
