@@ -61,7 +61,7 @@ def wanted(
     pattern = () if every_time else grounds.pattern
     return Wanted(
         call=call,
-        reason=f"{call.name} has {risk} risk",
+        reason=f"{call.name} runs contained" if risk is Risk.CONTAINED else f"{call.name} has {risk} risk",
         step=context.step,
         digest=hashlib.sha256(_canonical(everything)).hexdigest(),
         lines=lines,

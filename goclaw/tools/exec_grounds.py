@@ -19,6 +19,7 @@ from goclaw.plugins import load
 from goclaw.sandbox.base import Grammar, Part, Unclear
 from goclaw.sandbox.mentions import TooMany, folders_of, is_roundabout, paths_of
 from goclaw.sandbox.plain import INTERPRETERS
+from goclaw.toolkit.asking import OFF
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
 from goclaw.tools.text import as_code
@@ -29,7 +30,10 @@ SHOWN = 16
 """Characters of a hash that are shown."""
 MOST_SHOWN = 20
 LONGEST_LABEL = 300
-ROUNDABOUT = "**What this runs is only known when it runs:** a file that no word here names may change until then."
+ROUNDABOUT = (
+    "**A part of this is settled only when it runs** (a variable, a pattern or another command's output): it may run a "
+    "file that is not named here, and that may change until then."
+)
 
 
 async def exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
@@ -57,14 +61,23 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     ]
     more = [f"- … and {len(files) - MOST_SHOWN} more"] if len(files) > MOST_SHOWN else []
     listed = "\n".join(["Approved as they are now:", *files[:MOST_SHOWN], *more]) if files else ""
-    contained = f"In {as_code(folder)}, sandbox `{ctx.sandbox.tier}`, network `{ctx.config.tools.exec.network}`."
     parts = await _remembered(line, folder, ctx.workspace)
     return Grounds(
         facts={"folder": await asyncio.to_thread(_place, place), **states},
-        lines=tuple(filter(None, (contained, listed, ROUNDABOUT if is_roundabout(line) else ""))),
+        lines=tuple(filter(None, (_surroundings(folder, ctx), listed, ROUNDABOUT if is_roundabout(line) else ""))),
         pattern=tuple(parts),
         labels=tuple(f"{label[:LONGEST_LABEL]} (in {folder})" for label in parts.values()),
     )
+
+
+def _surroundings(folder: str, ctx: ToolContext) -> str:
+    """Where the line runs, and what contains it, in a sentence."""
+    place = "In the workspace" if folder == "." else f"In {as_code(folder)}"
+    if ctx.sandbox.tier == OFF:
+        return f"{place}, without a sandbox."
+    network = ctx.config.tools.exec.network
+    reach = "without network" if network == "none" else f"with the network `{network}`"
+    return f"{place}, in the sandbox `{ctx.sandbox.tier}`, {reach}."
 
 
 async def _states(line: str, folder: str, workspace: Workspace) -> dict[str, str]:

@@ -7,6 +7,14 @@ _DISPATCHER = "goclaw/toolkit/dispatcher.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a question promises a command without sandbox that it has no network",
+        "class approval: a person agrees to something else",
+        "goclaw/tools/exec_grounds.py",
+        "    if ctx.sandbox.tier == OFF:\n",
+        "    if False:\n",
+        "tests/sessions/test_approvals.py::test_a_question_says_where_a_command_runs_and_what_it_reaches",
+    ),
+    bug(
         "ids of approvals are counted",
         "class approval: an id that can be guessed",
         _QUESTIONS,

@@ -92,6 +92,32 @@ async def test_a_script_that_changes_while_it_is_asked_for_is_not_run(tmp_path: 
             assert sandbox.ran == [] and "changed after it was shown" in told
 
 
+@pytest.mark.parametrize(
+    ("tier", "network", "said"),
+    [
+        (
+            "bubblewrap",
+            "none",
+            "exec runs contained.\n\nIn the workspace, in the sandbox `bubblewrap`, without network.",
+        ),
+        ("bubblewrap", "host", "In the workspace, in the sandbox `bubblewrap`, with the network `host`."),
+        ("off", "none", "nothing contains what commands do.**\n\nIn the workspace, without a sandbox."),
+    ],
+)
+async def test_a_question_says_where_a_command_runs_and_what_it_reaches(
+    tmp_path: Path, tier: str, network: str, said: str
+) -> None:
+    world, sandbox = world_of(tmp_path, commands("ls"))
+    sandbox.tier = tier
+    reconfigure(world, tools={"exec": {"network": network}}, policy={"always_ask": ["exec"]})
+    async with world.running() as core:
+        await core.say("go", actor=anna, session=ANNA)
+        question = await asked(core)
+        assert said in question.text
+        await core.gateway.choose(anna, question.id, 0)
+        await core.settled()
+
+
 @pytest.mark.promise("P-approval")
 async def test_what_was_not_run_is_asked_anew_as_it_is_now(tmp_path: Path) -> None:
     world, sandbox = world_of(tmp_path, commands("./x.sh", "./x.sh"))
