@@ -193,6 +193,7 @@ class Compactor:
             forced: a person wants it, however short it is.
             context_window: of the model that is asked next; 0: of the one that answers in the session.
         """
+        context_window = context_window or await self.context_window(session.key)
         async with session.lock:
             session.compacting, size = True, _size(session)
             self._ports.publish(Notice(session.key, "compacting the context"))
@@ -201,7 +202,7 @@ class Compactor:
                     done = await self._compact(session, attempt, instructions, context_window, forced=forced)
             finally:
                 session.compacting = False
-        text = self._judged(session, done, size) if done else NOTHING
+        text = self._judged(session, done, size, context_window if forced else 0) if done else NOTHING
         if forced:  # who asked for it reads the answer, the others are told
             trouble = attempt.news or (attempt.nobody() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
@@ -211,15 +212,18 @@ class Compactor:
             await session.tell(self.health.told.name.lower(), attempt.news)
         return text
 
-    def _judged(self, session: Session, done: StoredCompaction, size: int) -> str:
-        """What was done to a context of `size`, in words; a compaction that did next to nothing is remembered."""
+    def _judged(self, session: Session, done: StoredCompaction, size: int, context_window: int) -> str:
+        """What was done to a context of `size`, in words; a compaction that did next to nothing is remembered.
+
+        `context_window`: 0 where no person asked for it.
+        """
         text = f"Compaction completed!\n  Tokens before: {done.tokens_before:,}\n  Summary source: {done.source}"
         freed = done.tokens_before - done.tokens_after
         more = [f"Tokens after: {done.tokens_after:,} ({max(0, freed):,} freed)"]
         useless = _is_useless(done, size)
         session.useless_at = done.tokens_after if useless else 0
         if useless:
-            more.append(_why_useless(session.fixed, done.tokens_after))
+            more.append(_why_useless(session.fixed, done.tokens_after, context_window))
         return "\n\n".join([text, *more])
 
     async def _compact(
@@ -234,7 +238,6 @@ class Compactor:
         first_kept: int = 0,
     ) -> StoredCompaction | None:
         settings, window, cleared = self._ports.settings, session.window, session.cleared
-        context_window = context_window or await self.context_window(session.key)
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
         await self._ports.beginning(session, context_window)
@@ -318,8 +321,10 @@ def _is_useless(done: StoredCompaction, size: int) -> bool:
     return size - done.tokens_after < LEAST_FREED * size
 
 
-def _why_useless(fixed: int, left: int) -> str:
+def _why_useless(fixed: int, left: int, context_window: int) -> str:
     """Why a compaction freed next to nothing, and what helps, where `fixed` of the tokens that are left never go."""
+    if 2 * left <= context_window:
+        return f"There was little to sum up: {left:,} of {context_window:,} tokens are used. Nothing needs to be done."
     if 2 * fixed < left:
         rest = (
             "what is left is the prompt, the tools and the last messages. Try /clear, or a model with a larger window"

@@ -4,6 +4,15 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "a /compact of two sentences asks for a larger window",
+        "class context: advice that fits another case",
+        "goclaw/sessions/compacting.py",
+        "    if 2 * left <= context_window:\n",
+        "    if False:\n",
+        "tests/sessions/test_compacting.py::"
+        "test_a_short_conversation_that_a_person_compacts_is_not_told_to_take_a_larger_window",
+    ),
+    bug(
         "a summary for a large window locks the session of a small model",
         "class context: every request is refused, whatever is said",
         "goclaw/sessions/compacting.py",
