@@ -6,8 +6,11 @@ from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.config.keys import closest
 from goclaw.errors import UnknownTool
 from goclaw.redact import mask
+from goclaw.specs import TOOL_CALL, TOOL_SEARCH
 from goclaw.toolkit.describing import details
 from goclaw.toolkit.showing import Shown, fault_lines, overview
+
+LEGEND = "In brackets: how much harm a call can do. /tools NAME tells all about one, and when it asks first."
 
 
 async def _tools(context: CommandContext) -> Reply:
@@ -15,8 +18,9 @@ async def _tools(context: CommandContext) -> Reply:
     if name:
         found = shelf.find(name, context.actor) or shelf.find(name.lower(), context.actor)
         return Reply(_all_about(found, context), markdown=True) if found else Reply(_unknown(context))
-    listed = shelf.of(context.actor)
-    blocks = [overview(listed), "/tools NAME tells more of one."] if listed else ["You may use no tools."]
+    # By these two a model finds the others; a person has the whole list here.
+    listed = [shown for shown in shelf.of(context.actor) if shown.name not in (TOOL_SEARCH, TOOL_CALL)]
+    blocks = [overview(listed), LEGEND] if listed else ["You may use no tools."]
     # What is broken is for whoever can mend it, and in a group others read along.
     alone = context.inbound.address.reply_to is None
     oversees = context.ports.access.authorize(context.actor, "command.admin", "tools").allowed

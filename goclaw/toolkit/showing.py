@@ -97,9 +97,14 @@ def overview(listed: Sequence[Shown]) -> str:
     """A line for each tool, by toolset."""
     blocks = []
     for title, inside in grouped(listed):
-        lines = [f"- `{shown.name}` ({risk(shown.tool)}): {shown.brief}{in_brackets(shown)}" for shown in inside]
+        lines = [f"- `{shown.name}` ({_harm(shown.tool)}): {shown.brief}{in_brackets(shown)}" for shown in inside]
         blocks.append("\n".join([f"**{title.capitalize()}**", "", *lines]))
     return "\n\n".join(blocks)
+
+
+def _harm(tool: Tool) -> str:
+    """The risk in a word or two: a phone shows a line of thirty characters."""
+    return f"up to {tool.spec.risk}" if tool.risk else str(tool.spec.risk)
 
 
 def in_brackets(shown: Shown) -> str:

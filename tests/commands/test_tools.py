@@ -46,10 +46,23 @@ def world(tmp_path: Path) -> World:
 async def test_everyone_is_shown_their_own_by_toolset(world: World) -> None:
     async with world.running() as core:
         assert await core.command("/tools", **FROM_ANNA) == (
-            "**Filesystem**\n\n- `count` (low): Count the words of a file.\n\n/tools NAME tells more of one."
+            "**Filesystem**\n\n- `count` (low): Count the words of a file.\n\n"
+            "In brackets: how much harm a call can do. /tools NAME tells all about one, and when it asks first."
         )
         everything = await core.command("/tools", **FROM_BOSS)
     assert "**Shell**\n\n- `launch` (critical): Start something." in everything
+
+
+async def test_a_phone_s_line_says_how_much_harm_at_most_and_leaves_out_by_what_the_model_finds_tools(
+    tmp_path: Path,
+) -> None:
+    tools = [load(catalog.TOOLS[name], Tool) for name in ("exec", "tool_search", "tool_call")]
+    async with World(tmp_path, tools=tools).running() as core:
+        listed = await core.command("/tools")
+        one = await core.command("/tools tool_search")
+    assert "- `exec` (up to critical): Execute a shell command in the workspace." in listed
+    assert "tool_search" not in listed and "tool_call" not in listed
+    assert one.startswith("# tool_search")
 
 
 async def test_what_the_agent_is_not_offered_is_shown_with_the_reason(tmp_path: Path) -> None:

@@ -6,6 +6,15 @@ _SCHEMAS = "goclaw/llm/tool_schemas.py"
 
 BUGS: list[Bug] = [
     bug(
+        "/tools tells people of tools that are not listed there",
+        "class words: a sentence for the model before a person",
+        "goclaw/commands/tools.py",
+        " if shown.name not in (TOOL_SEARCH, TOOL_CALL)]",
+        "]",
+        "tests/commands/test_tools.py::"
+        "test_a_phone_s_line_says_how_much_harm_at_most_and_leaves_out_by_what_the_model_finds_tools",
+    ),
+    bug(
         "null is taken away from an argument whose default is another value",
         "class offering: a schema that says less than the tool takes",
         _SCHEMAS,
