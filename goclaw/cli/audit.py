@@ -28,7 +28,7 @@ def audit(
     denied: Annotated[bool, typer.Option("--denied", help="Only what was not allowed.")] = False,
     hours: Annotated[float, typer.Option(min=0, help="Only of the last so many hours; 0: all.")] = 0,
 ) -> None:
-    """Show who did what, by which rule it was allowed or not, and how it ended.
+    """Show who did what, by which rule, and how it ended.
 
     A terminal gets lines to read, a pipe the JSON of the file.
     """

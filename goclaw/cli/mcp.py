@@ -25,13 +25,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Serve the tools to other programs, and look at the servers that are used (Model Context Protocol).",
+    help="Serve tools to MCP clients, and look at MCP servers.",
 )
 
 
 @app.callback()
 def group() -> None:
-    """Serve the tools to other programs, and look at the servers that are used (Model Context Protocol)."""
+    """Serve tools to MCP clients, and look at MCP servers."""
 
 
 @app.command()

@@ -17,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Let in, or turn away, who asked the bot to be let in (pairing.enabled).",
+    help="Let in, or turn away, who asked the bot (pairing.enabled).",
 )
 
 Code = Annotated[str, typer.Argument(help="As `goclaw pair list` shows it, or as somebody told you.")]

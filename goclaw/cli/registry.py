@@ -17,7 +17,7 @@ from goclaw.config.schema import Config
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.shelf import FILE, OWN, Kept, Shelf
 
-TITLE = "Look at what registries have, fetch it, publish to them, and serve one."
+TITLE = "Look into, fetch from, publish to and serve registries."
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=TITLE)
 

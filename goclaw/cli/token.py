@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Make, list and revoke tokens for terminals, MCP clients and our registry.",
+    help="Make, list and revoke tokens for terminals and programs.",
 )
 
 Name = Annotated[str, typer.Argument(help="What the token is called: the machine that has it, say.")]

@@ -45,6 +45,7 @@ def test_help_lists_every_command_of_the_contract_with_a_line_each(goclaw: Run) 
     assert names == list(COMMANDS)
     assert set(CONTRACT.split()) <= set(names)
     assert all(len(line.split()) > 2 for line in listed)
+    assert [line for line in listed if line.endswith("...")] == [], "every line is whole in a terminal of 80 columns"
 
 
 def test_help_imports_nothing_heavy() -> None:

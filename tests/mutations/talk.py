@@ -8,6 +8,14 @@ _LIVE = "tests/channels/telegram/test_live_interim.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a line of goclaw --help ends in dots",
+        "class words: half a sentence",
+        "goclaw/cli/frame.py",
+        '"Talk to the agent in this terminal."',
+        '"Talk to the agent in this terminal, and see what it does and what the daemon logs."',
+        "tests/cli/test_frame.py::test_help_lists_every_command_of_the_contract_with_a_line_each",
+    ),
+    bug(
         "what is said before a tool call is dropped",
         "the answer of a model that then calls a tool was lost",
         _TURN,
