@@ -17,7 +17,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def send(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(help="The message, or a command such as /status.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="TEXT", help="The message, or a command such as /status; quoted or not.")
+    ],
     session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")] = False,
     url: Url = "",
@@ -25,7 +27,7 @@ def send(
     insecure: Insecure = False,
 ) -> None:
     """Send one message and print the answer. Exit code 1 when it could not be answered."""
-    loaded, remote = load(context), None
+    loaded, remote, text = load(context), None, " ".join(words)
     if url:
         remote, session = reach(url, token_file, session, insecure=insecure)
     own, packaged = f"tui:{login_name()}", loaded.packaged

@@ -98,3 +98,4 @@ def test_the_daemon_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     """Without one that runs, `send` opens it in its own process."""
     assert "- chat: Talks." in out(capsys, "send", "/agents")
     assert "found" in out(capsys, "send", "/tool look_up {}")
+    assert "found" in out(capsys, "send", "/tool", "look_up", "{}"), "words need no quotes"
