@@ -98,6 +98,7 @@ class Terminal(App[Farewell]):
     Screen.-log ConversationView { display: none; }
     Screen.-log LogView { max-width: 100%; }
     Prompt { border-title-color: $foreground; border-title-style: bold; border-subtitle-color: $text-warning; }
+    ToastRack { margin-bottom: 4; }
     #jump { display: none; height: 1; background: $accent; color: $text; text-align: center; }
     #jump.-shown { display: block; }
     """

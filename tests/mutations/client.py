@@ -7,6 +7,22 @@ _TESTS = "tests/tui"
 
 BUGS: list[Bug] = [
     bug(
+        "the status bar is navy blue where a terminal has 256 colours",
+        "class terminal: looked at in true colour alone",
+        f"{_TUI}/widgets/status_bar.py",
+        "background: $surface-lighten-1;",
+        "background: $panel;",
+        f"{_TESTS}/test_app_screens.py::test_every_word_can_be_read_in_dark_and_in_light",
+    ),
+    bug(
+        "what is told for a moment covers the input",
+        "class terminal: a hint over what one types",
+        f"{_TUI}/app.py",
+        "    ToastRack { margin-bottom: 4; }\n",
+        "",
+        f"{_TESTS}/test_app_screens.py::test_every_word_can_be_read_in_dark_and_in_light",
+    ),
+    bug(
         "a message that joined a turn still waits on the screen",
         "class twice: the row and the message that became it",
         f"{_TUI}/conversation.py",

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rich.color import ColorSystem
+from textual.widget import Widget
 
 from goclaw.clock import Clock, SteppedClock
 from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
@@ -16,6 +18,8 @@ from tests.tui.contrast import contrasts
 from tests.tui.fake_daemon import SESSION, FakeGateway, Screen, Stage
 from tests.tui.screen import SOON_SECONDS
 
+GREYS = 232
+"""The first grey of a terminal's 256 colours."""
 ANSWER = """# Heading
 
 A paragraph with **bold**, *italic*, `code` and a [link](https://example.org).
@@ -352,14 +356,34 @@ async def test_every_word_can_be_read_in_dark_and_in_light(tmp_path: Path, theme
         daemon.store("t1", AssistantMessage(ANSWER))
         async with stage.terminal((160, 50)) as screen:
             screen.terminal.theme = theme
+            await screen.press("ctrl+c")
+            picture = await screen.until("Ctrl+C again leaves")
+            check_the_input_is_whole(picture.splitlines(), "Ctrl+C again leaves")
             for act in (approval_decided, todos, thought_open, tool_failed, told, question_asked, telegram_mirrored):
                 await act(screen, daemon)
                 read = contrasts(screen.terminal)
                 assert len(read) > 10
                 # What stands in an empty input is there to be overlooked.
+                blue = {
+                    each.id or type(each).__name__: number for each, number in colors_of_256(screen) if number < GREYS
+                }
+                assert not blue, f"{act.__name__}: the bars are grey in a terminal of 256 colours, too"
                 weak = {words: ratio for words, ratio in read.items() if ratio < 3 and "rite a message" not in words}
                 assert not weak, act.__name__
                 daemon.questions.clear()
+
+
+def colors_of_256(screen: Screen) -> Iterator[tuple[Widget, int]]:
+    """What a terminal of 256 colours puts behind the bar and the list of commands."""
+    for each in screen.terminal.query("StatusBar, Completion"):
+        yield each, each.styles.background.rich_color.downgrade(ColorSystem.EIGHT_BIT).number or 0
+
+
+def check_the_input_is_whole(lines: list[str], words: str) -> None:
+    """What is told for a moment stands above the input and covers nothing of it."""
+    (told,) = (number for number, line in enumerate(lines) if words in line)
+    (typed,) = (number for number, line in enumerate(lines) if "Write a message" in line)
+    assert told < typed - 1 and lines[typed - 1].rstrip().endswith("─╮")
 
 
 async def at_rest(screen: Screen, expected: str) -> str:

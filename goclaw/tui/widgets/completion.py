@@ -23,7 +23,7 @@ class Completion(OptionList, can_focus=False):
 
     DEFAULT_CSS = """
     Completion {
-        display: none; height: auto; max-height: 8; border: none; padding: 0 1; background: $panel;
+        display: none; height: auto; max-height: 8; border: none; padding: 0 1; background: $surface-lighten-1;
         text-wrap: nowrap; text-overflow: ellipsis;
     }
     """

@@ -28,7 +28,7 @@ class StatusBar(Static):
     """Shows numbers that it is given, and asks for none."""
 
     DEFAULT_CSS = """
-    StatusBar { height: 1; padding: 0 1; background: $panel; color: $foreground; text-wrap: nowrap; }
+    StatusBar { height: 1; padding: 0 1; background: $surface-lighten-1; color: $foreground; text-wrap: nowrap; }
     """
 
     def __init__(self, session: str) -> None:
