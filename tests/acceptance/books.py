@@ -14,7 +14,8 @@ from tests.acceptance.model import CAPTION, END, QUESTION
 from tests.fake_telegram.world import Sent
 
 MARKS = ("(sent again after a restart)", "(sent again: the first try may have arrived)")
-TOOL_LINE = "⚙"
+TOOL_LINES = ("⚙", "✓ Exit code")
+"""How a preview of a tool begins that runs, or that has ended and had nothing to show but that."""
 NAME = r"m\d+\w*"
 _HEAD = re.compile(rf"answer((?: {NAME}(?: \[[a-z ]+\])*)+)")
 _LINE = re.compile(rf"({NAME}) line (\d+)")
@@ -58,7 +59,7 @@ class Seen:
     def is_begun(self) -> bool:
         """Whether it is a preview: the head of an answer without lines and without an end, or what a tool does."""
         begun = self.text.startswith("answer") and not self.text.endswith(END) and not _LINE.search(self.text)
-        return begun or self.text.startswith(TOOL_LINE)
+        return begun or self.text.startswith(TOOL_LINES)
 
     @property
     def is_known(self) -> bool:
