@@ -4,6 +4,14 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "setup tells nobody without a key that there are local models",
+        "class setup: a list that only money opens",
+        "goclaw/cli/setup_steps/model.py",
+        "    if found.ollama is None:\n",
+        "    if False:\n",
+        "tests/cli/setup_steps/test_model.py::test_where_no_ollama_answers_the_way_without_a_key_is_told_all_the_same",
+    ),
+    bug(
         "the demo says that no AI is connected and not what connects one",
         "class setup: a first answer without the next step",
         "goclaw/llm/demo.py",

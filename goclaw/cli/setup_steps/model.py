@@ -89,7 +89,7 @@ async def _look_around(scene: Scene) -> Found:
     found = await look_around(config, ollama_finder(config, _ports(scene)))
     for number, each in enumerate(menu_of(found), 1):
         scene.dialogue.say(f"   {number}  {each.spec} ({each.reason})")
-    for line in hints(found):
+    for line in hints(found, ollama_url(config.providers.get("ollama", ProviderSettings()))):
         scene.dialogue.say(f"   {line}")
     return found
 
@@ -100,12 +100,15 @@ def menu_of(found: Found) -> Sequence[Candidate]:
     return [*found.candidates, *(Candidate(spec, "needs a key") for spec in BEST.values() if spec not in known)]
 
 
-def hints(found: Found) -> Iterator[str]:
-    """What else was found, for people."""
+def hints(found: Found, ollama: str) -> Iterator[str]:
+    """What else was found, or could be, for people. `ollama`: the address at which one was looked for."""
     for provider in found.keyed:
         yield f"There is a key for {provider}: `{provider}:<model>` works, too."
     if found.ollama and not found.ollama.with_tools():
         yield f"Ollama answers at {found.ollama.base_url}, but has no model for tools: `ollama pull qwen3`."
+    if found.ollama is None:
+        yield f"No Ollama answers at {ollama}. For a model without a key:"
+        yield "install it (https://ollama.com), then `ollama pull qwen3`."
 
 
 async def find_ollama(scene: Scene) -> str:

@@ -113,6 +113,12 @@ async def test_an_ollama_is_found_and_needs_no_key(tmp_path: Path) -> None:
     assert found == ModelChoice("ollama:qwen3:8b")
 
 
+async def test_where_no_ollama_answers_the_way_without_a_key_is_told_all_the_same(tmp_path: Path) -> None:
+    with dialogue("") as heard:
+        assert await chosen(tmp_path, heard, settings={"providers.ollama.base_url": NOBODY}) is None
+    assert f"No Ollama answers at {NOBODY}." in heard.text and "`ollama pull qwen3`" in heard.text
+
+
 async def test_an_ollama_without_a_fitting_model_is_said_to_need_one(tmp_path: Path) -> None:
     async with fake_provider() as server:
         server.routes = {"/api/tags": lines({"models": []})}
