@@ -2,7 +2,7 @@
 
 Only rows of the transcript are kept for ever (`MessageStored`); everything else is gone once it was shown. A client
 that comes late reads the rows and the current partial answer, then listens. For a client that was cut off, what it has
-not acknowledged is kept for a while: it goes on where it was (`past`).
+not acknowledged is kept for a while: it goes on where it was (`buffer`).
 """
 
 import asyncio
@@ -108,8 +108,8 @@ class Bus:
     def publish(self, event: TurnEvent) -> None:
         """Hand an event to everyone who watches its session."""
         self._keep(event)
-        past = self._pasts.get(event.session)
-        numbered = past.add(event) if past else Numbered(0, event, self._clock.monotonic())
+        buffer = self._pasts.get(event.session)
+        numbered = buffer.add(event) if buffer else Numbered(0, event, self._clock.monotonic())
         for subscription in list(self._subscriptions):
             if subscription.session in (None, event.session) and not subscription.offer(numbered):
                 self._subscriptions.discard(subscription)
@@ -145,27 +145,27 @@ class Bus:
         """
         self._forget_pasts()
         subscription = _Subscription(session)
-        past = self._pasts.setdefault(session, Past(self._clock)) if client else None
-        missed = past.since(position) if past else None
-        begins = position if missed is not None else past.end if past else NOWHERE
-        visit = past.enter(client, begins) if past else 0
+        buffer = self._pasts.setdefault(session, Past(self._clock)) if client else None
+        missed = buffer.since(position) if buffer else None
+        begins = position if missed is not None else buffer.end if buffer else NOWHERE
+        visit = buffer.enter(client, begins) if buffer else 0
         self._subscriptions.add(subscription)
         try:
             yield Following(begins, missed is not None, subscription.numbered(missed or ()), subscription.end)
         finally:
             self._subscriptions.discard(subscription)
-            if past:
-                past.leave(client, visit)
+            if buffer:
+                buffer.leave(client, visit)
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
         """`client` has shown everything up to event `number` of the session."""
-        if past := self._pasts.get(session):
-            past.acknowledge(client, number)
+        if buffer := self._pasts.get(session):
+            buffer.acknowledge(client, number)
 
     def _forget_pasts(self) -> None:
         """Give up what is kept for clients that do not come back."""
-        for session, past in list(self._pasts.items()):
-            if past.is_over():
+        for session, buffer in list(self._pasts.items()):
+            if buffer.is_over():
                 del self._pasts[session]
 
     def moved(self, session: str) -> float | None:

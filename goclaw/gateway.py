@@ -185,7 +185,7 @@ class Gateway:
         ]
         if actor is None:
             return own
-        leading = self._ports.command_ports.sessions.answerers.commands(actor)
+        leading = self._ports.command_ports.sessions.agents_for.commands(actor)
         return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
@@ -293,8 +293,8 @@ class Gateway:
 
     async def _asks_agent(self, inbound: Inbound, name: str) -> bool:
         """Whether a command leads to an agent (`agents.routes`): its message is then a turn like any other."""
-        answerers = self._ports.command_ports.sessions.answerers
-        if name in self._ports.commands or not answerers.is_command(inbound) or not self._may(inbound.actor, name):
+        agents_for = self._ports.command_ports.sessions.agents_for
+        if name in self._ports.commands or not agents_for.is_command(inbound) or not self._may(inbound.actor, name):
             return False
         if not await self._ports.journal.knows(inbound.id):
             self._record_command(inbound, name, exists=True)

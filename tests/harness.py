@@ -370,7 +370,7 @@ def gateway_of(
             transcripts=Transcripts(database),
         )
     )
-    sessions.desk.answer = gateway.commanded
+    sessions.command_port.answer = gateway.commanded
     return gateway
 
 

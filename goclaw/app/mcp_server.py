@@ -48,7 +48,7 @@ AGAIN_SECONDS = 30.0
 
 async def serve_mcp(app: App, gateway: Gateway) -> None:
     """Serve MCP clients until cancelled."""
-    ground, state, settings = app.ground, app.mcp_server, app.ground.config.mcp.server
+    foundation, state, settings = app.foundation, app.mcp_server, app.foundation.config.mcp.server
     state.line = "starting"
     try:
         part = await asyncio.to_thread(load, catalog.SERVERS["mcp"], McpPart)
@@ -57,7 +57,7 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
         state.line = f"does not work: {error}"
         return
     ports = await _ports(app, gateway)
-    async with open_tokens(ground.config.tokens_path, ground.clock) as tokens:
+    async with open_tokens(foundation.config.tokens_path, foundation.clock) as tokens:
         if not tokens.any():
             log.warning(
                 "there is no access token yet, so no MCP client can come in: `goclaw token add NAME --user KEY`"
@@ -71,41 +71,41 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
                 if state.line != (line := f"does not listen: {error}"):
                     log.error("%s", error)
                 state.line, state.port = line, 0
-            await ground.clock.sleep(AGAIN_SECONDS)
+            await foundation.clock.sleep(AGAIN_SECONDS)
 
 
 async def _ports(app: App, gateway: Gateway) -> McpPorts:
-    ground = app.ground
+    foundation = app.foundation
     return McpPorts(
-        config=ground.config,
-        clock=ground.clock,
-        access=ground.access,
+        config=foundation.config,
+        clock=foundation.clock,
+        access=foundation.access,
         dispatcher=app.sessions.dispatcher,
-        blobs=ground.environment.blobs,
-        workspace=ground.environment.workspace,
-        audit=ground.environment.audit,
+        blobs=foundation.environment.blobs,
+        workspace=foundation.environment.workspace,
+        audit=foundation.environment.audit,
         conversations=OfTheDaemon(
-            ground.bus, gateway, Transcripts(ground.database), ground.clock, partial(_standing, app)
+            foundation.bus, gateway, Transcripts(foundation.database), foundation.clock, partial(_standing, app)
         ),
-        people=ground.users.all,
+        people=foundation.users.all,
         version=__version__,
         declared=together(await asyncio.to_thread(declarations)),
-        published=[each.word for each in ground.config.publications],
+        published=[each.word for each in foundation.config.publications],
         visits=app.sessions.visits,
     )
 
 
 def _standing(app: App) -> object:
     """What of the status changes without a turn: faults, channels, what waits."""
-    ground = app.ground
+    foundation = app.foundation
     return (
-        dict(ground.alerts.open()),
-        ground.users.problem,
+        dict(foundation.alerts.open()),
+        foundation.users.problem,
         app.stuck.now(),
-        app.sessions.strays.names(),
+        app.sessions.unresponsive.names(),
         {name: channel.health() for name, channel in app.channels.items()},
         app.outbox.waiting(),
-        ground.environment.tasks.count(),
+        foundation.environment.tasks.count(),
     )
 
 

@@ -85,10 +85,10 @@ async def open_app(
     """
     check_caching(config)
     async with AsyncExitStack() as stack:
-        ground = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
-        channels = await _open_channels(stack, ground) if with_channels else {}
+        foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
+        channels = await _open_channels(stack, foundation) if with_channels else {}
         app = await _open_engine(
-            stack, ground, channels, config_file or config.state_dir / CONFIG_FILE, parts or Parts()
+            stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or Parts()
         )
         await start(stack, app, alone=not with_channels)
         yield app
@@ -130,76 +130,78 @@ async def _open_ground(
 
 
 async def _open_engine(
-    stack: AsyncExitStack, ground: Ground, channels: Mapping[str, Channel], config_file: Path, parts: Parts
+    stack: AsyncExitStack, foundation: Ground, channels: Mapping[str, Channel], config_file: Path, parts: Parts
 ) -> App:
-    config, clock = ground.config, ground.clock
-    outbox = await stack.enter_async_context(open_outbox(ground.database, channels, clock))
-    settings = Settings(ground.database)
-    models = Models(config, ground.ports, lambda line: log.warning("%s", line), settings)
+    config, clock = foundation.config, foundation.clock
+    outbox = await stack.enter_async_context(open_outbox(foundation.database, channels, clock))
+    settings = Settings(foundation.database)
+    models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
     sources = await stack.enter_async_context(open_sources(config, clock, parts))
-    registry = Registry([sources], ground.access)
-    ground.environment.furnish = partial(furnish, ground, Shelf(registry, sources))
-    hooks = await stack.enter_async_context(open_hooks(ground.environment, ground.alerts))
-    journal = Journal(ground.database)
-    forgetting = Forgetting(ground.database)
-    rules = ApprovalRules(ground.database)
+    registry = Registry([sources], foundation.access)
+    foundation.environment.furnish = partial(furnish, foundation, Shelf(registry, sources))
+    hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
+    journal = Journal(foundation.database)
+    forgetting = Forgetting(foundation.database)
+    rules = ApprovalRules(foundation.database)
     sessions = Sessions(
         SessionPorts(
             config=config,
             clock=clock,
-            bus=ground.bus,
-            blobs=ground.environment.blobs,
-            transcripts=Transcripts(ground.database),
+            bus=foundation.bus,
+            blobs=foundation.environment.blobs,
+            transcripts=Transcripts(foundation.database),
             outbox=outbox,
             channels=channels,
-            dispatcher=Dispatcher(registry, ground.access, ground.environment, hooks),
-            environment=ground.environment,
+            dispatcher=Dispatcher(registry, foundation.access, foundation.environment, hooks),
+            environment=foundation.environment,
             models=models,
             prompt=Prompt(),
-            checkpoints=CheckpointStore(ground.database),
-            flush=Flush(config.memory.flush, settings, ground.access, ground.environment, partial(_is_alone, ground)),
+            checkpoints=CheckpointStore(foundation.database),
+            flush=Flush(
+                config.memory.flush, settings, foundation.access, foundation.environment, partial(_is_alone, foundation)
+            ),
             forgetting=forgetting,
             journal=journal,
-            retention=Retention(ground.database, forgetting),
-            questions=Questions(_asking(ground, channels, outbox, journal)),
-            approvals=ApprovalPorts(ground.access, ground.environment.audit, clock, rules),
+            retention=Retention(foundation.database, forgetting),
+            questions=Questions(_asking(foundation, channels, outbox, journal)),
+            approvals=ApprovalPorts(foundation.access, foundation.environment.audit, clock, rules),
             settings=settings,
-            spending=Spending(ground.database),
-            transcriber=open_transcriber(config, TranscriberPorts(ground.ports.http, clock)),
+            spending=Spending(foundation.database),
+            transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
             hooks=hooks,
             config_file=config_file,
         )
     )
-    outage = _watched(ground, channels)
+    outage = _watched(foundation, channels)
     lanes = open_lanes(journal, outbox, sessions.run, sessions.failed, clock, outage.delayed)
     engine = await stack.enter_async_context(lanes)
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
-    stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, ground.bus, ground.alerts, clock)
-    return App(ground, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
+    stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
+    return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
 
 
-def _asking(ground: Ground, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:
+def _asking(foundation: Ground, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:
     """What questions to people stand on."""
     return QuestionPorts(
-        access=ground.access,
-        audit=ground.environment.audit,
+        access=foundation.access,
+        audit=foundation.environment.audit,
         channels=channels,
-        clock=ground.clock,
-        keep_file=ground.environment.blobs.put,
+        clock=foundation.clock,
+        keep_file=foundation.environment.blobs.put,
         promise=outbox.promise,
-        publish=ground.bus.publish,
+        publish=foundation.bus.publish,
         signal=journal.answer,
-        users=ground.users,
-        approval_seconds=60.0 * ground.config.policy.approval_minutes,
+        users=foundation.users,
+        approval_seconds=60.0 * foundation.config.policy.approval_minutes,
     )
 
 
-def _watched(ground: Ground, channels: Mapping[str, Channel]) -> Outage:
+def _watched(foundation: Ground, channels: Mapping[str, Channel]) -> Outage:
     """Report it when the database refuses what it is given, or was damaged."""
-    outage = Outage(channels, ground.bus.publish, ground.alerts, ground.clock)
-    ground.database.watcher = outage.changed
-    if salvaged := ground.database.salvaged:
-        ground.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says how to go on")
+    outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
+    foundation.database.watcher = outage.changed
+    if salvaged := foundation.database.salvaged:
+        foundation.alerts.tell("damaged database", f"{salvaged.summary}; `goclaw doctor` says how to go on")
     return outage
 
 
@@ -207,20 +209,25 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
     return {name: channel.health() for name, channel in channels.items()}
 
 
-async def _open_channels(stack: AsyncExitStack, ground: Ground) -> dict[str, Channel]:
+async def _open_channels(stack: AsyncExitStack, foundation: Ground) -> dict[str, Channel]:
     """The channels that the configuration wants."""
-    config, ports = ground.config, ground.ports
+    config, ports = foundation.config, foundation.ports
     channels: dict[str, Channel] = {}
     for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
         part = load(path, ChannelPart)
         if part.enabled(config):
             outside = ChannelPorts(
-                ports.http, ports.clock, ports.load_image, ground.alerts, ground.routes, ground.access.is_admin
+                ports.http,
+                ports.clock,
+                ports.load_image,
+                foundation.alerts,
+                foundation.routes,
+                foundation.access.is_admin,
             )
             channels[name] = await stack.enter_async_context(part.open(config, outside))
     return channels
 
 
-def _is_alone(ground: Ground, actor: Actor) -> bool:
+def _is_alone(foundation: Ground, actor: Actor) -> bool:
     """Whether the actor is alone in the actor's workspace."""
-    return works_alone(actor.key, (user.key for user in ground.users.all()), ground.environment.root)
+    return works_alone(actor.key, (user.key for user in foundation.users.all()), foundation.environment.root)

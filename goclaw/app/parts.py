@@ -66,7 +66,7 @@ class Ground:
 class App:
     """The running daemon, for those who started it."""
 
-    ground: Ground
+    foundation: Ground
     channels: Mapping[str, Channel]
     models: Models
     registry: Registry

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 async def keep_published(app: App) -> None:
     """Tell registries of what is published, until cancelled. Without the MCP server none is told, which is said."""
-    config, clock = app.ground.config, app.ground.clock
+    config, clock = app.foundation.config, app.foundation.clock
     for place, why in hindrances(config):
         app.sources.report(place, why)
     named = {name for each in config.publications for name in each.settings.publish_to}
@@ -31,7 +31,7 @@ async def keep_published(app: App) -> None:
     ports = PublisherPorts(
         config=config,
         clock=clock,
-        http=app.ground.ports.http,
+        http=app.foundation.ports.http,
         specs=app.registry.specs,
         address=lambda: public_address(config, app.mcp_server.port) if app.mcp_server.port else "",
         report=partial(_report, app),
@@ -45,6 +45,6 @@ def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
     """Beside the faults of tools, and to an admin where nothing but a person mends it."""
     app.sources.report(what, why)
     if why and for_good:
-        app.ground.alerts.tell(f"publishing {what}", f"{what} {why}")
+        app.foundation.alerts.tell(f"publishing {what}", f"{what} {why}")
     else:
-        app.ground.alerts.clear(f"publishing {what}")
+        app.foundation.alerts.clear(f"publishing {what}")

@@ -19,28 +19,28 @@ log = logging.getLogger(__name__)
 _OWNER = Actor("", "quickstart", owner=True)
 
 
-async def furnish(ground: Ground, shelf: Shelf, workspace: Workspace) -> None:
+async def furnish(foundation: Ground, shelf: Shelf, workspace: Workspace) -> None:
     """Write the quickstart into a workspace that is used for the first time since the start."""
-    if not ground.config.agents.quickstart:
+    if not foundation.config.agents.quickstart:
         return
     try:
-        if await write_quickstart(workspace, told_in(workspace.root, ground, shelf)):
+        if await write_quickstart(workspace, told_in(workspace.root, foundation, shelf)):
             with bound_contextvars(turn="", session=""):  # no part of the story of the turn that came first
                 log.info("wrote %s into %s", NAME, workspace.root)
     except ToolError as error:
         log.warning("%s is not written into %s: %s", NAME, workspace.root, error)
 
 
-def told_in(root: Path, ground: Ground, shelf: Shelf) -> Sequence[Shown]:
+def told_in(root: Path, foundation: Ground, shelf: Shelf) -> Sequence[Shown]:
     """What everybody who works there may read of: what comes with GoClaw, and of the rest what each of them may use.
 
     A tool of the operator's own that somebody may not use is nothing that they should learn of.
     """
-    people = [user.key for user in ground.users.all() if ground.environment.root(user.key) == root]
+    people = [user.key for user in foundation.users.all() if foundation.environment.root(user.key) == root]
     actors = [Actor(key, "quickstart") for key in people]
     return [
         shown
         for shown in shelf.of(_OWNER)
         if shown.origin == BUILT_IN
-        or all(ground.access.authorize(actor, "tool.use", shown.name).allowed for actor in actors)
+        or all(foundation.access.authorize(actor, "tool.use", shown.name).allowed for actor in actors)
     ]

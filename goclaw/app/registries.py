@@ -14,15 +14,15 @@ AFTER = 1.0
 
 async def keep_registries(app: App) -> None:
     """Keep the catalogues of all registries in sync, until cancelled."""
-    ground = app.ground
-    await ground.clock.sleep(AFTER)
+    foundation = app.foundation
+    await foundation.clock.sleep(AFTER)
     part = await asyncio.to_thread(load, catalog.REGISTRIES["syncing"], SyncPart)
     await part.run(
         SyncPorts(
-            registries=ground.config.registries,
-            state=ground.config.state_dir,
-            http=ground.ports.http,
-            clock=ground.clock,
+            registries=foundation.config.registries,
+            state=foundation.config.state_dir,
+            http=foundation.ports.http,
+            clock=foundation.clock,
             tell=partial(_tell, app),
         )
     )
@@ -32,6 +32,8 @@ def _tell(app: App, registry: str, problem: str, *, changed: bool) -> None:
     """Beside the faults of tools; to an admin where only a person can say who is to blame."""
     app.sources.report(f"registries.{registry}", problem)
     if changed:
-        app.ground.alerts.tell(f"registry {registry}", f"the registry {registry} has changed what it said: {problem}")
+        app.foundation.alerts.tell(
+            f"registry {registry}", f"the registry {registry} has changed what it said: {problem}"
+        )
     elif not problem:
-        app.ground.alerts.clear(f"registry {registry}")
+        app.foundation.alerts.clear(f"registry {registry}")

@@ -55,8 +55,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     What was left comes first, so that nobody's new message overtakes an old one of the same session. `alone` keeps the
     HTTP listener closed: for a command that opens the state for a moment.
     """
-    ground = app.ground
-    ground.environment.tasks.tell = partial(tell_of_end, ground.bus, app.outbox)
+    foundation = app.foundation
+    foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
     await app.sessions.restore()
     app.sessions.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
@@ -65,71 +65,73 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     gateway = _gateway(app)
     await stack.enter_async_context(
         open_socket(
-            ground.config.socket_path,
+            foundation.config.socket_path,
             gateway,
-            ground.clock,
-            greeting=partial(greeting, app.models, ground.config, ground.users, ground.environment.sandbox),
+            foundation.clock,
+            greeting=partial(greeting, app.models, foundation.config, foundation.users, foundation.environment.sandbox),
         )
     )
     stack.push_async_callback(wind_down, app, gateway)
-    alerts = keep_running("alerts", partial(ground.alerts.run, app.outbox, app.channels), ground.clock)
+    alerts = keep_running("alerts", partial(foundation.alerts.run, app.outbox, app.channels), foundation.clock)
     await stack.enter_async_context(background(alerts, "alerts"))
     for name, channel in app.channels.items():
-        work = keep_running(name, partial(channel.run, gateway), ground.clock)
+        work = keep_running(name, partial(channel.run, gateway), foundation.clock)
         await stack.enter_async_context(background(work, f"channel {name}"))
     await stack.enter_async_context(background(_tools(app), "loading tools"))
     await stack.enter_async_context(background(app.models.resolve(), "looking for models"))
-    debts = keep_running("owed summaries", app.sessions.debts.run, ground.clock)
-    await stack.enter_async_context(background(debts, "owed summaries"))
-    aside = keep_running("checkpoints", app.sessions.aside.run, ground.clock)
-    await stack.enter_async_context(background(aside, "checkpoints"))
+    summary_retries = keep_running("owed summaries", app.sessions.summary_retries.run, foundation.clock)
+    await stack.enter_async_context(background(summary_retries, "owed summaries"))
+    maintenance = keep_running("checkpoints", app.sessions.maintenance.run, foundation.clock)
+    await stack.enter_async_context(background(maintenance, "checkpoints"))
     await stack.enter_async_context(background(_prune(app), "pruning"))
-    sweep = MediaSweep(ground.environment.blobs, NeededMedia(ground.database), ground.clock, ground.config.media.ttl)
-    sweeping = keep_running("media", sweep.run, ground.clock)
+    sweep = MediaSweep(
+        foundation.environment.blobs, NeededMedia(foundation.database), foundation.clock, foundation.config.media.ttl
+    )
+    sweeping = keep_running("media", sweep.run, foundation.clock)
     await stack.enter_async_context(background(sweeping, "removing old media"))
-    stuck = keep_running("looking for stuck turns", app.stuck.run, ground.clock)
+    stuck = keep_running("looking for stuck turns", app.stuck.run, foundation.clock)
     await stack.enter_async_context(background(stuck, "looking for stuck turns"))
-    stamps = keep_running("looking at the clock", Stamps(ground.database, ground.clock).run, ground.clock)
+    stamps = keep_running("looking at the clock", Stamps(foundation.database, foundation.clock).run, foundation.clock)
     await stack.enter_async_context(background(stamps, "looking at the clock"))
-    faults = keep_running("looking for faults", partial(watch_faults, app), ground.clock)
+    faults = keep_running("looking for faults", partial(watch_faults, app), foundation.clock)
     await stack.enter_async_context(background(faults, "looking for faults"))
-    wanted = listens(ground.config) or (ground.routes.added and ground.config.http.enabled is not False)
+    wanted = listens(foundation.config) or (foundation.routes.added and foundation.config.http.enabled is not False)
     if wanted and not alone:
-        door = await _door(stack, app, gateway) if ground.config.http.clients else None
-        await stack.enter_async_context(open_http(ground.config, ground.routes, app.probe.look))
-        if door:
-            stack.push_async_callback(door.end)
-    if ground.config.mcp.server.enabled and not alone:
+        remote_terminals = await _remote_terminals(stack, app, gateway) if foundation.config.http.clients else None
+        await stack.enter_async_context(open_http(foundation.config, foundation.routes, app.probe.look))
+        if remote_terminals:
+            stack.push_async_callback(remote_terminals.end)
+    if foundation.config.mcp.server.enabled and not alone:
         await stack.enter_async_context(background(serve_mcp(app, gateway), "MCP clients"))
-    if ground.config.registries and not alone:
+    if foundation.config.registries and not alone:
         await stack.enter_async_context(background(keep_registries(app), "catalogues of registries"))
-    if ground.config.publications and not alone:
+    if foundation.config.publications and not alone:
         await stack.enter_async_context(background(keep_published(app), "publishing"))
 
 
 async def _tools(app: App) -> None:
     """Load the tools, unless a turn that needs them was quicker (`Registry.ready`)."""
-    await app.ground.clock.sleep(TOOLS_AFTER)
+    await app.foundation.clock.sleep(TOOLS_AFTER)
     await app.registry.ready()
     commands = {*catalog.COMMANDS, *third_party("commands")}
     known = {spec.name: spec.tags for spec in app.registry.specs()}
-    for warning in warnings(app.ground.config, app.ground.users.all(), known, commands):
+    for warning in warnings(app.foundation.config, app.foundation.users.all(), known, commands):
         log.warning("%s", warning)
     if short := await app.sessions.no_room(OWNER):
         log.warning("%s", short)
 
 
-async def _door(stack: AsyncExitStack, app: App, gateway: Gateway) -> Door:
+async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -> Door:
     """Where terminals come in over TCP, on the listener that opens next."""
-    ground = app.ground
-    tokens = await stack.enter_async_context(open_tokens(ground.config.tokens_path, ground.clock))
-    if not tokens.any() and not is_loopback(ground.config.http.host):
+    foundation = app.foundation
+    tokens = await stack.enter_async_context(open_tokens(foundation.config.tokens_path, foundation.clock))
+    if not tokens.any() and not is_loopback(foundation.config.http.host):
         log.warning("there is no access token yet, so nobody can come in: `goclaw token add NAME --user KEY`")
     # What is missing here, and what would mend it, is for the owner and not for guests.
     model = partial(_first_line, app)
-    door = Door(gateway, tokens, ground.clock, ground.environment.audit, model)
-    ground.routes.add("GET", CLIENTS, door.receive)
-    return door
+    remote_terminals = Door(gateway, tokens, foundation.clock, foundation.environment.audit, model)
+    foundation.routes.add("GET", CLIENTS, remote_terminals.receive)
+    return remote_terminals
 
 
 def _first_line(app: App) -> str:
@@ -137,17 +139,17 @@ def _first_line(app: App) -> str:
 
 
 def _gateway(app: App) -> Gateway:
-    completion = Completion(app.ground.clock)
+    completion = Completion(app.foundation.clock)
 
     async def files(actor: Actor, begun: str) -> Sequence[str]:
-        return await completion.matching(await app.ground.environment.workspace(actor), begun)
+        return await completion.matching(await app.foundation.environment.workspace(actor), begun)
 
     pairing = _pairing(app)
     ports = CommandPorts(
-        access=app.ground.access,
+        access=app.foundation.access,
         sessions=app.sessions,
         engine=app.engine,
-        clock=app.ground.clock,
+        clock=app.foundation.clock,
         visible=lambda actor: gateway.commands(actor),
         details=partial(details, app),
         report=lambda inbound, text: gateway.report(inbound, text),
@@ -155,51 +157,51 @@ def _gateway(app: App) -> Gateway:
         tools=Shelf(app.registry, app.sources),
         readable=lambda actor: gateway.sessions(actor),
         pairing=pairing,
-        memory=app.ground.environment.memory,
+        memory=app.foundation.environment.memory,
     )
     gateway = Gateway(
         GatewayPorts(
-            access=app.ground.access,
-            audit=app.ground.environment.audit,
-            bus=app.ground.bus,
-            clock=app.ground.clock,
+            access=app.foundation.access,
+            audit=app.foundation.environment.audit,
+            bus=app.foundation.bus,
+            clock=app.foundation.clock,
             commands=LiveCommands(
                 {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()},
                 app.sources,
             ),
             command_ports=ports,
-            database=app.ground.database,
+            database=app.foundation.database,
             engine=app.engine,
             files=files,
-            for_agents=app.ground.config.tools.command.allowed,
+            for_agents=app.foundation.config.tools.command.allowed,
             journal=app.journal,
-            limits=app.ground.config.limits,
-            load_blob=app.ground.environment.blobs.get,
+            limits=app.foundation.config.limits,
+            load_blob=app.foundation.environment.blobs.get,
             memory=MemoryDesk(
-                app.ground.environment.memory,
-                app.ground.access,
-                app.ground.environment.workspace,
-                app.ground.config.memory,
+                app.foundation.environment.memory,
+                app.foundation.access,
+                app.foundation.environment.workspace,
+                app.foundation.config.memory,
             ),
             outbox=app.outbox,
             refused=app.outage.refused,
             stranger=pairing.knock,
-            transcripts=Transcripts(app.ground.database),
+            transcripts=Transcripts(app.foundation.database),
         )
     )
-    app.sessions.desk.answer = gateway.commanded
+    app.sessions.command_port.answer = gateway.commanded
     return gateway
 
 
 def _pairing(app: App) -> Pairing:
-    ground = app.ground
+    foundation = app.foundation
     return Pairing(
         PairingPorts(
-            settings=ground.config.pairing,
-            users=ground.users,
-            users_path=ground.config.users_path,
-            clock=ground.clock,
-            audit=ground.environment.audit,
+            settings=foundation.config.pairing,
+            users=foundation.users,
+            users_path=foundation.config.users_path,
+            clock=foundation.clock,
+            audit=foundation.environment.audit,
             promise=app.outbox.promise,
             fact=app.sessions.settings.fact,
             learn=app.sessions.settings.learn,
@@ -210,20 +212,20 @@ def _pairing(app: App) -> Pairing:
 def _rights(app: App, actor: Actor) -> str:
     """What an actor may do, in words, for /whoami."""
     tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
-    return f"Role: {app.ground.access.role(actor)}\nTools: {tools}"
+    return f"Role: {app.foundation.access.role(actor)}\nTools: {tools}"
 
 
 async def _prune(app: App) -> None:
     """Forget what nobody can ask for any more, once a day."""
     while True:
         try:
-            await app.journal.prune(app.ground.clock.now())
+            await app.journal.prune(app.foundation.clock.now())
             await app.outbox.prune()
             # Pictures and files have a sweep of their own.
-            await app.ground.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
-            await TaskRows(app.ground.database).prune(app.ground.clock.now() - SPILL_SECONDS)
+            await app.foundation.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
+            await TaskRows(app.foundation.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
             await app.sessions.forgetter.prune()
             await app.sessions.costs.prune()
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
-        await app.ground.clock.sleep(PRUNE_SECONDS)
+        await app.foundation.clock.sleep(PRUNE_SECONDS)

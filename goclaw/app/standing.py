@@ -23,33 +23,33 @@ LOOK_SECONDS = 5.0
 
 async def details(app: App, session: str) -> Details:
     """What the status of a session says beside the session."""
-    ground = app.ground
-    disk, readiness = await ground.disk.use(), await app.probe.look()
-    vitals, alerts = ground.vitals(), ground.alerts.open()
+    foundation = app.foundation
+    disk, readiness = await foundation.disk.use(), await app.probe.look()
+    vitals, alerts = foundation.vitals(), foundation.alerts.open()
     lines = {DAEMON: _of_the_daemon(app, readiness), TELEGRAM: NOT_CONNECTED}
     lines |= {name.capitalize(): line for name, line in readiness.channels.items()}
     lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
     if (oldest := app.engine.oldest_waiting()) is not None:
-        lines["Queue"] += f"; the oldest of all came {ago(ground.clock.now() - oldest)}"
-    if tasks := ground.environment.tasks.count():
-        lines["Tasks"] = f"{ground.environment.tasks.count(session)} running here in the background, {tasks} in all"
+        lines["Queue"] += f"; the oldest of all came {ago(foundation.clock.now() - oldest)}"
+    if tasks := foundation.environment.tasks.count():
+        lines["Tasks"] = f"{foundation.environment.tasks.count(session)} running here in the background, {tasks} in all"
     lines |= _of_the_database(app)
     if stuck := app.stuck.line(session):
         lines["Stuck"] = stuck
-    if strays := app.sessions.strays.names():
-        lines["Left behind"] = f"{len(strays)} tools that ignore that they were ended; the log names them"
+    if unresponsive := app.sessions.unresponsive.names():
+        lines["Left behind"] = f"{len(unresponsive)} tools that ignore that they were ended; the log names them"
     lines |= {"Disk": disk.text(), **vitals}
-    if ground.users.problem:
-        lines["Users"] = f"users.json is broken, the last good version is in force: {ground.users.problem}"
-    if listens(ground.config):
-        lines["HTTP"] = f"{ground.config.http.host} port {ground.config.http.port}"
+    if foundation.users.problem:
+        lines["Users"] = f"users.json is broken, the last good version is in force: {foundation.users.problem}"
+    if listens(foundation.config):
+        lines["HTTP"] = f"{foundation.config.http.host} port {foundation.config.http.port}"
     if app.mcp_server.line:
         lines["MCP"] = app.mcp_server.line
     lines |= _of_the_tools(app)
     if alerts:
         # Whoever may ask for the status need not know whom it is about.
         lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"
-    counts = dict(ground.counts())
+    counts = dict(foundation.counts())
     health = {
         "ready": readiness.ready,
         "problems": list(readiness.problems),
@@ -57,9 +57,9 @@ async def details(app: App, session: str) -> Details:
         "vitals": dict(vitals),
         "counts": counts,
         "turns": app.engine.busy(),
-        "tasks": ground.environment.tasks.count(),
+        "tasks": foundation.environment.tasks.count(),
         "stuck": app.stuck.now(),
-        "left_behind": app.sessions.strays.names(),
+        "left_behind": app.sessions.unresponsive.names(),
         "oldest_waiting": app.engine.oldest_waiting(),
         "deliveries": app.outbox.waiting(),
         "alerts": dict(alerts),
@@ -70,7 +70,7 @@ async def details(app: App, session: str) -> Details:
 
 
 def _of_the_daemon(app: App, readiness: Readiness) -> str:
-    running = f"running for {span(app.ground.clock.awake_or_not() - app.ground.began)}, version {__version__}"
+    running = f"running for {span(app.foundation.clock.awake_or_not() - app.foundation.began)}, version {__version__}"
     return f"{running}, but it takes no messages: {'; '.join(readiness.problems)}" if readiness.problems else running
 
 
@@ -86,7 +86,7 @@ def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float]) ->
 
 async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, Any]]:
     try:
-        status = await app.ground.environment.memory.status()
+        status = await app.foundation.environment.memory.status()
     except StateError as error:
         return [("Mode", f"out of order: {error}")], {"trouble": str(error)}
     return list(telling.brief(status)), asdict(status)
@@ -100,7 +100,7 @@ def _of_the_tools(app: App) -> dict[str, str]:
 
 def _of_the_database(app: App) -> dict[str, str]:
     """Lines about faults of the database; empty while all is well."""
-    database, delayed = app.ground.database, app.engine.delayed()
+    database, delayed = app.foundation.database, app.engine.delayed()
     if database.trouble:
         waiting = f"; {delayed} turns wait for that to end" if delayed else ""
         return {"Database": f"{database.trouble.fault.value}{waiting}"}
@@ -109,15 +109,15 @@ def _of_the_database(app: App) -> dict[str, str]:
 
 async def watch_faults(app: App) -> None:
     """Report what is seen by looking only: users.json, and the room on the disk."""
-    ground = app.ground
+    foundation = app.foundation
     while True:
-        if problem := ground.users.problem:
-            ground.alerts.tell("users", f"users.json cannot be used, the last good version is in force: {problem}")
+        if problem := foundation.users.problem:
+            foundation.alerts.tell("users", f"users.json cannot be used, the last good version is in force: {problem}")
         else:
-            ground.alerts.clear("users")
-        disk = await ground.disk.use()
+            foundation.alerts.clear("users")
+        disk = await foundation.disk.use()
         if disk.warning:
-            ground.alerts.tell("disk", f"the disk: {disk.text()}")
+            foundation.alerts.tell("disk", f"the disk: {disk.text()}")
         else:
-            ground.alerts.clear("disk")
-        await ground.clock.sleep(LOOK_SECONDS)
+            foundation.alerts.clear("disk")
+        await foundation.clock.sleep(LOOK_SECONDS)

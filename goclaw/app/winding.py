@@ -23,7 +23,7 @@ FLUSH_SECONDS = 3.0
 async def wind_down(app: App, gateway: Gateway) -> None:
     """Let turns and deliveries end for a while."""
     app.engine.begin_no_more()
-    clock = app.ground.clock
+    clock = app.foundation.clock
     began = clock.monotonic()
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE_SECONDS - FLUSH_SECONDS):

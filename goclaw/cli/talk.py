@@ -143,8 +143,8 @@ class _Sending:
     def __init__(self, link: Link, text: str, report: _Reporter) -> None:
         self._link = link
         self._report = report
-        self._outstanding = Outstanding()
-        self._outstanding.sent(link.submit(text))
+        self._pending = Outstanding()
+        self._pending.sent(link.submit(text))
         self._is_new = True
         self._asked: list[QuestionAsked] = []
         """What an earlier turn waits for: told once it is known that a turn must wait for that one."""
@@ -164,13 +164,13 @@ class _Sending:
             self._asked = [QuestionAsked(now.turn, attached.session, question) for question in now.questions]
             return
         self._patience.begin()
-        if self._began and now.turn in self._outstanding:
+        if self._began and now.turn in self._pending:
             self._began = False
             self._report.event(StreamRestarted(now.turn, attached.session, "the daemon was restarted"))
         for row in attached.history:
-            if row.turn in self._outstanding:
+            if row.turn in self._pending:
                 self._report.event(row)
-        for ended in self._outstanding.caught_up(attached.history, now):
+        for ended in self._pending.caught_up(attached.history, now):
             outcome = Outcome.ANSWERED if ended.went_well else Outcome.FAILED
             self._report.event(TurnFinished(ended.turn, attached.session, outcome, ended.text))
             self._end(ended)
@@ -183,9 +183,9 @@ class _Sending:
         """Something came."""
         match received:
             case Accepted():
-                if ended := self._outstanding.accepted(received, self._link.taken):
+                if ended := self._pending.accepted(received, self._link.taken):
                     self._end(ended, of_turn=False)
-                while self._outstanding and self._asked:
+                while self._pending and self._asked:
                     self._report.held_up(self._asked.pop(0))
             case Refused():
                 self._fail(StateError(f"the daemon refused: {received.reason}"))
@@ -214,9 +214,9 @@ class _Sending:
         self._patience.end()
         if isinstance(event, Notice) and self._is_command:
             return  # the answer to the command says it
-        was_ours = event.turn in self._outstanding
-        ended = self._outstanding.happened(event)
-        if was_ours or event.turn in self._outstanding:
+        was_ours = event.turn in self._pending
+        ended = self._pending.happened(event)
+        if was_ours or event.turn in self._pending:
             self._began = isinstance(event, TextStreamed | ThinkingStreamed)
             self._report.event(event)
         elif isinstance(event, QuestionAsked):

@@ -9,16 +9,16 @@ NOT_YOURS = "Only the person whose conversation this is, or an admin, can choose
 
 
 async def _agent(context: CommandContext) -> Reply:
-    answerers, wanted = context.ports.sessions.answerers, context.arguments
+    agents_for, wanted = context.ports.sessions.agents_for, context.arguments
     if not wanted:
         return Reply(await _told(context))
     if not context.ports.access.authorize(context.actor, "session.own", context.session).allowed:
         return Reply(NOT_YOURS)
     name = "" if wanted.lower() == DEFAULT else wanted
     try:
-        await answerers.choose(context.session, name, context.actor)
+        await agents_for.choose(context.session, name, context.actor)
     except AccessDenied as error:
-        known = [kind.name for kind in answerers.listed(context.actor)]
+        known = [kind.name for kind in agents_for.listed(context.actor)]
         meant = closest(wanted[:40], known)
         hint = f" Did you mean {meant}?" if meant else f" There are: {', '.join(known) or 'none'}."
         return Reply(f"{error}{hint}")
@@ -28,10 +28,10 @@ async def _agent(context: CommandContext) -> Reply:
 
 
 async def _told(context: CommandContext) -> str:
-    answerers = context.ports.sessions.answerers
-    chosen = await answerers.chosen(context.session)
+    agents_for = context.ports.sessions.agents_for
+    chosen = await agents_for.chosen(context.session)
     try:
-        found = await answerers.of(context.actor, context.session)
+        found = await agents_for.of(context.actor, context.session)
     except (AccessDenied, ConfigError) as error:
         return str(error)
     why = f" ({found.why})" if found.why else ""

@@ -5,15 +5,15 @@ from goclaw.errors import AccessDenied, ConfigError
 
 
 async def _agents(context: CommandContext) -> Reply:
-    answerers = context.ports.sessions.answerers
-    listed = answerers.listed(context.actor)
+    agents_for = context.ports.sessions.agents_for
+    listed = agents_for.listed(context.actor)
     if not listed:
         return Reply("No agent may answer you.")
     try:
-        here = (await answerers.of(context.actor, context.session)).kind.name
+        here = (await agents_for.of(context.actor, context.session)).kind.name
     except (AccessDenied, ConfigError):
         here = ""
-    commands = answerers.commands(context.actor)
+    commands = agents_for.commands(context.actor)
     lines = []
     for kind in listed:
         asked = [f"/{command}" for command, agent in commands.items() if agent == kind.name]

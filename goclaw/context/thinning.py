@@ -35,12 +35,12 @@ class Entry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", estimate_message(self.message) + TOKENS * count_of(self.message))
 
-    def marked(self, fences: Fences) -> Message:
+    def marked(self, markers: Fences) -> Message:
         """The message as it is sent. Always the same object: models keep what they made of it."""
-        if self._marked and self._marked[0] is fences:
+        if self._marked and self._marked[0] is markers:
             return self._marked[1]
-        marked = fences.around(self.message, self.row)
-        object.__setattr__(self, "_marked", (fences, marked))
+        marked = markers.around(self.message, self.row)
+        object.__setattr__(self, "_marked", (markers, marked))
         return marked
 
 

@@ -50,7 +50,7 @@ class Window:
     entries: list[Entry] = field(default_factory=list)
     view: View = field(default_factory=View)
     """What of the entries is smaller than in the store."""
-    fences: Fences = field(default_factory=Fences, compare=False)
+    markers: Fences = field(default_factory=Fences, compare=False)
     scale: float = 1.0
     """What an estimate is multiplied with for the model that answers; see `calibration`."""
     reminded: int = field(default=0, compare=False)
@@ -168,7 +168,7 @@ class Window:
         # What was said is the summariser's material, and its words could be those of a reminder.
         told = f"{SUMMARY_HEAD}\n{from_outside(self.outside)}\n{no_reminder(self.summary)}"
         head = [UserMessage(told)] if self.summary else []
-        valid, repairs = repair([*head, *(entry.marked(self.fences) for entry in self.entries)])
+        valid, repairs = repair([*head, *(entry.marked(self.markers) for entry in self.entries)])
         if repairs != self._repairs:
             self._repairs = repairs
             if repairs:

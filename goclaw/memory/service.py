@@ -67,9 +67,9 @@ class Memory:
         self._clock = clock
         self._feed = feed if config.memory.transcripts else None
         self._alone = alone
-        self._sweeper = Sweeper(index, config.memory, clock)
-        self._listener = Listener(index, self._feed, clock) if self._feed else None
-        self._meaning = Meaning(index, embedders, clock, alone=alone)
+        self._file_indexer = Sweeper(index, config.memory, clock)
+        self._transcript_indexer = Listener(index, self._feed, clock) if self._feed else None
+        self._vector_search = Meaning(index, embedders, clock, alone=alone)
         self._roots: dict[str, Path] = {}
         """The workspaces that are searched, by name."""
         self._watch = asyncio.Queue[Path]()
@@ -89,7 +89,7 @@ class Memory:
         async def found() -> Found:
             await self._if_writable(self._fresh(workspace))
             scope = await self._index.read(partial(notes.scope, workspace=name_of(workspace), actor_key=actor_key))
-            near = await self._meaning.near("note", query, scope)
+            near = await self._vector_search.near("note", query, scope)
             budget = self._config.memory.budget
 
             def hits(connection: sqlite3.Connection) -> Found:
@@ -121,12 +121,12 @@ class Memory:
         Raises:
             StateError: the index cannot be read.
         """
-        listener = self._heard_by()
+        transcript_indexer = self._heard_by()
 
         async def found() -> Heard:
-            await self._if_writable(listener.catch_up())
+            await self._if_writable(transcript_indexer.catch_up())
             scope = await self._index.read(partial(talk.scope, wanted=wanted))
-            near = None if wanted.phrase else await self._meaning.near("talk", wanted.query, scope)
+            near = None if wanted.phrase else await self._vector_search.near("talk", wanted.query, scope)
             budget = self._config.memory.budget
 
             def quotes(connection: sqlite3.Connection) -> Heard:
@@ -146,10 +146,10 @@ class Memory:
         Raises:
             StateError: the index cannot be read.
         """
-        listener = self._heard_by()
+        transcript_indexer = self._heard_by()
 
         async def known() -> list[Talk]:
-            await self._if_writable(listener.catch_up())
+            await self._if_writable(transcript_indexer.catch_up())
             return await self._index.read(talk.talks)
 
         return await self._mended(known)
@@ -157,7 +157,7 @@ class Memory:
     async def forget(self) -> bool:
         """See `MemoryPort.forget`."""
         await self._clear()
-        if self._listener is None:
+        if self._transcript_indexer is None:
             return await self._mended(self._drop_talk)
         # What is being made anew has been read before: it would bring the words back.
         again = self._remaking is not None
@@ -165,7 +165,7 @@ class Memory:
             self._remaking.cancel()
             await asyncio.wait({self._remaking})
         try:
-            return await self._mended(self._listener.forget)
+            return await self._mended(self._transcript_indexer.forget)
         except StateError as error:
             log.warning("the memory index cannot forget what has gone: %s", error)
             return False
@@ -193,7 +193,7 @@ class Memory:
     async def run(self) -> None:
         """What goes on in the background, until cancelled."""
         if self._alone:
-            await self._meaning.hold()
+            await self._vector_search.hold()
             return
         await self._clock.sleep(START_AFTER)
         await self._begin()
@@ -226,11 +226,11 @@ class Memory:
     def _work(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What is started again when it fails, by name."""
         work: dict[str, Callable[[], Awaitable[None]]] = {
-            "memory embedder": self._meaning.hold,
-            "memory vectors": partial(self._mended, self._meaning.fill),
+            "memory embedder": self._vector_search.hold,
+            "memory vectors": partial(self._mended, self._vector_search.fill),
             "memory index": self._remake_when_asked,
         }
-        return {**work, "memory of conversations": self._listener.run} if self._listener else work
+        return {**work, "memory of conversations": self._transcript_indexer.run} if self._transcript_indexer else work
 
     async def _follow(self, root: Path) -> None:
         """Sweep a workspace whenever something changes in it."""
@@ -242,14 +242,14 @@ class Memory:
 
     async def _fresh(self, workspace: Workspace) -> None:
         """Have what was just written found, unless that takes long: the workspace is followed anyway."""
-        async with background(self._sweeper.fresh(workspace), "memory files") as sweeping:
+        async with background(self._file_indexer.fresh(workspace), "memory files") as sweeping:
             if self._alone:
                 await asyncio.wait({sweeping})
             else:
                 await ends_within(sweeping, self._clock, FRESH_SECONDS)
 
     async def _sweep(self, workspace: Workspace) -> None:
-        await self._mended(partial(self._sweeper.sweep, workspace))
+        await self._mended(partial(self._file_indexer.sweep, workspace))
 
     async def _drop_talk(self) -> bool:
         """Conversations are not to be searched (any more): nothing of them stays. False: the file still has words."""
@@ -284,27 +284,27 @@ class Memory:
         await remaking.make_anew(self._index, self._path, self._fill_anew)
 
     async def _fill_anew(self, fresh: IndexFile) -> None:
-        sweeper = Sweeper(fresh, self._config.memory, self._clock)
+        file_indexer = Sweeper(fresh, self._config.memory, self._clock)
         for root in list(self._roots.values()):
             async with Workspace(root, private_paths(self._config)) as workspace:
-                await sweeper.sweep(workspace)
+                await file_indexer.sweep(workspace)
         if self._feed:
-            listener = Listener(fresh, self._feed, self._clock)
-            while not await listener.catch_up():
+            transcript_indexer = Listener(fresh, self._feed, self._clock)
+            while not await transcript_indexer.catch_up():
                 await self._clock.sleep(0)
 
     async def _status(self) -> MemoryStatus:
         files, conversations, passages = await self._index.read(units.sizes)
-        meaning = await self._meaning.standing()
+        vector_search = await self._vector_search.standing()
         return MemoryStatus(
             files=files,
             conversations=conversations,
             passages=passages,
-            embedder=meaning.model,
-            trouble=meaning.trouble,
-            embedded=meaning.count.embedded,
-            to_embed=meaning.count.units,
-            coming=meaning.coming,
+            embedder=vector_search.model,
+            trouble=vector_search.trouble,
+            embedded=vector_search.count.embedded,
+            to_embed=vector_search.count.units,
+            coming=vector_search.coming,
             details=tuple(self._details()),
         )
 
@@ -315,9 +315,9 @@ class Memory:
             yield "conversations are not searched: memory.transcripts is false"
 
     def _heard_by(self) -> Listener:
-        if self._listener is None:
+        if self._transcript_indexer is None:
             raise ToolError(NO_TRANSCRIPTS)
-        return self._listener
+        return self._transcript_indexer
 
     def _today(self) -> date:
         return moment(self._clock.now()).date()

@@ -85,7 +85,7 @@ class AtWork:
     """An agent at work, for people."""
 
     id: str
-    level: Level
+    agent_run: Level
     began: float
     """Monotonic."""
 
@@ -120,10 +120,10 @@ class Agents:
             return await self._start(above, kind, task, agent, step)
         # Nothing is awaited in between: this is what counts as being at work.
         async with self._working(above, agent) as session:
-            level = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
-            self._running[session.key] = AtWork(agent, level, self._ports.clock.monotonic())
+            agent_run = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
+            self._running[session.key] = AtWork(agent, agent_run, self._ports.clock.monotonic())
             with bound_contextvars(agent=agent):
-                return await self._work(level, agent, kind, task)
+                return await self._work(agent_run, agent, kind, task)
 
     def kind(self, above: Level, name: str) -> Kind:
         """The kind of agent that is meant by a name. Raises ToolError: none of that name may work for this person."""
@@ -171,11 +171,13 @@ class Agents:
         async def run() -> JobEnd:
             try:
                 async with self._working(above, agent) as session:
-                    level = _below(above, kind, task, session, agent, step, "", ports.clock.now())
+                    agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
                     root = Root(own, ports.gate(own))
-                    level = replace(level, root=root, turn=NestedTurn(own, "", level.turn.inbound), prefix="")
-                    self._running[session.key] = AtWork(agent, level, ports.clock.monotonic())
-                    report = await self._work(level, agent, kind, task)
+                    agent_run = replace(
+                        agent_run, root=root, turn=NestedTurn(own, "", agent_run.turn.inbound), prefix=""
+                    )
+                    self._running[session.key] = AtWork(agent, agent_run, ports.clock.monotonic())
+                    report = await self._work(agent_run, agent, kind, task)
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
             finally:
                 await ports.questions.turn_ended(own.id)
@@ -210,46 +212,59 @@ class Agents:
             yield session
 
     async def one_turn(
-        self, above: Level, kind: Kind, task: AgentTask, session: Session, agent: str, own: JournaledTurn, seat: Seat
+        self,
+        above: Level,
+        kind: Kind,
+        task: AgentTask,
+        session: Session,
+        agent: str,
+        own: JournaledTurn,
+        membership: Seat,
     ) -> str:
         """Run one turn of an agent that stays: `own`; returns its last words. Raises ToolError: it did not finish."""
         ports = self._ports
-        level = _below(above, kind, task, session, agent, "", "", ports.clock.now())
-        asked = replace(level.turn.inbound, id=own.id, foreign=own.inbound.foreign)
-        level = replace(level, root=Root(own, ports.gate(own)), turn=NestedTurn(own, "", asked), prefix="", seat=seat)
+        agent_run = _below(above, kind, task, session, agent, "", "", ports.clock.now())
+        asked = replace(agent_run.turn.inbound, id=own.id, foreign=own.inbound.foreign)
+        agent_run = replace(
+            agent_run,
+            root=Root(own, ports.gate(own)),
+            turn=NestedTurn(own, "", asked),
+            prefix="",
+            membership=membership,
+        )
         began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
-        self._running[session.key] = AtWork(agent, level, began)
+        self._running[session.key] = AtWork(agent, agent_run, began)
         with bound_contextvars(agent=agent):
-            return (await self._run(level, agent, kind, task)).answer
+            return (await self._run(agent_run, agent, kind, task)).answer
 
-    async def _work(self, level: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
+    async def _work(self, agent_run: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         """Run it where it is to work. What it leaves in a place of its own is told, however it ends.
 
         Where the daemon ends, the place stays as it is: the agent goes on there, or is lost and its work is not.
         """
         if (place := task.place) is None:
-            return await self._run(level, agent, kind, task)
+            return await self._run(agent_run, agent, kind, task)
         async with place.opened(agent) as workspace:
-            level = replace(level, workspace=workspace, about=place.about(agent))
+            agent_run = replace(agent_run, workspace=workspace, about=place.about(agent))
             try:
-                report = await self._run(level, agent, kind, task)
+                report = await self._run(agent_run, agent, kind, task)
             except ToolError as error:
                 if kept := await place.leave(agent):
                     raise ToolError(f"{error} {kept.text()}") from error
                 raise
             except asyncio.CancelledError:
-                if level.turn.stopping:
+                if agent_run.turn.stopping:
                     await place.leave(agent)
                 raise
             return replace(report, kept=await place.leave(agent))
 
-    async def _run(self, level: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
-        turn, session = level.turn, level.session
-        log.info("agent of kind %s started", kind.name, extra={"depth": level.depth})
+    async def _run(self, agent_run: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
+        turn, session = agent_run.turn, agent_run.session
+        log.info("agent of kind %s started", kind.name, extra={"depth": agent_run.depth})
         self._ports.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
         outcome, text = Outcome.STOPPED, STOPPED
         try:
-            outcome, text = await self._answer(level, task.check)
+            outcome, text = await self._answer(agent_run, task.check)
         finally:
             self._ports.publish(TurnFinished(turn.id, session.key, outcome, text))
             log.info("agent %s", outcome)
@@ -258,19 +273,19 @@ class Agents:
         spent = await self._ports.spending.of_turn(session.key, turn.id)
         return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
 
-    async def _answer(self, level: Level, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
+    async def _answer(self, agent_run: Level, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
         """Its last words, or the sentence that stands in their place."""
-        run = TurnRun(level.turn, level.session.window, self._ports.fit(level))
+        run = TurnRun(agent_run.turn, agent_run.session.window, self._ports.fit(agent_run))
         try:
-            answer = (await _answered(run, level.policy, check)).strip()
+            answer = (await _answered(run, agent_run.policy, check)).strip()
             # An MCP client is a person here: it gets all that was said, unless it wants data.
-            if not answer or (level.root.guest and level.depth == 1 and check is None):
+            if not answer or (agent_run.root.caller and agent_run.depth == 1 and check is None):
                 answer = "\n\n".join(filter(None, (*run.said, answer)))
             return Outcome.ANSWERED, answer or EMPTY_ANSWER
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the agent was reached"
         except asyncio.CancelledError:
-            if level.turn.stopping:
+            if agent_run.turn.stopping:
                 await run.settle(STOPPED, "stopped by the user")
             raise
         except StateError:
@@ -316,18 +331,18 @@ class Agents:
 
     def of(self, home: str) -> Sequence[AtWork]:
         """The agents at work in a person's session."""
-        return [each for each in self._running.values() if each.level.home.key == home]
+        return [each for each in self._running.values() if each.agent_run.home.key == home]
 
     async def lines(self, home: str) -> list[str]:
         """The tree of agents at work, for people: who does what, how deep, for how long, and what it took so far."""
         now, found = self._ports.clock.monotonic(), self.of(home)
         lines = []
-        for each in sorted(found, key=lambda each: each.level.session.key):
-            level = each.level
-            spent = await self._ports.spending.of_turn(level.session.key, level.turn.id)
-            indent = "  " * (level.depth - 1)
-            whose = ", for an MCP client" if level.root.guest and level.depth == 1 else ""
-            lines.append(f"{indent}{level.name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
+        for each in sorted(found, key=lambda each: each.agent_run.session.key):
+            agent_run = each.agent_run
+            spent = await self._ports.spending.of_turn(agent_run.session.key, agent_run.turn.id)
+            indent = "  " * (agent_run.depth - 1)
+            whose = ", for an MCP client" if agent_run.root.caller and agent_run.depth == 1 else ""
+            lines.append(f"{indent}{agent_run.name} ({each.id}{whose}): {_figures(spent)}, {now - each.began:.0f} s")
         return lines
 
 

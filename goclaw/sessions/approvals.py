@@ -167,7 +167,7 @@ class TurnQuestions:
 class GuestQuestions:
     """The same where the one that waits is no person in a conversation; rules that somebody made there do not count."""
 
-    guest: Guest
+    caller: Guest
     pause: PauseBudget
     was_denied: Callable[[ToolCall], bool]
     agent: str
@@ -177,9 +177,9 @@ class GuestQuestions:
         if self.was_denied(wanted.call):
             return Consent(refusal=AGAIN)
         with self.pause():
-            return await self.guest.approve(wanted, self.agent)
+            return await self.caller.approve(wanted, self.agent)
 
     async def ask(self, question: Question, step: str) -> str | None:
         """The answer. Raises ToolError where nobody can be asked."""
         with self.pause():
-            return await self.guest.ask(question, step)
+            return await self.caller.ask(question, step)

@@ -47,7 +47,7 @@ class AsidePorts:
     clock: Clock
     compactor: Compactor
     contexts: Contexts
-    debts: Debts
+    summary_retries: Debts
     flush: Flush
     models: Models
     stored: Settings
@@ -145,7 +145,7 @@ class Aside:
     ) -> Callable[[], Awaitable[None]] | None:
         """How one is written: that which is owed, else a checkpoint; None: neither is due."""
         if session.window.owed:
-            return partial(self._ports.debts.pay_now, session.key)
+            return partial(self._ports.summary_retries.pay_now, session.key)
         if await self._ports.checkpoints.is_due(session, context_window):
             return partial(self._checkpoint, session, last_row, context_window)
         return None

@@ -59,7 +59,7 @@ class Debts:
                     await self._pay(session, compaction)
 
     async def pay(self) -> None:
-        """Try every summary that is owed and due, one after the other; in a small window `aside` says when."""
+        """Try every summary that is owed and due, one after the other; in a small window `maintenance` says when."""
         async with self._lock:
             owed = await self._ports.transcripts.owed()
             known = {compaction.id for _, compaction in owed}

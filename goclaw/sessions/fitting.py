@@ -74,18 +74,18 @@ class Fitting:
     interim: InterimTexts
     spawn: Spawner
     teams: Teams
-    answerers: Answerers
+    agents_for: Answerers
     may: Callable[[Actor, str], bool]
     """Whether an actor may have the agent of that name work for them."""
     offerings: Offerings = field(default_factory=Offerings)
 
-    def of(self, level: Level) -> TurnPorts:
+    def of(self, agent_run: Level) -> TurnPorts:
         """What the steps of an agent's turn stand on."""
-        ports, session, policy, inbound = self.ports, level.session, level.policy, level.turn.inbound
+        ports, session, policy, inbound = self.ports, agent_run.session, agent_run.policy, agent_run.turn.inbound
         reminders = session.reminders.turn()
 
         async def make_room(too_long: bool) -> int:
-            model = await self._model(level)
+            model = await self._model(agent_run)
             session.window.scale = self.calibration().of(model.spec)
             await self.compactor.make_room(session, model.context_window, policy.rules.history, too_long=too_long)
             return session.window.tokens(session.overhead)
@@ -93,41 +93,41 @@ class Fitting:
         fitted = TurnPorts(
             transcripts=ports.transcripts,
             dispatcher=ports.dispatcher,
-            publish=partial(self.publish, level),
+            publish=partial(self.publish, agent_run),
             now=ports.clock.now,
             received=self.received.message,
             carrying=Carrying(session),
             hooks=Hooking(ports.hooks, session.window),
-            interim=None if level.root.guest else self.interim,
-            opening=lambda: self._opening(level, reminders),
-            joining=lambda request: self._joining(level, request),
-            burst=lambda joined: self._burst(level, joined),
+            interim=None if agent_run.root.caller else self.interim,
+            opening=lambda: self._opening(agent_run, reminders),
+            joining=lambda request: self._joining(agent_run, request),
+            burst=lambda joined: self._burst(agent_run, joined),
             make_room=make_room,
             counted=lambda done: self._counted(session, done),
             kept=session.artifacts.extend,
-            remind=lambda names: self._remind(level, reminders, names),
+            remind=lambda names: self._remind(agent_run, reminders, names),
             spent=lambda turn_id, done: self.costs.row(session.key, turn_id, "answer", done, inbound.actor.key),
             planning=policy.planning,
             continuations=MAX_CONTINUATIONS if policy.rules.continue_cut else 0,
             compresses=lambda spec: is_wanted(spec, ports.config),
-            held=partial(self._held, level),
-            affordable=lambda: self._affordable(level),
-            scope=self._scope(level, reminders),
+            held=partial(self._held, agent_run),
+            affordable=lambda: self._affordable(agent_run),
+            scope=self._scope(agent_run, reminders),
         )
-        if level.parent is None:
+        if agent_run.parent is None:
             return fitted
         # The operator's hooks on messages are about what people and their agent say to each other.
         unhooked = Hooking(Hooks(), session.window)
         return replace(fitted, received=_task, hooks=unhooked, interim=None, joining=_none, burst=_none)
 
-    def publish(self, level: Level, event: TurnEvent) -> None:
+    def publish(self, agent_run: Level, event: TurnEvent) -> None:
         """Show what an agent does: in its own session, and in one line in those above it."""
-        above = level.parent
-        if above is None and level.root.guest:
-            level.root.guest.emit(event)  # the session is a person's, in which this is no turn
+        above = agent_run.parent
+        if above is None and agent_run.root.caller:
+            agent_run.root.caller.emit(event)  # the session is a person's, in which this is no turn
             return
         self.ports.bus.publish(event)
-        if above is None or not level.call_id:
+        if above is None or not agent_run.call_id:
             return
         match event:
             case ToolStarted():
@@ -136,132 +136,132 @@ class Fitting:
                 doing = f"{event.agent} › {event.doing}"
             case _:
                 return
-        self.publish(above, AgentProgress(above.turn.id, above.session.key, level.call_id, level.name, doing))
+        self.publish(above, AgentProgress(above.turn.id, above.session.key, agent_run.call_id, agent_run.name, doing))
 
-    async def _held(self, level: Level) -> None:
+    async def _held(self, agent_run: Level) -> None:
         """Before a request and a call: return when the turn is not paused."""
-        await level.held()
-        if level.parent is not None:
-            await self.contexts.session(level.home.key)  # so that `_home` is what people see by now
+        await agent_run.held()
+        if agent_run.parent is not None:
+            await self.contexts.session(agent_run.home.key)  # so that `_home` is what people see by now
 
-    def _home(self, level: Level) -> Session:
+    def _home(self, agent_run: Level) -> Session:
         """The person's session as it is now: an agent in the background may have outlived what was in memory then."""
-        return self.contexts.known(level.home.key) or level.home
+        return self.contexts.known(agent_run.home.key) or agent_run.home
 
-    def _mode(self, level: Level) -> Chosen | None:
+    def _mode(self, agent_run: Level) -> Chosen | None:
         """The permission mode that was chosen for the conversation; a guest is in none."""
-        return None if level.root.guest else self._home(level).mode
+        return None if agent_run.root.caller else self._home(agent_run).mode
 
-    def _questions(self, level: Level) -> TurnQuestions | GuestQuestions:
+    def _questions(self, agent_run: Level) -> TurnQuestions | GuestQuestions:
         """Whom an agent's tools may ask."""
-        if guest := level.root.guest:
-            return GuestQuestions(guest, level.paused, level.was_denied, level.name)
+        if caller := agent_run.root.caller:
+            return GuestQuestions(caller, agent_run.paused, agent_run.was_denied, agent_run.name)
         return TurnQuestions(
             self.ports.questions,
             self.ports.approvals,
-            level.root.turn,
-            level.paused,
-            level.was_denied,
-            agent=level.name,
-            prefix=level.prefix,
+            agent_run.root.turn,
+            agent_run.paused,
+            agent_run.was_denied,
+            agent=agent_run.name,
+            prefix=agent_run.prefix,
         )
 
-    async def _affordable(self, level: Level) -> None:
+    async def _affordable(self, agent_run: Level) -> None:
         """Before a request: whether the agent, and every one above it, may spend more. Raises LimitReached."""
-        each: Level | None = level
+        each: Level | None = agent_run
         while each is not None:
-            person = level.turn.inbound.actor.key
+            person = agent_run.turn.inbound.actor.key
             await self.costs.check(each.session.key, each.turn.id, person, each.policy.rules)
             each = each.parent
 
-    async def _model(self, level: Level) -> ChatModel:
-        own, home = level.settings.chain, level.home.key
+    async def _model(self, agent_run: Level) -> ChatModel:
+        own, home = agent_run.settings.chain, agent_run.home.key
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
-        if level.parent is None and (level.agent == MAIN or await self.ports.models.chosen(home)):
+        if agent_run.parent is None and (agent_run.agent == MAIN or await self.ports.models.chosen(home)):
             own = ()
         model = await self.ports.models.answering(home, own)
         if isinstance(model, Looking):
             await model.look()  # its window decides which tools it is shown
         return model
 
-    def _joining(self, level: Level, request: int) -> Sequence[Inbound]:
+    def _joining(self, agent_run: Level, request: int) -> Sequence[Inbound]:
         """What joins the turn: nothing by which another agent is asked."""
-        waiting = self.queue_modes.joining(level.session, level.turn, request)
-        return list(takewhile(lambda inbound: not self.answerers.is_command(inbound), waiting))
+        waiting = self.queue_modes.joining(agent_run.session, agent_run.turn, request)
+        return list(takewhile(lambda inbound: not self.agents_for.is_command(inbound), waiting))
 
-    def _burst(self, level: Level, joined: Sequence[Inbound]) -> Sequence[Inbound]:
+    def _burst(self, agent_run: Level, joined: Sequence[Inbound]) -> Sequence[Inbound]:
         """What goes on with the person's message, where people write so."""
-        channel = self.ports.channels.get(level.turn.inbound.address.channel)
+        channel = self.ports.channels.get(agent_run.turn.inbound.address.channel)
         if channel is None or not channel.capabilities.bursts:
             return ()
-        return [each for each in burst(level.turn, joined) if not self.answerers.is_command(each)]
+        return [each for each in burst(agent_run.turn, joined) if not self.agents_for.is_command(each)]
 
-    def _scope(self, level: Level, reminders: TurnReminders) -> CallScope:
+    def _scope(self, agent_run: Level, reminders: TurnReminders) -> CallScope:
         """On whose behalf an agent's tools are called, and what they may ask of the session."""
-        ports, session, policy, inbound = self.ports, level.session, level.policy, level.turn.inbound
-        questions = self._questions(level)
+        ports, session, policy, inbound = self.ports, agent_run.session, agent_run.policy, agent_run.turn.inbound
+        questions = self._questions(agent_run)
 
         async def keep_todos(todos: Sequence[Todo]) -> None:
             await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
             session.todos = tuple(todos)
-            ports.bus.publish(TodosChanged(level.turn.id, session.key, session.todos))
+            ports.bus.publish(TodosChanged(agent_run.turn.id, session.key, session.todos))
 
         scope = CallScope(
             actor=inbound.actor,
             # What an agent starts (a command in the background) is known where the person is.
-            session=level.home.key,
+            session=agent_run.home.key,
             address=inbound.address,
             deliver=ports.outbox.send,
-            emit=lambda event: self.publish(level, replace(event, session=session.key)),
+            emit=lambda event: self.publish(agent_run, replace(event, session=session.key)),
             approve=questions.approve,
             ask=questions.ask,
             keep_todos=keep_todos,
-            turn=level.turn.id,
+            turn=agent_run.turn.id,
             seconds=policy.rules.tool_seconds,
             complete=Clarifier(policy.rules.on_missing_fields, questions.ask, inbound.actor.key).completed,
-            tools=level.settings.tools,
-            narrowed=self._narrowed(level),
-            chosen_mode=partial(self._mode, level),
+            tools=agent_run.settings.tools,
+            narrowed=self._narrowed(agent_run),
+            chosen_mode=partial(self._mode, agent_run),
             reminders=reminders,
-            spawn=partial(self.spawn, level),
-            sample=self._answering(level).answer,
-            workspace=level.workspace,
-            teams=self.teams.of(level),
+            spawn=partial(self.spawn, agent_run),
+            sample=self._answering(agent_run).answer,
+            workspace=agent_run.workspace,
+            teams=self.teams.of(agent_run),
         )
-        scope = replace(scope, forward=partial(self.forward, level, scope))
-        if level.parent is not None:
+        scope = replace(scope, forward=partial(self.forward, agent_run, scope))
+        if agent_run.parent is not None:
             return scope
         # What changes the conversation itself is for the agent alone that leads it.
         return replace(
             scope,
             leave_plan=self.modes.leaving_plan(session.key, inbound.actor),
-            command=lambda text: ports.desk.answer(inbound, text),
+            command=lambda text: ports.command_port.answer(inbound, text),
             settings=SessionOptions(session.key, inbound.actor, self.queue_modes, self.modes, ports.config_file),
         )
 
-    def _answering(self, level: Level) -> Answering:
+    def _answering(self, agent_run: Level) -> Answering:
         """Has models answer for what the agent's tools want to know."""
         return Answering(
-            level,
+            agent_run,
             self.ports.models,
             self.costs,
-            usual=partial(self._model, level),
-            held=partial(self._held, level),
-            affordable=partial(self._affordable, level),
+            usual=partial(self._model, agent_run),
+            held=partial(self._held, agent_run),
+            affordable=partial(self._affordable, agent_run),
         )
 
-    async def forward(self, level: Level, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
+    async def forward(self, agent_run: Level, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
         """Hand the call with this step's name and this id on to another tool; `scope` is where it is made."""
         offering = self.kinds.of(wanted.agent)
         selection = offering.settings.tools if offering else ()
-        return await Forwarding(self.ports.dispatcher, level.turn, scope, selection).hand_on(wanted, step, call_id)
+        return await Forwarding(self.ports.dispatcher, agent_run.turn, scope, selection).hand_on(wanted, step, call_id)
 
-    def _narrowed(self, level: Level) -> tuple[Sequence[str], ...]:
+    def _narrowed(self, agent_run: Level) -> tuple[Sequence[str], ...]:
         """What those above an agent leave it of its tools; none by which one at work would be asked again."""
-        without = self._recursive(level.lineage, level.depth)
-        if level.parent is not None:
-            without += [TEAM_CREATE, TEAM_DELETE] if level.seat else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
-        return (*level.narrowed, [f"-{name}" for name in without]) if without else level.narrowed
+        without = self._recursive(agent_run.lineage, agent_run.depth)
+        if agent_run.parent is not None:
+            without += [TEAM_CREATE, TEAM_DELETE] if agent_run.membership else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
+        return (*agent_run.narrowed, [f"-{name}" for name in without]) if without else agent_run.narrowed
 
     def _recursive(self, lineage: set[str], depth: int) -> list[str]:
         """Tools by which one of the agents at work would be asked again, or one more started than may be."""
@@ -269,27 +269,29 @@ class Fitting:
         agents = set(self.ports.config.agents.everyone) if is_deepest else lineage
         return [*([AGENT_TOOL] if is_deepest else []), *self.kinds.recursive(agents)]
 
-    async def _opening(self, level: Level, reminders: TurnReminders) -> Opening:
-        ports, session, actor = self.ports, level.session, level.turn.inbound.actor
-        if level.parent is None:
+    async def _opening(self, agent_run: Level, reminders: TurnReminders) -> Opening:
+        ports, session, actor = self.ports, agent_run.session, agent_run.turn.inbound.actor
+        if agent_run.parent is None:
             for ended in await ports.environment.tasks.news(Owner(session.key, actor.key)):
                 reminders.add(of_task(ended))
             for word in self.teams.news(Owner(session.key, actor.key)):
                 reminders.add(word)
-        model = await self._model(level)
-        await self.demo_turns.before_request(session, level.turn.id, model.spec, partial(self._tell, session))
-        planning = level.parent is None and await self.modes.settle_plan(session, actor, self._mode(level))
-        within = (level.settings.tools, *self._narrowed(level))
-        offering = self._offering(actor, level.settings, within, model, planning=planning)
-        about = f"{ABOUT}\n\n{level.seat.briefing}" if level.seat else ABOUT if level.parent else ""
+        model = await self._model(agent_run)
+        await self.demo_turns.before_request(session, agent_run.turn.id, model.spec, partial(self._tell, session))
+        planning = agent_run.parent is None and await self.modes.settle_plan(session, actor, self._mode(agent_run))
+        within = (agent_run.settings.tools, *self._narrowed(agent_run))
+        offering = self._offering(actor, agent_run.settings, within, model, planning=planning)
+        about = (
+            f"{ABOUT}\n\n{agent_run.membership.briefing}" if agent_run.membership else ABOUT if agent_run.parent else ""
+        )
         try:
-            system = await self._system(actor, level.settings, offering, about, level.about)
+            system = await self._system(actor, agent_run.settings, offering, about, agent_run.about)
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must hear of it.
             raise GoclawError(str(error)) from error
         session.overhead = estimate_text(system) + estimate_tools(offering.tools)
         session.remembered = await self._remembered(actor, session, offering.usable)
-        return Opening(model, system, offering.tools, offering.deferred, level.policy.rules.cache)
+        return Opening(model, system, offering.tools, offering.deferred, agent_run.policy.rules.cache)
 
     def _offering(
         self,
@@ -370,12 +372,12 @@ class Fitting:
         offering = self._offering(actor, kind.settings, within, model, planning=planning)
         return await self._system(actor, kind.settings, offering), offering
 
-    def _remind(self, level: Level, reminders: TurnReminders, names: Sequence[str]) -> str:
+    def _remind(self, agent_run: Level, reminders: TurnReminders, names: Sequence[str]) -> str:
         """What the request ends with; `names`: of tools whose results come right before it."""
-        actor, session = level.turn.inbound.actor, level.session
+        actor, session = agent_run.turn.inbound.actor, agent_run.session
         tools = [tool for name in names if (tool := self.ports.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
-        told = reminders.block([*self.modes.reminders(actor, self._mode(level)), *of_results])
+        told = reminders.block([*self.modes.reminders(actor, self._mode(agent_run)), *of_results])
         text = "\n".join(part for part in (session.remembered, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text
@@ -387,7 +389,7 @@ class Fitting:
             return ""
         workspace = await ports.environment.workspace(actor)
         is_own = not ports.approvals.access.is_group(session.key)
-        return await remembered(workspace, actor.key, session.window.fences, own=is_own)
+        return await remembered(workspace, actor.key, session.window.markers, own=is_own)
 
     def _counted(self, session: Session, done: Finished) -> None:
         self.calibration().take(done, session.window, session.overhead)

@@ -40,7 +40,7 @@ class Root:
     gate: Gate
     started: set[str] = field(default_factory=set)
     """Ids of the agents that this run of the daemon has started in it."""
-    guest: Guest | None = None
+    caller: Guest | None = None
     """Asked and told in place of the person, where there is no conversation."""
 
 
@@ -79,7 +79,7 @@ class Level:
     """Where it works, if not in the person's workspace: in a worktree of its own, or of one above it."""
     about: str = ""
     """What it is told of that place."""
-    seat: Seat | None = None
+    membership: Seat | None = None
     """Of a member of a team."""
 
     def detached(self) -> "Level":
@@ -95,47 +95,47 @@ class Level:
     @property
     def home(self) -> Session:
         """The person's session."""
-        return next((level.session for level in self._above() if level.parent is None), self.session)
+        return next((agent_run.session for agent_run in self._above() if agent_run.parent is None), self.session)
 
     @property
     def narrowed(self) -> tuple[Sequence[str], ...]:
         """The selections of tools of those above it, up to where one works with its own whatever others have."""
         found = list[Sequence[str]]()
-        level = self
-        while not level.own_tools and level.parent is not None:
-            level = level.parent
-            found += [] if level.settings.tools is None else [level.settings.tools]
+        agent_run = self
+        while not agent_run.own_tools and agent_run.parent is not None:
+            agent_run = agent_run.parent
+            found += [] if agent_run.settings.tools is None else [agent_run.settings.tools]
         return tuple(found)
 
     @property
     def lineage(self) -> set[str]:
         """The agents at work: itself and all above it."""
-        return {self.agent, *(level.agent for level in self._above())}
+        return {self.agent, *(agent_run.agent for agent_run in self._above())}
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stops its clock, and the clocks of those above, while the block waits for a person."""
-        with self._stopped(lambda level: True):
+        with self._stopped(lambda agent_run: True):
             yield
 
     async def held(self) -> None:
         """Return when nobody holds the turn (`/pause`)."""
-        with self._stopped(lambda level: level.parent is not None):  # the gate stops the clock of the root
+        with self._stopped(lambda agent_run: agent_run.parent is not None):  # the gate stops the clock of the root
             await self.root.gate.passed()
 
     def was_denied(self, call: ToolCall) -> bool:
         """Whether a person said no to the call, to this agent or to one above it."""
-        return any(level.policy.was_denied(call) for level in (self, *self._above()))
+        return any(agent_run.policy.was_denied(call) for agent_run in (self, *self._above()))
 
     def _stopped(self, which: "Callable[[Level], bool]") -> AbstractContextManager[object]:
         stack = ExitStack()
-        for level in (self, *self._above()):
-            if which(level):
-                stack.enter_context(level.policy.paused())
+        for agent_run in (self, *self._above()):
+            if which(agent_run):
+                stack.enter_context(agent_run.policy.paused())
         return stack
 
     def _above(self) -> "Iterator[Level]":
-        level = self.parent
-        while level is not None:
-            yield level
-            level = level.parent
+        agent_run = self.parent
+        while agent_run is not None:
+            yield agent_run
+            agent_run = agent_run.parent

@@ -56,6 +56,6 @@ class SessionPorts:
     spending: Spending
     transcriber: Transcriber | None = None
     hooks: Hooks = field(default_factory=Hooks)
-    desk: Desk = field(default_factory=Desk)
+    command_port: Desk = field(default_factory=Desk)
     config_file: Path | None = None
     """The configuration file, which need not exist yet; None: nobody knows which it is."""

@@ -19,7 +19,7 @@ LONGEST = 3_000
 ORIGIN = "your own mementos, which the tool memento reads"
 
 
-async def remembered(workspace: Workspace, key: str, fences: Fences, *, own: bool) -> str:
+async def remembered(workspace: Workspace, key: str, markers: Fences, *, own: bool) -> str:
     """The summaries of the latest mementos, in their marks; empty: there are none, or they cannot be read."""
     try:
         found = await mementos_of(workspace, key, own=own)
@@ -34,7 +34,7 @@ async def remembered(workspace: Workspace, key: str, fences: Fences, *, own: boo
         lines.append(line)
     if len(lines) < len(found):
         lines.append(f"and {len(found) - len(lines)} more (action list)")
-    return fences.beside(mask("\n".join(lines)), ORIGIN) if lines else ""
+    return markers.beside(mask("\n".join(lines)), ORIGIN) if lines else ""
 
 
 def _line(memento: Memento) -> str:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class Answering:
     """Has models answer for the tools of one agent at work."""
 
-    level: Level
+    agent_run: Level
     models: Models
     costs: Costs
     usual: Callable[[], Awaitable[ChatModel]]
@@ -67,7 +67,7 @@ class Answering:
         # Only the runtime reminds, here as in a conversation.
         messages = [replace(each, text=no_reminder(each.text)) for each in wanted.messages]
         request = Request(no_reminder(wanted.system), messages, max_output=wanted.most_tokens, cache=UNCACHED)
-        async with self.level.policy.planning().request(), model.stream(request) as events:
+        async with self.agent_run.policy.planning().request(), model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     await self._book(event)
@@ -75,6 +75,6 @@ class Answering:
         raise ToolError("the model ended without an answer")
 
     async def _book(self, done: Finished) -> None:
-        turn = self.level.turn
+        turn = self.agent_run.turn
         person = turn.inbound.actor.key
-        await self.costs.spending.keep(self.costs.row(self.level.session.key, turn.id, "sampling", done, person))
+        await self.costs.spending.keep(self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person))

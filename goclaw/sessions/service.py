@@ -89,16 +89,16 @@ class Sessions:
         compaction = self._compacting(checkpoints, self._demo_turns)
         self.compactor = Compactor(compaction)
         self.calibration = Calibration()
-        self.debts = Debts(self.contexts, self.compactor, compaction)
-        self.aside = Aside(self._beside(checkpoints))
+        self.summary_retries = Debts(self.contexts, self.compactor, compaction)
+        self.maintenance = Aside(self._beside(checkpoints))
         self.received = Received(self._receiving())
         self.interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
         self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
         self.questions = ports.questions
         self.rules = ports.approvals.rules
         self.dispatcher = ports.dispatcher
-        self.strays = ports.dispatcher.strays
-        self.desk = ports.desk
+        self.unresponsive = ports.dispatcher.unresponsive
+        self.command_port = ports.command_port
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
         approvals = ports.approvals
         self.modes = Modes(self.contexts, ports.settings, approvals.access, approvals.audit, ports.config.policy.mode)
@@ -106,7 +106,7 @@ class Sessions:
         self.tasks = ports.environment.tasks
         self.spending = ports.spending
         kinds = Kinds(ports.config)
-        self.answerers = Answerers(kinds, self.contexts, ports.settings, self._may_answer)
+        self.agents_for = Answerers(kinds, self.contexts, ports.settings, self._may_answer)
         self.agents = Agents(self._agents(kinds))
         self.teams = Teams(ports, kinds, self.agents)
         self._fitting = self._fitting_of(kinds)
@@ -125,7 +125,7 @@ class Sessions:
             stored=ports.settings,
             transcripts=ports.transcripts,
             checkpoint=checkpoints.latest,
-            beginning=lambda session, context_window: self.aside.compacting(session, context_window),
+            beginning=lambda session, context_window: self.maintenance.compacting(session, context_window),
             instructed=partial(instructed, ports.hooks),
             repeats=demo_turns.repeats,
         )
@@ -137,7 +137,7 @@ class Sessions:
             clock=ports.clock,
             compactor=self.compactor,
             contexts=self.contexts,
-            debts=self.debts,
+            summary_retries=self.summary_retries,
             flush=ports.flush,
             models=ports.models,
             stored=ports.settings,
@@ -172,7 +172,7 @@ class Sessions:
             self.interim,
             self.agents.spawn,
             self.teams,
-            self.answerers,
+            self.agents_for,
             self._may_answer,
         )
 
@@ -187,7 +187,7 @@ class Sessions:
             models=ports.models,
             publish=ports.bus.publish,
             spending=ports.spending,
-            fit=lambda level: self._fitting.of(level),
+            fit=lambda agent_run: self._fitting.of(agent_run),
             gate=lambda turn: self.pauses.gate(turn, nullcontext),
             journal=ports.journal,
             questions=ports.questions,
@@ -232,7 +232,7 @@ class Sessions:
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
         inbound, began = turn.inbound, self._ports.clock.monotonic()
-        self.aside.make_way()
+        self.maintenance.make_way()
         async with self.contexts.working(inbound.session) as session:
             session.actor, session.tell = inbound.actor, partial(self._tell, turn)
             session.person = inbound.actor.key
@@ -250,7 +250,7 @@ class Sessions:
         await self.pauses.turn_ended(session.key, turn.id)
         _log_end(outcome, text, self._ports.clock.monotonic() - began)
         if entries := session.window.entries:
-            self.aside.turn_ended(inbound.session, inbound.actor, entries[-1].row)
+            self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         if scales := self.calibration.news():
             await self.settings.learn(SCALES, scales)
         channel = self._ports.channels.get(inbound.address.channel)
@@ -306,7 +306,7 @@ class Sessions:
             compactions=await self._ports.transcripts.compactions(key),
             compacting=session.compacting,
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
-            pending_retries=await self.debts.count(),
+            pending_retries=await self.summary_retries.count(),
             model=model,
             chosen=await models.chosen(key),
             spent=await self._ports.spending.of_session(key),
@@ -366,8 +366,8 @@ class Sessions:
         kind, refused = await self._who_answers(turn)
         session.rules, policy = kind.rules, RunPolicy(kind.rules)
         root = Root(turn, self.pauses.gate(turn, policy.paused))
-        level = Level(root, turn, session, policy, kind.settings, kind.name)
-        run = TurnRun(turn, session.window, self._fitting.of(level))
+        agent_run = Level(root, turn, session, policy, kind.settings, kind.name)
+        run = TurnRun(turn, session.window, self._fitting.of(agent_run))
         try:
             if refused:
                 raise refused
@@ -405,7 +405,7 @@ class Sessions:
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
         """The agent that answers; where none may, what to say in place of it."""
         try:
-            return (await self.answerers.of_turn(turn)).kind, None
+            return (await self.agents_for.of_turn(turn)).kind, None
         except (AccessDenied, ConfigError) as error:
             return self._main, error
 
@@ -414,10 +414,10 @@ class Sessions:
         if actor is None:
             return self._main, ""
         try:
-            found = await self.answerers.of(actor, key)
+            found = await self.agents_for.of(actor, key)
         except (AccessDenied, ConfigError) as error:
             return self._main, f"none. {error}"
-        chosen, line = await self.answerers.chosen(key), f"{found.kind.name} ({found.why})" if found.why else ""
+        chosen, line = await self.agents_for.chosen(key), f"{found.kind.name} ({found.why})" if found.why else ""
         if chosen and chosen != found.kind.name:
             line = f"{found.kind.name}; {chosen}, which /agent chose, is not there or not for you"
         return found.kind, line

@@ -135,7 +135,7 @@ class Contexts:
         self._stored = stored
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
-        self._fences: Fences | None = None
+        self._markers: Fences | None = None
         self._changed = 0
         """How often a conversation was dropped or cleared: who was reading one meanwhile reads it again."""
         self._reminders: dict[str, SessionReminders] = {}
@@ -183,7 +183,7 @@ class Contexts:
         stored = await self._transcripts.context(key)
         # A long conversation is some megabytes, and each message is measured.
         window = await asyncio.to_thread(Window.of, *stored, _VIEW.from_data(settings.get(VIEW, {})))
-        window.fences = await self._fences_kept()
+        window.markers = await self._fences_kept()
         reminders = self._reminders.setdefault(key, SessionReminders())
         mode = Chosen(**settings[MODE]) if MODE in settings else None
         return Session(
@@ -201,13 +201,13 @@ class Contexts:
 
     async def _fences_kept(self) -> Fences:
         """What foreign text is marked with, the same for as long as the database is."""
-        if self._fences is None:
+        if self._markers is None:
             # A file has a key from its first day; one that lost it gets marks that last until the next restart.
             key = await self._stored.fact(MATERIAL_KEY) or secrets.token_hex()
-            fences = Fences(bytes.fromhex(key))
-            if self._fences is None:  # nobody else was quicker
-                self._fences = fences
-        return self._fences
+            markers = Fences(bytes.fromhex(key))
+            if self._markers is None:  # nobody else was quicker
+                self._markers = markers
+        return self._markers
 
     def forget(self, key: str, *, gone: bool = False) -> None:
         """Drop a conversation from memory: the store knows better (a turn of it ended half-way), or it is deleted."""

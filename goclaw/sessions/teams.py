@@ -145,9 +145,9 @@ class Teams:
         self._teams: dict[str, Team] = {}
         """By session: each has one at most."""
 
-    def of(self, level: Level) -> "TeamOf":
+    def of(self, agent_run: Level) -> "TeamOf":
         """The team as an agent reaches it."""
-        return TeamOf(self, level)
+        return TeamOf(self, agent_run)
 
     def found(self, owner: Owner) -> Team:
         """The owner's team. Raises ToolError where the owner has none."""
@@ -253,9 +253,9 @@ class Teams:
         own = member.turn = journal.new_turn(asked, "message")
         own.stopping = member.stopped
         task = AgentTask(text[0], member.kind.name, f"{team.name}/{member.name}", background=True)
-        seat = Seat(team.name, member.name, _briefing(team, member))
+        membership = Seat(team.name, member.name, _briefing(team, member))
         try:
-            return await self._agents.one_turn(member.above, member.kind, task, session, member.agent, own, seat)
+            return await self._agents.one_turn(member.above, member.kind, task, session, member.agent, own, membership)
         finally:
             member.turn = None
             await self._ports.questions.turn_ended(own.id)
@@ -267,15 +267,15 @@ class TeamOf:
     """Implements `toolkit.teaming.TeamPort` for an agent at work: the lead makes and ends, members write."""
 
     teams: Teams
-    level: Level
+    agent_run: Level
 
     async def create(self, name: str, members: Sequence[NewMember], step: str) -> Sequence[StartedMember]:
         self._refuse_agents("make a team")
-        return await self.teams.create(self.level, name, members, step)
+        return await self.teams.create(self.agent_run, name, members, step)
 
     async def send(self, to: str, text: str) -> Sequence[str]:
         sender = self._sender()
-        team = self.teams.found(_owner(self.level))
+        team = self.teams.found(_owner(self.agent_run))
         receivers = [] if to == LEAD else [one for one in self._named(team, to) if one.name != sender]
         if to != ALL and any(one.closing for one in receivers):
             raise ToolError(f"the member {to} ends after the turn that runs, and reads nothing any more")
@@ -299,7 +299,7 @@ class TeamOf:
 
     async def shut_down(self, to: str) -> Sequence[str]:
         self._refuse_agents("end a member")
-        closing = self._named(self.teams.found(_owner(self.level)), to)
+        closing = self._named(self.teams.found(_owner(self.agent_run)), to)
         for member in closing:
             member.closing = True
             member.stirred.set()
@@ -307,7 +307,7 @@ class TeamOf:
 
     async def delete(self, name: str) -> Sequence[str]:
         self._refuse_agents("end a team")
-        team = self.teams.found(_owner(self.level))
+        team = self.teams.found(_owner(self.agent_run))
         if team.name != name:
             raise ToolError(NO_TEAM)
         return await self.teams.end(team)
@@ -316,19 +316,19 @@ class TeamOf:
         return team.alive if to == ALL else [team.member(to)]
 
     def _sender(self) -> str:
-        if self.level.seat is not None:
-            return self.level.seat.name
-        if self.level.parent is not None:
+        if self.agent_run.membership is not None:
+            return self.agent_run.membership.name
+        if self.agent_run.parent is not None:
             raise ToolError("only the lead and the members of a team write to each other: put it into your answer")
         return LEAD
 
     def _refuse_agents(self, what: str) -> None:
-        if self.level.parent is not None:
+        if self.agent_run.parent is not None:
             raise ToolError(f"only the agent that talks with the person may {what}")
 
 
-def _owner(level: Level) -> Owner:
-    return Owner(level.home.key, level.turn.inbound.actor.key)
+def _owner(agent_run: Level) -> Owner:
+    return Owner(agent_run.home.key, agent_run.turn.inbound.actor.key)
 
 
 def _of_member(name: str, task: str) -> Reminder:

@@ -127,22 +127,22 @@ class Visit:
         # No message began it, so no restart takes it up.
         self._turn = self._ports.journal.new_turn(asked, "message")
         gate = self._ports.pauses.gate(self._turn, nullcontext)
-        self._root = Root(self._turn, gate, guest=Guest(approve, scope.ask, scope.emit))
+        self._root = Root(self._turn, gate, caller=Guest(approve, scope.ask, scope.emit))
         self._used = False
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         """Have an agent do a task; see `CallScope.spawn`."""
         if task.background:
             raise ToolError(NO_BACKGROUND)
-        return await self._waited_for(self._ports.spawn(await self._level(), task, step, call_id))
+        return await self._waited_for(self._ports.spawn(await self._agent_run(), task, step, call_id))
 
     async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
         """Make a call of another tool; see `CallScope.forward`."""
         self._visits.refuse_too_many(self.scope.session)
         self.handing_on = True
         try:
-            level = await self._level()
-            return await self._waited_for(self._ports.forward(level, self.scope, wanted, step, call_id))
+            agent_run = await self._agent_run()
+            return await self._waited_for(self._ports.forward(agent_run, self.scope, wanted, step, call_id))
         finally:
             self.handing_on = False
 
@@ -151,7 +151,7 @@ class Visit:
         if self._used:
             await self._ports.journal.end(self._turn.id, self._ports.clock.now(), ())
 
-    async def _level(self) -> Level:
+    async def _agent_run(self) -> Level:
         """Stands where the agent that answers a person stands in their turn."""
         self._used = True
         home = await self._ports.contexts.session(self.scope.session)

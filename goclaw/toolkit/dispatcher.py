@@ -73,7 +73,7 @@ class Dispatcher:
         hooks: Hooks | None = None,
     ) -> None:
         self.registry = registry
-        self.strays = Strays(environment.clock)
+        self.unresponsive = Strays(environment.clock)
         """Tools that ignore that they were told to end."""
         self._access = access
         self._environment = environment
@@ -308,7 +308,7 @@ class Dispatcher:
             async with asyncio.timeout(limit):
                 work = tool.call(context, arguments)
                 name = f"tool {tool.spec.name} of {scope.turn}"
-                value = await (work if tool.runs_steps else self.strays.run(work, name))
+                value = await (work if tool.runs_steps else self.unresponsive.run(work, name))
         except TimeoutError:
             after = "" if limit is None else f" after {limit:g} s"
             raise ToolError(f"{tool.spec.name} timed out{after}") from None

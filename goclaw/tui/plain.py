@@ -221,7 +221,7 @@ class _Talk:
         self._write = write
         self._source = source
         self._prompts = source.isatty()
-        self._outstanding = Outstanding()
+        self._pending = Outstanding()
         self._commands: set[str] = set()
         """The turns that messages with a slash would have become."""
         self._patience = Patience(lambda: self._fail(StateError(ENDED)))
@@ -253,9 +253,9 @@ class _Talk:
         else:
             self._connected()
             self._view.missed(attached.history, self._link.person)
-            for _ in self._outstanding.caught_up(attached.history, attached.now):
+            for _ in self._pending.caught_up(attached.history, attached.now):
                 self._answered()
-            if self._outstanding:
+            if self._pending:
                 self._patience.begin()
         self._view.partial(attached.now.text)
         for question in attached.now.questions:
@@ -269,7 +269,7 @@ class _Talk:
         """Something came."""
         match received:
             case Accepted():
-                if ended := self._outstanding.accepted(received, self._link.taken):
+                if ended := self._pending.accepted(received, self._link.taken):
                     self._view.line(ended.text)
                     self._answered()
             case Refused():
@@ -281,7 +281,7 @@ class _Talk:
             case _:
                 self._patience.end()
                 self._view.show(received)
-                ended = self._outstanding.happened(received)
+                ended = self._pending.happened(received)
                 if ended or isinstance(received, TurnFinished):
                     self._answered()
 
@@ -307,12 +307,12 @@ class _Talk:
                 break
             if line.strip():
                 turn = self._link.submit(line)
-                self._outstanding.sent(turn)
+                self._pending.sent(turn)
                 if line.startswith("/"):
                     self._commands.add(turn)
             else:
                 self._show_prompt()
-        while self._outstanding:
+        while self._pending:
             self._changed.clear()
             await self._changed.wait()
 
@@ -327,7 +327,7 @@ class _Talk:
         self._show_prompt()
 
     def _show_prompt(self) -> None:
-        if self._prompts and not self._outstanding:
+        if self._prompts and not self._pending:
             self._write(PROMPT)
 
     def _fail(self, error: StateError) -> None:

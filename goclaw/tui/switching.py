@@ -130,15 +130,15 @@ class Switching:
         """What was on its way to a session goes there by the link that shows it."""
         if session not in self._left:
             return {}
-        leftover, delivering = self._left.pop(session)
+        unsent, delivering = self._left.pop(session)
         delivering.cancel()
-        return leftover.link.waiting()
+        return unsent.link.waiting()
 
     def _deliver(self, session: str, waiting: dict[str, str]) -> None:
-        leftover = Leftover(self._way, session, waiting, self._host.notify)
-        delivering = self._host.run_worker(partial(self._delivered, leftover), name=f"what is left for {session}")
-        self._left[session] = (leftover, delivering)
+        unsent = Leftover(self._way, session, waiting, self._host.notify)
+        delivering = self._host.run_worker(partial(self._delivered, unsent), name=f"what is left for {session}")
+        self._left[session] = (unsent, delivering)
 
-    async def _delivered(self, leftover: Leftover) -> None:
-        await leftover.deliver()
-        del self._left[leftover.link.session]
+    async def _delivered(self, unsent: Leftover) -> None:
+        await unsent.deliver()
+        del self._left[unsent.link.session]

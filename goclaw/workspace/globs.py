@@ -42,7 +42,7 @@ class Sight:
 
     @cached_property
     def _named(self) -> set[Inode]:
-        return self.reach.ground.denied.named()
+        return self.reach.workspace_root.denied.named()
 
     def shows(self, found: os.stat_result, *, crossed: bool) -> bool:
         """Whether this file may be seen."""
@@ -63,7 +63,7 @@ class Sight:
             with os.scandir(folder) as entries:
                 found = [described for entry in islice(entries, most) if (described := _describe(entry)) is not None]
             found = [name for name in found if name[2] is None or self.shows(name[2], crossed=crossed)]
-            if reach.viewer is not None and reach.ground.notes.are_in(inode_of(os.fstat(folder))):
+            if reach.viewer is not None and reach.workspace_root.notes.are_in(inode_of(os.fstat(folder))):
                 found = [name for name in found if name[0] == reach.viewer]
         finally:
             os.close(folder)

@@ -97,7 +97,7 @@ class Place:
 class Reach:
     """What one person reaches in a workspace; `viewer` None is whoever may see everybody's notes."""
 
-    ground: Ground
+    workspace_root: Ground
     viewer: str | None = None
 
     @contextmanager
@@ -170,19 +170,19 @@ class Reach:
 
     def forbidden(self) -> set[Inode]:
         """Every file that may not be touched, whatever its name; for a listing, which asks for many."""
-        ground = self.ground
-        return ground.denied.everything(ground.inode) | (self._others_notes())
+        workspace_root = self.workspace_root
+        return workspace_root.denied.everything(workspace_root.inode) | (self._others_notes())
 
     def _others_notes(self) -> set[Inode]:
-        return set() if self.viewer is None else self.ground.notes.files(self.viewer)
+        return set() if self.viewer is None else self.workspace_root.notes.files(self.viewer)
 
     def _refusal(self, found: os.stat_result, *, crossed: bool) -> int:
-        inode, ground = inode_of(found), self.ground
-        if inode in ground.denied.named():
+        inode, workspace_root = inode_of(found), self.workspace_root
+        if inode in workspace_root.denied.named():
             return errno.EACCES
         if not crossed and found.st_nlink <= 1:
             return 0  # its only name is the one it was found under
-        if inode in ground.denied.everything(ground.inode):
+        if inode in workspace_root.denied.everything(workspace_root.inode):
             return errno.EACCES
         return errno.ENOENT if found.st_nlink > 1 and inode in self._others_notes() else 0
 
@@ -207,7 +207,7 @@ class Reach:
             finally:
                 if not keep:
                     self._close(folder)
-            if self.ground.by_walk:
+            if self.workspace_root.by_walk:
                 break
             if target.startswith("/"):
                 raise _error(errno.EXDEV, name)
@@ -217,7 +217,7 @@ class Reach:
     def _folder(self, path: str, made: list[str] | None, *, making: bool) -> tuple[int, bool]:
         """The folder in which something is looked for or (`making`) written."""
         if path == "." and not making:
-            return self.ground.folder, False
+            return self.workspace_root.folder, False
         flags = os.O_DIRECTORY | (os.O_RDONLY if making else os.O_PATH)
         try:
             return self._open(path, flags)
@@ -252,11 +252,11 @@ class Reach:
                 os.close(folder)
 
     def _open(self, path: str, flags: int, folder: int | None = None, *, crossed: bool = False) -> tuple[int, bool]:
-        ground = self.ground
-        start = ground.folder if folder is None else folder
-        if ground.by_walk:
+        workspace_root = self.workspace_root
+        start = workspace_root.folder if folder is None else folder
+        if workspace_root.by_walk:
             descriptor = open_beneath(start, path, flags, by_walk=True)
-            return descriptor, not is_same_mount(descriptor, ground.folder)
+            return descriptor, not is_same_mount(descriptor, workspace_root.folder)
         if not crossed:
             try:
                 return open_beneath(start, path, flags, one_mount=True), False
@@ -275,18 +275,18 @@ class Reach:
         return folder, crossed
 
     def _close(self, folder: int) -> None:
-        if folder != self.ground.folder:
+        if folder != self.workspace_root.folder:
             os.close(folder)
 
     def _allow(self, folder: int, name: str, *, crossed: bool, making: bool) -> None:
-        ground = self.ground
-        ground.notes.look()
-        chain = self._chain(folder) if crossed or (self.viewer is not None and ground.notes.are_any) else ()
-        if self.viewer is not None and ground.notes.are_hidden(self.viewer, chain, name):
+        workspace_root = self.workspace_root
+        workspace_root.notes.look()
+        chain = self._chain(folder) if crossed or (self.viewer is not None and workspace_root.notes.are_any) else ()
+        if self.viewer is not None and workspace_root.notes.are_hidden(self.viewer, chain, name):
             raise _error(errno.EACCES if making else errno.ENOENT, name)
-        if crossed and not ground.denied.everything(ground.inode).isdisjoint(chain):
+        if crossed and not workspace_root.denied.everything(workspace_root.inode).isdisjoint(chain):
             raise _error(errno.EACCES, name)
-        if making and ground.denied.is_name(folder, name):
+        if making and workspace_root.denied.is_name(folder, name):
             raise _error(errno.EACCES, name)
 
     def _allow_what_is_there(self, path: str, *, making: bool) -> None:
@@ -303,10 +303,10 @@ class Reach:
     def _chain(self, folder: int) -> list[Inode]:
         """The folder and those above it, up to the workspace, which is not among them."""
         chain: list[Inode] = []
-        if folder == self.ground.folder:
+        if folder == self.workspace_root.folder:
             return chain
         inode, above = inode_of(os.fstat(folder)), ".."
-        while inode != self.ground.inode:
+        while inode != self.workspace_root.inode:
             chain.append(inode)
             if len(chain) > _DEEPEST:
                 raise _error(errno.EXDEV, above)

@@ -84,7 +84,7 @@ class Workspace:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._reach.ground.close()
+        self._reach.workspace_root.close()
 
     @property
     def viewer(self) -> str | None:
@@ -107,12 +107,12 @@ class Workspace:
         """A folder of it as a workspace by itself, seen with the same eyes; nothing leads out of that one either."""
         place = await self.stat(folder)
         inner = type(self)(self.root / place.path, self._denied, self._locks)
-        ground = await asyncio.to_thread(self._ground_of, place.path)
-        inner._reach = Reach(ground, self.viewer)
+        workspace_root = await asyncio.to_thread(self._ground_of, place.path)
+        inner._reach = Reach(workspace_root, self.viewer)
         try:
             yield inner
         finally:
-            ground.close()
+            workspace_root.close()
 
     def _ground_of(self, folder: str) -> Ground:
         # From the descriptor on, and not by the path: a link that comes meanwhile leads nowhere.
@@ -121,7 +121,7 @@ class Workspace:
 
     def _view(self, viewer: str | None) -> Self:
         view = copy.copy(self)
-        view._reach = Reach(self._reach.ground, viewer)
+        view._reach = Reach(self._reach.workspace_root, viewer)
         return view
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
@@ -241,7 +241,7 @@ class Workspace:
     def _still_there(self) -> None:
         """Whoever starts a program goes by the path: it must still lead to the folder that was opened."""
         with in_words(str(self.root)):
-            if not os.path.samestat(os.stat(self.root), os.fstat(self._reach.ground.folder)):  # noqa: PTH116 -- beside a descriptor
+            if not os.path.samestat(os.stat(self.root), os.fstat(self._reach.workspace_root.folder)):  # noqa: PTH116 -- beside a descriptor
                 raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
 
     def _names(self, path: str) -> tuple[str, ...]:
@@ -253,17 +253,21 @@ class Workspace:
 
     def _has(self, name: str) -> bool:
         """Whether something is there, be it a link that leads nowhere."""
-        ground = self._reach.ground
+        workspace_root = self._reach.workspace_root
         try:
-            os.close(open_beneath(ground.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=ground.by_walk))
+            os.close(
+                open_beneath(workspace_root.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=workspace_root.by_walk)
+            )
         except OSError as error:
             return error.errno == errno.ELOOP
         return True
 
     def _is_link(self, name: str) -> bool:
-        ground = self._reach.ground
+        workspace_root = self._reach.workspace_root
         try:
-            descriptor = open_beneath(ground.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=ground.by_walk)
+            descriptor = open_beneath(
+                workspace_root.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=workspace_root.by_walk
+            )
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -376,7 +380,7 @@ class Workspace:
         return written
 
     def _replace(self, place: Place, path: str, data: bytes, unless_changed: Version | None) -> Written:
-        with self._old(place, path) as old, self._reach.ground.renaming:
+        with self._old(place, path) as old, self._reach.workspace_root.renaming:
             atomic.replace(place.folder, place.name, data, old, lambda: _refuse_changed(place, path, unless_changed))
         return Written(place.path, len(data), created=old is None)
 
@@ -420,7 +424,7 @@ class Workspace:
                 gone = is_same and self._unlink(place, path)
 
     def _unlink(self, place: Place, path: str) -> bool:
-        with self._old(place, path) as old, self._reach.ground.renaming:
+        with self._old(place, path) as old, self._reach.workspace_root.renaming:
             if old is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             os.unlink(place.name, dir_fd=place.folder)

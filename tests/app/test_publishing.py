@@ -44,7 +44,7 @@ async def test_what_is_published_is_told_with_the_address_where_it_can_be_used(t
     clock, registry = SteppedClock(), Reluctant()
     async with asyncio.timeout(SECONDS), registry.listening():
         async with open_app(published_by(tmp_path, registry, enabled=True), clock) as app:
-            while ALERT not in (alerts := app.ground.alerts.open()):
+            while ALERT not in (alerts := app.foundation.alerts.open()):
                 clock.advance(LOOK_SECONDS / 4)
                 await asyncio.sleep(0)
             assert "(HTTP 403)" in alerts[ALERT]
@@ -53,7 +53,7 @@ async def test_what_is_published_is_told_with_the_address_where_it_can_be_used(t
                 clock.advance(LOOK_SECONDS / 4)
                 await asyncio.sleep(0)
             port = app.mcp_server.port
-            assert ALERT not in app.ground.alerts.open()
+            assert ALERT not in app.foundation.alerts.open()
     toolset, agent = registry.put
     assert toolset["remotes"] == [{"url": f"http://127.0.0.1:{port}/mcp", "headers": ["Authorization"]}]
     assert [tool["name"] for tool in toolset["tools"]] == ["read"] and toolset["tags"] == ["files"]

@@ -22,7 +22,7 @@ async def used(folder: Path, users: str = '{"users": {}}', *, key: str = "", **s
     (state / "users.json").write_text(users)
     given = {"state_dir": state, "models": {"agent": ["demo"]}, "telegram": {"enabled": False}, **settings}
     async with open_app(Config.model_validate(given), SteppedClock()) as app:
-        workspace = await app.ground.environment.workspace(Actor(key, "telegram") if key else OWNER)
+        workspace = await app.foundation.environment.workspace(Actor(key, "telegram") if key else OWNER)
         return workspace.root
 
 

@@ -37,14 +37,14 @@ async def test_a_catalogue_is_fetched_while_the_daemon_runs_and_a_changed_versio
     async with asyncio.timeout(SECONDS), fake_registry(toolset()) as registry:
         async with open_app(fetching_from(tmp_path, registry), clock) as app:
             await until(clock, lambda: registry.asked and shelf.entries("corp"))
-            assert app.sources.faults == {} and app.ground.alerts.open() == {}
+            assert app.sources.faults == {} and app.foundation.alerts.open() == {}
             registry.items = [item(toolset(description="Other words."))]
             await until(clock, lambda: "registries.corp" in app.sources.faults)
             assert "toolset data-tools 1.0.0 is not what it was" in app.sources.faults["registries.corp"]
-            assert "has changed what it said" in app.ground.alerts.open()["registry corp"]
+            assert "has changed what it said" in app.foundation.alerts.open()["registry corp"]
             registry.items = [item(toolset())]
             await until(clock, lambda: "registries.corp" not in app.sources.faults)
-            assert app.ground.alerts.open() == {}
+            assert app.foundation.alerts.open() == {}
 
 
 async def test_a_registry_that_is_down_delays_nothing_and_the_status_says_so(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ async def test_running_tasks_are_counted_here_and_in_all_and_no_line_says_there_
     config = Config.model_validate({"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}})
     command = Command(("/bin/sleep", "1000"), tmp_path, {})
     async with asyncio.timeout(30), open_app(config) as app:
-        environment = app.ground.environment
+        environment = app.foundation.environment
         for session in ("tui:me", "telegram:5", "telegram:5"):
             work = Work(Owner(session, session), Address(LOCAL, session), "sleep", command, Policy(tmp_path), 60)
             try:
@@ -55,7 +55,7 @@ async def test_what_only_says_that_all_is_well_is_known_as_such(tmp_path: Path) 
     async with asyncio.timeout(30), open_app(config) as app:
         shown = await details(app, "tui:me")
         assert "Queue" in shown.calm
-        assert ("Disk" in shown.calm) == (not (await app.ground.disk.use()).warning)
+        assert ("Disk" in shown.calm) == (not (await app.foundation.disk.use()).warning)
         assert [name for name, _ in shown.memory] == ["Searched", "Mode"]
         assert shown.numbers["memory"]["conversations"] == 0
 
@@ -80,6 +80,6 @@ async def test_a_daemon_that_takes_no_messages_says_so_in_the_first_line(tmp_pat
 
     config = Config.model_validate({"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}})
     async with asyncio.timeout(30), open_app(config) as app:
-        broken = replace(app, probe=Probe(refused, dict, app.ground.clock))
+        broken = replace(app, probe=Probe(refused, dict, app.foundation.clock))
         shown = await details(broken, "tui:me")
     assert "but it takes no messages: the database cannot be written" in shown.lines["Daemon"]

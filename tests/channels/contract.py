@@ -287,7 +287,7 @@ class TerminalWay(Way):
 
     def line(self, app: App) -> AbstractAsyncContextManager[Client]:
         """A connection."""
-        return attach(app.ground.config.socket_path, self.session)
+        return attach(app.foundation.config.socket_path, self.session)
 
     async def _follow(self, client: Client, view: PlainView) -> None:
         async for received in client.received():
@@ -390,7 +390,7 @@ class Scene:
     @property
     def workspace(self) -> Path:
         """Where the agent works."""
-        return self.app.ground.environment.root(self.way.key)
+        return self.app.foundation.environment.root(self.way.key)
 
     async def results(self) -> list[str]:
         """What the model was told of its calls."""
@@ -410,7 +410,7 @@ class Scene:
 
     async def decide_elsewhere(self, question: str, answer: str) -> None:
         """The owner answers a question of the person, in a terminal of this machine."""
-        async with attach(self.app.ground.config.socket_path, self.way.session) as client:
+        async with attach(self.app.foundation.config.socket_path, self.way.session) as client:
             await client.answer(Decide("elsewhere", question, answer), object)
 
 

@@ -106,9 +106,9 @@ async def test_less_than_a_minute_to_the_next_try_is_told_in_seconds_and_owed_su
         await core.say("/compact")
         await core.settled()
         for _ in range(2):
-            await core.sessions.debts.pay()
+            await core.sessions.summary_retries.pay()
             world.clock.advance(3_600)
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
         lines = (
             "Compaction Health\n"
             "  Ollama: degraded (3/3 failures)\n"

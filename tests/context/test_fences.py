@@ -61,7 +61,7 @@ def test_what_is_not_foreign_stays_the_same_object() -> None:
 @pytest.mark.promise("P-cache-stable")
 def test_a_request_holds_the_same_objects_as_the_one_before() -> None:
     window = Window(entries=[Entry(1, UserMessage("hi")), Entry(2, UserMessage("x", foreign=(Foreign(0, 1, "a"),)))])
-    window.fences = FENCES
+    window.markers = FENCES
     assert all(first is second for first, second in zip(window.messages(), window.messages(), strict=True))
 
 

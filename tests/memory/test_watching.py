@@ -151,12 +151,12 @@ async def test_the_workspace_is_never_watched_as_a_whole_nor_what_lies_behind_li
     (root / "memory/in").symlink_to(root / "src")
     (root / "linked").symlink_to(root / "src")
     sources = ("MEMORY.md", "memory", ".", "docs", "linked", "linked/deep", "../outside", "/etc", "later/on")
-    ground = await ground_of(workspace, sources)
-    assert ground == Ground(
+    foundation = await ground_of(workspace, sources)
+    assert foundation == Ground(
         frozenset({"memory", "memory/a", "memory/a/b", "docs"}),
         frozenset((".", name) for name in ("MEMORY.md", "memory", "docs", "linked", "later")),
     )
-    assert ground.folders == [".", "docs", "memory", "memory/a", "memory/a/b"]
+    assert foundation.folders == [".", "docs", "memory", "memory/a", "memory/a/b"]
 
 
 async def test_no_more_folders_than_the_bound_are_watched(

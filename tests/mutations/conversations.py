@@ -208,7 +208,7 @@ BUGS: list[Bug] = [
         "a person who writes waits for work beside the turns",
         "class small windows: a model does one thing at a time",
         "goclaw/sessions/service.py",
-        "        self.aside.make_way()\n",
+        "        self.maintenance.make_way()\n",
         "",
         "tests/sessions/test_aside.py::test_who_writes_meanwhile_has_the_model_at_once",
     ),

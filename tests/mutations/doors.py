@@ -126,8 +126,8 @@ BUGS: list[Bug] = [
         "a mode chosen in a chat lets agents of MCP clients do what asks first",
         "class permission: a choice that reaches further than where it was made",
         "goclaw/sessions/fitting.py",
-        "return None if level.root.guest else self._home(level).mode",
-        "return self._home(level).mode",
+        "return None if agent_run.root.caller else self._home(agent_run).mode",
+        "return self._home(agent_run).mode",
         "tests/sessions/test_visiting.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
     ),
     bug(

@@ -230,5 +230,5 @@ async def live(folder: Path, window: int, count: Count) -> Lived:
 async def _read(world: World, core: Core) -> None:
     """The person reads the answer: what is done beside the turns has its time."""
     world.clock.advance(60)
-    await core.sessions.aside.catch_up()
-    await core.sessions.debts.pay()
+    await core.sessions.maintenance.catch_up()
+    await core.sessions.summary_retries.pay()

@@ -305,4 +305,4 @@ async def test_the_choice_goes_when_the_conversation_is_forgotten(tmp_path: Path
         await core.command("/agent cook", actor=anna, session=ANNA)
         await said(core, ANNA)
         await core.sessions.forgetter.forget(ANNA)
-        assert await core.sessions.answerers.chosen(ANNA) == ""
+        assert await core.sessions.agents_for.chosen(ANNA) == ""

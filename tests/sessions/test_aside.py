@@ -31,7 +31,7 @@ async def turns(core: Core, count: int, *, reads: bool = True) -> None:
     for number in range(count):
         await talk(core, f"question {number}")
         if reads:
-            await core.sessions.aside.catch_up()
+            await core.sessions.maintenance.catch_up()
 
 
 @pytest.mark.parametrize("every_turns", [10, 4])
@@ -52,7 +52,7 @@ async def test_a_model_is_asked_once_in_so_many_turns_also_over_a_restart(tmp_pa
 
 async def test_who_writes_at_once_again_does_not_find_the_model_at_work(tmp_path: Path) -> None:
     world = SmallWorld(tmp_path)
-    async with world.running() as core, background(core.sessions.aside.run(), "beside"):
+    async with world.running() as core, background(core.sessions.maintenance.run(), "beside"):
         await turns(core, 12, reads=False)
         assert world.clerk.requests == []
         await until_asleep(world.clock)
@@ -67,7 +67,7 @@ async def test_who_writes_meanwhile_has_the_model_at_once(tmp_path: Path) -> Non
     gate = world.clerk.gate = asyncio.Event()
     async with world.running() as core:
         await turns(core, 10, reads=False)
-        work = asyncio.create_task(core.sessions.aside.catch_up())
+        work = asyncio.create_task(core.sessions.maintenance.catch_up())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
             await talk(core, "and now?")

@@ -47,7 +47,7 @@ class CheckedWorld(World):
 async def turns(core: Core, count: int = 1) -> None:
     for number in range(count):
         await talk(core, f"question {number}")
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
 
 
 async def marks(core: Core, clerk: ScriptedModel, count: int) -> Iterator[int]:
@@ -101,7 +101,7 @@ async def test_a_compaction_takes_one_that_covers_half_and_asks_nobody(tmp_path:
     world = CheckedWorld(tmp_path, 60, 61, 62)
     async with world.running() as core:
         await talk(core, f"the file is /srv/anna/report.md {'x' * 4_000}")
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         await talk(core, "question 1", "question 2")
         asked = len(world.clerk.requests)
         await talk(core, "/compact")
@@ -124,7 +124,7 @@ async def test_a_compaction_by_itself_takes_one_too(tmp_path: Path) -> None:
     world = CheckedWorld(tmp_path, 60, 61, 175, 176, compaction={"min_messages": 2})
     async with world.running() as core:
         await talk(core, "x" * 4_000)
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         await talk(core, *(f"question {number}" for number in range(3)))
         compaction, _ = await core.transcripts.context(HERE)
         assert compaction and compaction.source == "checkpoint"
@@ -139,7 +139,7 @@ async def test_one_that_does_not_fit_is_not_taken(tmp_path: Path, how: str) -> N
     world = CheckedWorld(tmp_path, 60, *[61] * 12, **config)
     async with world.running() as core:
         await talk(core, "x" * 4_000)
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         world.clerk.rest = Answer(f"Newly written: {SUMMARY}")
         if how == "cleared":
             await core.command("/clear")
@@ -170,7 +170,7 @@ async def test_none_is_made_of_a_stub(tmp_path: Path) -> None:
 async def test_a_turn_goes_on_while_one_is_made_and_what_it_says_is_not_covered(tmp_path: Path) -> None:
     world = CheckedWorld(tmp_path, 60, 61, 62)
     gate = world.clerk.gate = asyncio.Event()
-    async with world.running() as core, background(core.sessions.aside.run(), "checkpoints"):
+    async with world.running() as core, background(core.sessions.maintenance.run(), "checkpoints"):
         await talk(core, "question 0")
         await until_asleep(world.clock)
         world.clock.advance(QUIET_SECONDS)
@@ -208,7 +208,7 @@ async def test_a_full_disk_hurts_nobody_either(tmp_path: Path) -> None:
     async with world.running() as core:
         await talk(core, "question 0")
         core.database.full = True
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         core.database.full = False
         await turns(core)
         assert len(world.clerk.requests) == 2, "it is made after the next turn"
@@ -221,7 +221,7 @@ async def test_clear_while_one_is_written_leaves_none(tmp_path: Path) -> None:
     gate = world.clerk.gate = asyncio.Event()
     async with world.running() as core:
         await talk(core, "secret")
-        making = asyncio.create_task(core.sessions.aside.catch_up())
+        making = asyncio.create_task(core.sessions.maintenance.catch_up())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
             await core.command("/clear")
@@ -241,7 +241,7 @@ async def test_clear_during_a_turn_leaves_none_that_knows_what_was_before(tmp_pa
         await core.say("wait")
         async with asyncio.timeout(PATIENCE):
             await trail.begun.wait()
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         (question,) = map(said, world.clerk.requests)  # made while the turn runs
         assert "secret" in question and "[calls wait" not in question
         await core.command("/clear")
@@ -259,5 +259,5 @@ async def test_a_context_that_was_emptied_meanwhile_is_looked_at_without_harm(tm
     async with world.running() as core:
         await talk(core, "question")
         await core.command("/clear")
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         assert world.clerk.requests == [] and notices(core) == [CLEARED]

@@ -43,15 +43,15 @@ async def test_no_fact_is_lost_and_no_request_is_invalid_through_many_compaction
                     text, said = f"{text} Remember {facts[said]}.", said + 1
                 await core.say(text)
                 await core.settled()
-                await core.sessions.aside.catch_up()
+                await core.sessions.maintenance.catch_up()
                 if number % 20 == 19:
                     world.clock.advance(3_600)
-                    await core.sessions.debts.pay()
+                    await core.sessions.summary_retries.pay()
     assert agent.problems == []
     assert agent.largest <= WINDOW
     async with world.running() as core:
         world.clock.advance(3_600)
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
         await core.say("What do you remember?")
         await core.settled()
         assert agent.last is not None

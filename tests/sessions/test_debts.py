@@ -59,7 +59,7 @@ async def test_a_stub_is_replaced_when_a_model_is_well_again(tmp_path: Path) -> 
         assert stub == "12 earlier messages are not shown here, and no summary of them could be made yet."
         assert "  Pending retries: 1" in await core.command("/status")
         world.mend()
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
         await check_mirrors_the_store(core)
         window = await window_of(core)
         assert (window.summary, window.owed) == (SUMMARY, False)
@@ -77,7 +77,7 @@ async def test_what_is_summarised_is_the_originals_with_who_said_what_and_when(t
     async with world.running() as core:
         await owing(core)
         world.mend()
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
     question = text_of(world.clerk.requests[-1].messages[0])
     for number in range(6):
         assert f"question {number}.\n" in question and f"answer {number}\n" in question
@@ -92,7 +92,7 @@ async def test_it_is_paid_after_a_restart_by_the_task_that_looks_every_minute(tm
     world.mend()
     async with world.running() as core:
         await core.sessions.restore()
-        async with background(core.sessions.debts.run(), "debts"):
+        async with background(core.sessions.summary_retries.run(), "debts"):
             await until_asleep(world.clock)
             world.clock.advance(59)
             await until_asleep(world.clock)
@@ -109,7 +109,7 @@ async def test_never_twice_at_once(tmp_path: Path) -> None:
         await owing(core)
         world.mend()
         asked = len(world.clerk.requests)
-        await asyncio.gather(*(core.sessions.debts.pay() for _ in range(3)))
+        await asyncio.gather(*(core.sessions.summary_retries.pay() for _ in range(3)))
         assert len(world.clerk.requests) == asked + 1
         assert notices(core).count(PAID) == 1
 
@@ -124,7 +124,7 @@ async def test_two_emergencies_are_one_stub_and_one_payment_of_all_originals(tmp
         assert (await core.gateway.status(HERE, OWNER))["pending_retries"] == 1
         world.mend()
         world.clock.advance(3_600)
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
         await check_mirrors_the_store(core)
     question = text_of(world.clerk.requests[-1].messages[0])
     assert all(f"question {number}.\n" in question for number in range(14))
@@ -140,7 +140,7 @@ async def test_the_summary_before_the_stub_is_read_and_kept_until_then(tmp_path:
         summary = (await window_of(core)).summary
         assert summary.startswith(f"{SUMMARY}\n\n") and "earlier messages are not shown here" in summary
         world.mend()
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
         await check_mirrors_the_store(core)
     question = text_of(world.clerk.requests[-1].messages[0])
     assert f"Summary of what came before:\n{SUMMARY}" in question and "question 0." not in question
@@ -154,7 +154,7 @@ async def test_what_the_context_has_moved_on_from_is_not_put_into_it(tmp_path: P
         world.mend()
         gate = world.clerk.gate = asyncio.Event()
         world.clerk.streaming.clear()
-        paying = asyncio.create_task(core.sessions.debts.pay())
+        paying = asyncio.create_task(core.sessions.summary_retries.pay())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
         world.clerk.gate = None
@@ -184,7 +184,7 @@ async def test_messages_that_come_while_it_is_paid_are_answered_and_kept(tmp_pat
         world.mend()
         gate = world.clerk.gate = asyncio.Event()
         world.clerk.streaming.clear()
-        paying = asyncio.create_task(core.sessions.debts.pay())
+        paying = asyncio.create_task(core.sessions.summary_retries.pay())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
         await talk(core, "question 20.")
@@ -206,7 +206,7 @@ async def test_who_fails_again_and_again_is_asked_less_and_less(tmp_path: Path) 
         asked = []
         for _ in range(4 * 60):
             before = len(world.script.requests)
-            await core.sessions.debts.pay()
+            await core.sessions.summary_retries.pay()
             asked.append(len(world.script.requests) > before)
             world.clock.advance(60)
         minutes = [minute for minute, was in enumerate(asked) if was]
@@ -222,13 +222,13 @@ async def test_a_full_disk_does_not_make_it_pay_for_the_same_summary_every_minut
         asked = len(world.clerk.requests)
         core.database.full = True
         for _ in range(10):
-            await core.sessions.debts.pay()
+            await core.sessions.summary_retries.pay()
             world.clock.advance(60)
         assert len(world.clerk.requests) - asked == 4
         assert (await window_of(core)).owed
         core.database.full = False
         world.clock.advance(3_600)
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
         await check_mirrors_the_store(core)
         assert (await window_of(core)).summary == SUMMARY
 
@@ -240,16 +240,16 @@ async def test_with_nobody_to_ask_it_waits_and_pays_as_soon_as_there_is_somebody
         world.script.spec = "demo"
         for _ in range(2):
             world.clock.advance(3_600)
-            await core.sessions.debts.pay()
+            await core.sessions.summary_retries.pay()
         assert core.sessions.compactor.health.degraded
         asked = len(world.clerk.requests)
         for _ in range(10):
-            await core.sessions.debts.pay()
+            await core.sessions.summary_retries.pay()
             world.clock.advance(60)
         assert len(world.clerk.requests) == asked
         world.mend()
         world.clock.advance(30 * 60)
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
         assert (await window_of(core)).summary == SUMMARY
 
 
@@ -261,7 +261,7 @@ async def test_kills_at_every_write_of_a_payment_leave_it_owed_or_paid(tmp_path:
     world.mend()
 
     async def paying(core: Core) -> None:
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
 
     moments = await recorded(world, paying)
     for moment in moments:
@@ -269,10 +269,10 @@ async def test_kills_at_every_write_of_a_payment_leave_it_owed_or_paid(tmp_path:
             async with world.running() as core:
                 await check_mirrors_the_store(core)
                 world.clock.advance(3_600)
-                await core.sessions.debts.pay()
+                await core.sessions.summary_retries.pay()
                 await check_mirrors_the_store(core)
                 assert (await window_of(core)).summary == SUMMARY
-                assert await core.sessions.debts.count() == 0
+                assert await core.sessions.summary_retries.count() == 0
                 assert sum(isinstance(message, UserMessage) for message in await core.messages()) == 10
     assert moments[-1].write >= 2, "every write was tried"
 
@@ -292,5 +292,5 @@ async def test_each_source_gets_the_full_time_when_nobody_waits(
         await owing(core)
         monkeypatch.setattr("goclaw.context.compaction.asyncio.timeout", watched)
         world.clock.advance(3_600)
-        await core.sessions.debts.pay()
+        await core.sessions.summary_retries.pay()
     assert given.count(600.0) == 2, "the summary model and the main model"

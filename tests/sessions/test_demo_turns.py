@@ -30,7 +30,7 @@ async def life(world: World, model: ChatModel, *texts: str, summary: ChatModel |
     world.models = GivenModels(model, summary)
     async with world.running() as core:
         await talk(core, *texts)
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         return [event.text for event in core.seen if isinstance(event, Notice)]
 
 
@@ -84,8 +84,8 @@ async def test_no_model_summarises_what_the_demo_said_neither_then_nor_later(tmp
     await life(world, script, "what is there?", summary=clerk)
     async with world.running() as core:
         world.clock.advance(3_600)
-        await core.sessions.debts.pay()
-        await core.sessions.aside.catch_up()
+        await core.sessions.summary_retries.pay()
+        await core.sessions.maintenance.catch_up()
         window = await window_of(core)
     read = "\n".join(map(said, clerk.requests))
     assert "cat 0" in read and "chatter" not in read and "[demo" not in read

@@ -58,7 +58,7 @@ class NotedWorld(World):
 async def turns(core: Core, count: int = 1) -> None:
     for number in range(count):
         await talk(core, f"question {number}")
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
 
 
 def files(world: World) -> dict[str, str]:
@@ -75,7 +75,7 @@ async def test_of_a_conversation_that_is_forgotten_meanwhile_nothing_is_noted(tm
     world.clerk.gate = asyncio.Event()
     async with world.running() as core:
         await talk(core, "question")
-        noting = asyncio.ensure_future(core.sessions.aside.catch_up())
+        noting = asyncio.ensure_future(core.sessions.maintenance.catch_up())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
             await core.sessions.forgetter.forget("memory:here")
@@ -129,7 +129,7 @@ async def test_what_was_cleared_while_it_was_noted_is_not_noted(tmp_path: Path) 
     gate = world.clerk.gate = asyncio.Event()
     async with world.running() as core:
         await talk(core, "hello")
-        work = asyncio.create_task(core.sessions.aside.catch_up())
+        work = asyncio.create_task(core.sessions.maintenance.catch_up())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
             await core.command("/clear")
@@ -147,7 +147,7 @@ async def test_it_goes_to_the_persons_own_folder_unless_the_workspace_is_theirs_
     async with world.running() as core:
         await core.say("hello", actor=ANNA)
         await core.settled()
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
     assert list(files(world)) == [f"{folder}/{DAY}"]
 
 
@@ -168,7 +168,7 @@ async def test_another_users_search_does_not_find_it(tmp_path: Path) -> None:
     async with world.running() as core:
         await core.say("hello", actor=ANNA)
         await core.settled()
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
     async with (
         Workspace(world.root) as workspace,
         open_memory(tmp_path / "memory.db", Config(), SteppedClock()) as memory,
@@ -203,7 +203,7 @@ async def test_a_right_that_is_taken_away_meanwhile_is_gone(tmp_path: Path) -> N
     gate = world.clerk.gate = asyncio.Event()
     async with world.running() as core:
         await talk(core, "hello")
-        work = asyncio.create_task(core.sessions.aside.catch_up())
+        work = asyncio.create_task(core.sessions.maintenance.catch_up())
         async with asyncio.timeout(PATIENCE):
             await world.clerk.streaming.wait()
             world.users._users["tui:here"] = User("tui:here", session="memory:here", allowed_tools=frozenset())
@@ -245,7 +245,7 @@ async def test_secrets_are_masked_in_what_is_read_and_in_what_is_noted(tmp_path:
     world = NotedWorld(tmp_path, 100, notes="- The key is sk-ant-0123456789abcdef\n- Say open-sesame-for-flushes")
     async with world.running() as core:
         await talk(core, "my password is open-sesame-for-flushes")
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
     for text in (files(world)[f"memory/{DAY}"], said(world.clerk.requests[0])):
         assert "open-sesame" not in text and "sk-ant" not in text and "[secret]" in text
 
@@ -339,4 +339,4 @@ async def test_what_others_say_in_a_group_is_not_noted_for_whoever_spoke_last(tm
         await talk(core, "question")
         for key, due in (("telegram:-100:7", False), ("memory:here", True)):
             session = replace(await core.sessions.contexts.session("memory:here"), key=key)
-            assert bool(await core.sessions.aside._ports.flush.claim(session, ANNA, 120_000)) is due
+            assert bool(await core.sessions.maintenance._ports.flush.claim(session, ANNA, 120_000)) is due

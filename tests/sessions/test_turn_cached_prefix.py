@@ -88,9 +88,9 @@ async def test_every_request_goes_on_where_the_last_one_ended(
     async with life.world.running() as core:
         await core.command("/status")
         await talk(core, "after the restart")
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         await talk(core, "after a checkpoint", "and once more")
-        await core.sessions.aside.catch_up()
+        await core.sessions.maintenance.catch_up()
         assert len(life.clerk.requests) == 2, "notes and a checkpoint"
         assert list((life.world.root / "memory").rglob("*.md"))
         await talk(core, "after notes and a checkpoint")

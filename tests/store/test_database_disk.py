@@ -80,8 +80,8 @@ async def goes_on(app: App, room: Room) -> None:
     await room.say("in between", message_id="2")
     assert len(await answers(room, 1)) == 1
     await app.engine.idle()
-    assert app.ground.database.trouble is None
-    assert "database" not in app.ground.alerts.open()
+    assert app.foundation.database.trouble is None
+    assert "database" not in app.foundation.alerts.open()
 
 
 @pytest.mark.promise("P-disk")
@@ -92,7 +92,7 @@ async def test_a_full_disk_is_told_once_and_over_when_there_is_room(disk: SmallD
         await answers(room, 1)
         disk.fill()
         await refused(room, DiskFault.FULL)
-        assert "make room" in app.ground.alerts.open()["database"]
+        assert "make room" in app.foundation.alerts.open()["database"]
         disk.make_room()
         await goes_on(app, room)
     with closing(sqlite3.connect(disk.folder / "state" / "goclaw.db")) as connection:
@@ -108,9 +108,9 @@ async def test_a_disk_that_can_only_be_read_is_told_once_and_over_when_it_can_be
         await answers(room, 1)
         # A file system with files open for writing becomes so only by errors of its disk: SQLite's own switch stands
         # in for that, with the error that it gives then.
-        await app.ground.database._writer.run(lambda writer: writer.execute("PRAGMA query_only=ON"))
+        await app.foundation.database._writer.run(lambda writer: writer.execute("PRAGMA query_only=ON"))
         await refused(room, DiskFault.READ_ONLY)
-        await app.ground.database._writer.run(lambda writer: writer.execute("PRAGMA query_only=OFF"))
+        await app.foundation.database._writer.run(lambda writer: writer.execute("PRAGMA query_only=OFF"))
         await goes_on(app, room)
 
 
@@ -129,7 +129,7 @@ async def test_a_start_on_such_a_disk_says_what_helps(disk: SmallDisk, trouble: 
     else:
         disk.writable(True)
     async with daemon(disk.folder, Room()) as app:
-        assert app.ground.database.salvaged is None
+        assert app.foundation.database.salvaged is None
 
 
 @pytest.mark.promise("P-disk")
@@ -145,7 +145,7 @@ async def test_a_start_that_a_full_disk_cuts_anywhere_leaves_nothing_broken(disk
         pass
     disk.make_room()
     async with daemon(disk.folder, Room()) as app:
-        assert app.ground.database.salvaged is None
+        assert app.foundation.database.salvaged is None
 
 
 HOLD = """
@@ -171,13 +171,13 @@ async def test_another_program_on_the_database_is_waited_for_and_then_told(
         holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220  # for a test
         assert holder.stdin and holder.stdout
         await asyncio.to_thread(holder.stdout.readline)
-        began = app.ground.clock.monotonic()
+        began = app.foundation.clock.monotonic()
         saying = asyncio.ensure_future(room.say("in between", message_id="2"))
         beats = 0
         while not saying.done():
             await asyncio.sleep(0)
             beats += 1
-        assert app.ground.clock.monotonic() - began >= 0.3
+        assert app.foundation.clock.monotonic() - began >= 0.3
         assert beats > 100, "the event loop was held up"
         with pytest.raises(DiskError) as caught:
             await saying
@@ -219,7 +219,7 @@ async def test_a_database_that_is_replaced_gets_nothing_of_the_running_daemon(tm
         found = other.read_bytes()
         other.rename(path)
         await refused(room, DiskFault.GONE)
-        assert "goclaw restart" in app.ground.alerts.open()["database"]
+        assert "goclaw restart" in app.foundation.alerts.open()["database"]
         assert path.read_bytes() == found
 
 

@@ -89,16 +89,16 @@ class TelegramChannel:
             request=self._request,
             get_updates_request=self._line,
         )
-        outlet = Outlet(settings, ports.clock)
+        limiter = Outlet(settings, ports.clock)
         self._health = Health(ports.clock, ports.alerts)
         self._unlisted = Unlisted(ports.is_admin, ports.alerts, ports.clock)
-        self._live = LiveViews(self._bot, outlet, memory.grown, ports.clock)
+        self._live = LiveViews(self._bot, limiter, memory.grown, ports.clock)
         self._reach = Reach(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:
             self._webhook = Webhook(self._bot, settings.webhook.url or "", memory.secret, self._health, ports)
             ports.routes.add("POST", webhook_path(settings), self._webhook.receive)
-        self._sender = Sender(self._bot, outlet, self._live, memory.moved, self._reach, ports.load_blob)
+        self._sender = Sender(self._bot, limiter, self._live, memory.moved, self._reach, ports.load_blob)
 
     async def run(self, gateway: GatewayPort) -> None:
         identity = Identity(self._bot, self._clock)

@@ -62,12 +62,12 @@ REMEMBERED = 500
 class LiveViews:
     """The views of all turns that came through Telegram."""
 
-    def __init__(self, bot: Bot, outlet: Outlet, grown: Grown, clock: Clock) -> None:
+    def __init__(self, bot: Bot, limiter: Outlet, grown: Grown, clock: Clock) -> None:
         self._bot = bot
-        self._outlet = outlet
+        self._limiter = limiter
         self._grown = grown
         self._clock = clock
-        self._previews = Previews(bot, outlet, grown, clock)
+        self._previews = Previews(bot, limiter, grown, clock)
         self._views: OrderedDict[str, View] = OrderedDict()
         self._busy: dict[str, str] = {}
         """The turn that runs in a session."""
@@ -243,7 +243,7 @@ class LiveViews:
     async def _type(self, view: View) -> None:
         """The sign for its chat, unless it is there, Telegram wants us to wait, or the turn waits for a person."""
         target, now = Target(view.target.chat, view.target.thread), self._clock.monotonic()
-        if view.asking or not self._outlet.may_show(target.chat):
+        if view.asking or not self._limiter.may_show(target.chat):
             return
         if now - self._typed_at.get(target, -TYPING_SECONDS) < TYPING_SECONDS:
             return
@@ -253,7 +253,7 @@ class LiveViews:
         try:
             await self._bot.send_chat_action(target.chat, "typing", message_thread_id=target.thread)
         except Flood as error:
-            self._outlet.hold_shows(target.chat, error.seconds)
+            self._limiter.hold_shows(target.chat, error.seconds)
         except TelegramError as error:
             log.debug("the typing sign for turn %s failed: %s", view.turn, error.message)
 

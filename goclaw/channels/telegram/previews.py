@@ -38,9 +38,9 @@ MANY_CHATS = 1_000
 class Previews:
     """The previews of one bot."""
 
-    def __init__(self, bot: Bot, outlet: Outlet, grown: Grown, clock: Clock) -> None:
+    def __init__(self, bot: Bot, limiter: Outlet, grown: Grown, clock: Clock) -> None:
         self._bot = bot
-        self._outlet = outlet
+        self._limiter = limiter
         self._grown = grown
         self._clock = clock
         self._drafts = Latch(clock)
@@ -49,7 +49,7 @@ class Previews:
 
     def pause(self, view: View) -> float:
         """Seconds until a preview may be tried in the view's chat."""
-        return max(self._outlet.quiet(view.target.chat), self._chat(view.target.chat).wait(), 0.0)
+        return max(self._limiter.quiet(view.target.chat), self._chat(view.target.chat).wait(), 0.0)
 
     def interval(self, view: View) -> float:
         """Seconds between two previews."""
@@ -78,7 +78,7 @@ class Previews:
                 return
         except Flood as error:
             # Drafts have limits of their own; what holds up a message here would hold up the answer, too.
-            (self._outlet.hold_shows if draft else self._outlet.hold)(view.target.chat, error.seconds)
+            (self._limiter.hold_shows if draft else self._limiter.hold)(view.target.chat, error.seconds)
         except TelegramError as error:
             self._failed(view, error, draft=draft)
         else:
@@ -147,8 +147,8 @@ class Previews:
         if view.lost:
             return False
         # The answer to an earlier message must not come to stand below this one.
-        waits = view.message_id is None and self._outlet.owes(view.target.chat)
-        if waits or not self._outlet.spare(view.target.chat):
+        waits = view.message_id is None and self._limiter.owes(view.target.chat)
+        if waits or not self._limiter.spare(view.target.chat):
             view.changed.set()
             return False
         view.shown = None  # until it is sure
@@ -188,7 +188,7 @@ class Previews:
     def _chat(self, chat: int) -> Latch:
         if chat not in self._chats:
             if len(self._chats) >= MANY_CHATS:
-                self._chats = {other: latch for other, latch in self._chats.items() if latch.wait() > 0}
+                self._chats = {other: breaker for other, breaker in self._chats.items() if breaker.wait() > 0}
             self._chats[chat] = Latch(self._clock)
         return self._chats[chat]
 

@@ -56,14 +56,14 @@ class Sender:
     def __init__(
         self,
         bot: Bot,
-        outlet: Outlet,
+        limiter: Outlet,
         live: LiveViews,
         moved: Moved,
         reach: Reach,
         load_blob: Callable[[str], Awaitable[bytes]],
     ) -> None:
         self._bot = bot
-        self._outlet = outlet
+        self._limiter = limiter
         self._live = live
         self._moved = moved
         self._reach = reach
@@ -78,20 +78,20 @@ class Sender:
         target = target_of(delivery.address)
         target = replace(target, chat=self._moved.current(target.chat))
         self._reach.ensure(target.chat)
-        self._outlet.owe(target.chat)
+        self._limiter.owe(target.chat)
         try:
             receipt = await self._act(delivery, target, handover)
         except ChatMigrated as error:
-            self._outlet.paid(target.chat)
+            self._limiter.paid(target.chat)
             raise await self._follow(target.chat, error.new_chat_id) from error
         except Flood as error:
-            self._outlet.hold(target.chat, error.seconds)
+            self._limiter.hold(target.chat, error.seconds)
             raise DeliveryError(error.message, retry_after=error.seconds) from error
         except TelegramError as error:
             if closes_chat(error):
                 self._reach.close(target.chat, f"telegram: {error.message}")
             if closes_chat(error) or isinstance(error, BadRequest):
-                self._outlet.paid(target.chat)
+                self._limiter.paid(target.chat)
             raise DeliveryError(
                 f"telegram: {error.message}",
                 permanent=isinstance(error, BadRequest),
@@ -99,9 +99,9 @@ class Sender:
                 closed=closes_chat(error),
             ) from error
         except DeliveryError:
-            self._outlet.paid(target.chat)
+            self._limiter.paid(target.chat)
             raise
-        self._outlet.paid(target.chat)
+        self._limiter.paid(target.chat)
         self._reach.open(target.chat)
         return receipt
 
@@ -119,7 +119,7 @@ class Sender:
         if delivery.action == "edit":
             return await self._edit(delivery, target, message_id, handover)
         reaction = _reaction_of(delivery) if delivery.action == "react" else None
-        await self._outlet.cool(target.chat)
+        await self._limiter.cool(target.chat)
         if delivery.action == "delete":
             await delete(self._bot, target.chat, message_id)
         else:
@@ -150,7 +150,7 @@ class Sender:
             return False
         if grown.shown == part and keyboard is None:
             return True
-        await self._outlet.pace(target.chat)
+        await self._limiter.pace(target.chat)
         try:
             await self._edit_chunk(target.chat, grown.message_id, part, keyboard)
         except BadRequest as error:
@@ -164,14 +164,14 @@ class Sender:
         """Change a message of ours; what has no room in it follows. Without a text only its buttons change."""
         keyboard = keyboard_of(delivery.choices)
         if not delivery.text.strip():
-            await self._outlet.cool(target.chat)
+            await self._limiter.cool(target.chat)
             await edit_keyboard(self._bot, target.chat, message_id, keyboard)
             return Receipt(str(message_id))
         parts = await parts_of(delivery, self._load_blob)
         if not handover.parts:
             if isinstance(parts[0], File):
                 raise DeliveryError("a message cannot become a file", permanent=True)
-            await self._outlet.pace(target.chat)
+            await self._limiter.pace(target.chat)
             await self._edit_chunk(target.chat, message_id, parts[0], keyboard)
             await handover.arrived(str(message_id))
         for part in parts[len(handover.parts) :]:
@@ -213,7 +213,7 @@ class Sender:
         self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None, handover: Handover
     ) -> int:
         """Send one message when its turn comes; returns its id. Where its topic is gone the chat itself gets it."""
-        await self._outlet.pace(target.chat)
+        await self._limiter.pace(target.chat)
         await handover.sending()
         try:
             return await self._hand_over_once(part, target, keyboard)

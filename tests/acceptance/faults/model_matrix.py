@@ -218,7 +218,7 @@ class Matrix:
         self._well_asked = 1
         await self._say("hello")
         self.world.room.all.clear()
-        await self.core.sessions.aside.catch_up()
+        await self.core.sessions.maintenance.catch_up()
         await self._settled()
 
     async def _debt(self) -> None:
@@ -235,7 +235,7 @@ class Matrix:
     async def _pay(self) -> None:
         self.world.clock.advance(3600)
         async with asyncio.timeout(PATIENCE):
-            await self.core.sessions.debts.pay()
+            await self.core.sessions.summary_retries.pay()
 
     async def _fill(self) -> None:
         """Give every chat a conversation that is long enough."""

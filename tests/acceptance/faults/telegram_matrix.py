@@ -195,7 +195,7 @@ async def show_a_picture(house: House, cell: Cell) -> None:
 
 async def send_a_picture(house: House, cell: Cell) -> None:
     """A picture goes out."""
-    blob = await house.app.ground.environment.blobs.put(PICTURE, "image/png")
+    blob = await house.app.foundation.environment.blobs.put(PICTURE, "image/png")
     await house.send(cell, text="a picture", media=blob, media_name="a.png")
 
 

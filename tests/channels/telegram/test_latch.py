@@ -6,16 +6,16 @@ from goclaw.clock import SteppedClock
 
 def test_only_failures_in_a_row_shut_it_and_it_opens_by_itself() -> None:
     clock = SteppedClock()
-    latch = Latch(clock)
+    breaker = Latch(clock)
     for _ in range(5):
         for _ in range(FAILURES - 1):
-            latch.failed()
-        latch.worked()
-    assert latch.wait() == 0
+            breaker.failed()
+        breaker.worked()
+    assert breaker.wait() == 0
     for _ in range(FAILURES):
-        latch.failed()
-    assert latch.wait() == PAUSE_SECONDS
+        breaker.failed()
+    assert breaker.wait() == PAUSE_SECONDS
     clock.advance(PAUSE_SECONDS)
-    assert latch.wait() == 0
-    latch.failed()
-    assert latch.wait() == 0, "after the pause it has all its tries again"
+    assert breaker.wait() == 0
+    breaker.failed()
+    assert breaker.wait() == 0, "after the pause it has all its tries again"

@@ -7,14 +7,14 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import TelegramSettings
 
 
-async def fill(outlet: Outlet, clock: SteppedClock, chat: int, count: int) -> list[float]:
+async def fill(limiter: Outlet, clock: SteppedClock, chat: int, count: int) -> list[float]:
     """The times at which `count` messages in a row may go out, on a clock that jumps to the next waiter."""
     times: list[float] = []
     began = clock.now()
 
     async def send() -> None:
         for _ in range(count):
-            await outlet.pace(chat)
+            await limiter.pace(chat)
             times.append(round(clock.now() - began, 3))
 
     sending = asyncio.create_task(send())
@@ -40,35 +40,35 @@ async def test_a_group_takes_twenty_a_minute() -> None:
 
 async def test_all_chats_together_take_thirty_a_second() -> None:
     clock = SteppedClock()
-    outlet = Outlet(TelegramSettings(), clock)
+    limiter = Outlet(TelegramSettings(), clock)
     for chat in range(1, 31):
-        await outlet.pace(chat)
-    assert await fill(outlet, clock, 99, 1) == [1]
+        await limiter.pace(chat)
+    assert await fill(limiter, clock, 99, 1) == [1]
 
 
 async def test_a_wish_to_wait_holds_one_chat_only() -> None:
     clock = SteppedClock()
-    outlet = Outlet(TelegramSettings(), clock)
-    outlet.hold(5, 40)
-    assert await fill(outlet, clock, 6, 1) == [0]
-    assert await fill(outlet, clock, 5, 1) == [40]
+    limiter = Outlet(TelegramSettings(), clock)
+    limiter.hold(5, 40)
+    assert await fill(limiter, clock, 6, 1) == [0]
+    assert await fill(limiter, clock, 5, 1) == [40]
 
 
 async def test_previews_leave_room_for_the_answer() -> None:
     clock = SteppedClock()
-    outlet = Outlet(TelegramSettings(), clock)
-    assert [outlet.spare(-5) for _ in range(4)] == [True, True, False, False]
-    assert await fill(outlet, clock, -5, 1) == [0]
-    outlet.hold(-6, 5)
-    assert not outlet.spare(-6)
+    limiter = Outlet(TelegramSettings(), clock)
+    assert [limiter.spare(-5) for _ in range(4)] == [True, True, False, False]
+    assert await fill(limiter, clock, -5, 1) == [0]
+    limiter.hold(-6, 5)
+    assert not limiter.spare(-6)
 
 
 async def test_previews_leave_a_quarter_of_a_groups_minute() -> None:
     clock = SteppedClock()
-    outlet = Outlet(TelegramSettings(), clock)
+    limiter = Outlet(TelegramSettings(), clock)
     shown = 0
     for _ in range(19):
-        shown += outlet.spare(-5)
+        shown += limiter.spare(-5)
         clock.advance(3)
     assert shown == 15
 
@@ -81,12 +81,12 @@ async def test_large_limits_never_wait() -> None:
 
 async def test_chats_that_went_quiet_are_forgotten() -> None:
     clock = SteppedClock()
-    outlet = Outlet(TelegramSettings(messages_per_second=1e6), clock)
+    limiter = Outlet(TelegramSettings(messages_per_second=1e6), clock)
     for chat in range(1, 1_001):
-        await outlet.pace(chat)
+        await limiter.pace(chat)
     clock.advance(100)
-    await outlet.pace(2_000)
-    assert len(outlet._chats) == 1, "the only way to see what is remembered"
+    await limiter.pace(2_000)
+    assert len(limiter._chats) == 1, "the only way to see what is remembered"
 
 
 async def test_the_burst_is_configured() -> None:
@@ -97,24 +97,24 @@ async def test_the_burst_is_configured() -> None:
 
 async def test_a_wish_to_something_for_show_never_holds_an_answer() -> None:
     clock = SteppedClock()
-    outlet = Outlet(TelegramSettings(), clock)
-    outlet.hold_shows(5, 200)
-    assert not outlet.may_show(5) and not outlet.spare(5) and outlet.may_show(6)
-    assert await fill(outlet, clock, 5, 1) == [0]
+    limiter = Outlet(TelegramSettings(), clock)
+    limiter.hold_shows(5, 200)
+    assert not limiter.may_show(5) and not limiter.spare(5) and limiter.may_show(6)
+    assert await fill(limiter, clock, 5, 1) == [0]
     clock.advance(200)
-    assert outlet.may_show(5)
+    assert limiter.may_show(5)
 
 
 async def test_what_counts_as_no_message_waits_for_a_wish_only() -> None:
     clock = SteppedClock()
-    outlet = Outlet(TelegramSettings(), clock)
+    limiter = Outlet(TelegramSettings(), clock)
     for _ in range(3):
-        await outlet.pace(5)
+        await limiter.pace(5)
     async with asyncio.timeout(10):
-        await outlet.cool(5)
-        outlet.hold(5, 40)
-        outlet.hold(5, 10)
-        cooling = asyncio.create_task(outlet.cool(5))
+        await limiter.cool(5)
+        limiter.hold(5, 40)
+        limiter.hold(5, 10)
+        cooling = asyncio.create_task(limiter.cool(5))
         await asyncio.sleep(0)
         clock.advance(39)
         await asyncio.sleep(0)
