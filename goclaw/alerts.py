@@ -36,11 +36,11 @@ GATHER_SECONDS = 60.0
 """Between two messages: what fails together is told together, and no chat is flooded."""
 REMIND_SECONDS = 3600.0
 """How often it is looked whether a fault has lasted for so long that it is told again."""
-MOST = 20
+MAX_ALERTS = 20
 """Faults that one message names."""
-MOST_OPEN = 500
+MAX_OPEN = 500
 """Faults that are kept; more have one cause, and it is among them."""
-LONGEST = 600
+MAX_CHARACTERS = 600
 """Characters of one fault."""
 
 
@@ -69,7 +69,7 @@ class AlertDesk:
 
     def tell(self, key: str, text: str) -> None:
         new = key not in self._open
-        if new and len(self._open) >= MOST_OPEN:
+        if new and len(self._open) >= MAX_OPEN:
             return
         self._open[key] = _fitting(text)
         if new:
@@ -187,11 +187,15 @@ def _read(known: Any) -> dict[str, Told]:
 
 def _fitting(text: str) -> str:
     line = " ".join(printable(mask(text)).split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+    return line if len(line) <= MAX_CHARACTERS else f"{line[:MAX_CHARACTERS]}…"
 
 
 def _message(texts: Sequence[str]) -> str:
     if len(texts) == 1:
         return f"⚠ GoClaw needs you: {texts[0]}"
-    more = [f"- … and {len(texts) - MOST} more; `goclaw status --json` lists them"] if len(texts) > MOST else []
-    return "\n".join(["⚠ GoClaw needs you:", "", *(f"- {text}" for text in texts[:MOST]), *more])
+    more = (
+        [f"- … and {len(texts) - MAX_ALERTS} more; `goclaw status --json` lists them"]
+        if len(texts) > MAX_ALERTS
+        else []
+    )
+    return "\n".join(["⚠ GoClaw needs you:", "", *(f"- {text}" for text in texts[:MAX_ALERTS]), *more])

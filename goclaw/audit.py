@@ -27,14 +27,14 @@ from goclaw.supervise import background
 
 log = logging.getLogger(__name__)
 
-LONGEST_DETAIL = 300
+MAX_DETAIL = 300
 """Characters of a call's arguments that are kept: enough to know which file or command it was."""
-LONGEST_NAME = 200
-MOST_TAGS = 20
+MAX_NAME = 200
+MAX_TAGS = 20
 """Tags of a tool that are kept."""
 RETRY_SECONDS = 5.0
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-MOST_WAITING = 20_000
+MAX_WAITING = 20_000
 """Entries that are held while the disk does not take them; then the oldest go, and a line says how many."""
 
 
@@ -78,9 +78,9 @@ class Audit:
             return
         self._waiting.append(_line(entry, self._clock.now()))
         self._news.set()
-        if len(self._waiting) > MOST_WAITING:
-            self._dropped += len(self._waiting) - MOST_WAITING
-            del self._waiting[:-MOST_WAITING]
+        if len(self._waiting) > MAX_WAITING:
+            self._dropped += len(self._waiting) - MAX_WAITING
+            del self._waiting[:-MAX_WAITING]
 
     def try_out(self) -> None:
         """Raise OSError if the file cannot be written."""
@@ -191,21 +191,21 @@ def _numbered(path: Path, number: int) -> Path:
 
 def _line(entry: Entry, now: float) -> bytes:
     moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
-    behalf = [_safe(other.key, LONGEST_NAME) for other in entry.actor.behalf]
+    behalf = [_safe(other.key, MAX_NAME) for other in entry.actor.behalf]
     fields = {
         "at": moment,
-        "actor": _safe(entry.actor.key, LONGEST_NAME) or "nobody",
+        "actor": _safe(entry.actor.key, MAX_NAME) or "nobody",
         "entry": entry.actor.entry,
         "behalf": behalf,
         "action": entry.action,
-        "object": _safe(entry.object, LONGEST_NAME),
-        "where": _safe(entry.where, LONGEST_NAME),
+        "object": _safe(entry.object, MAX_NAME),
+        "where": _safe(entry.where, MAX_NAME),
         "allowed": entry.allowed,
-        "rule": _safe(entry.rule, LONGEST_NAME),
-        "result": _safe(entry.result, LONGEST_NAME),
-        "detail": _safe(entry.detail, LONGEST_DETAIL),
-        "turn": _safe(entry.turn, LONGEST_NAME),
-        "tags": [_safe(tag, LONGEST_NAME) for tag in sorted(entry.tags)[:MOST_TAGS]],
+        "rule": _safe(entry.rule, MAX_NAME),
+        "result": _safe(entry.result, MAX_NAME),
+        "detail": _safe(entry.detail, MAX_DETAIL),
+        "turn": _safe(entry.turn, MAX_NAME),
+        "tags": [_safe(tag, MAX_NAME) for tag in sorted(entry.tags)[:MAX_TAGS]],
     }
     always = ("at", "actor", "action", "object", "allowed")
     return orjson.dumps({name: value for name, value in fields.items() if value or name in always}) + b"\n"

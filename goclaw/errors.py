@@ -22,7 +22,7 @@
 
 from enum import StrEnum
 
-LONGEST_NAME = 200
+MAX_NAME = 200
 """Characters of a tool's name that are repeated: a model may ask for a tool of a megabyte."""
 
 
@@ -76,7 +76,7 @@ class UnknownTool(ToolError):
     """The tool does not exist or is not for this actor. Both read alike, so that nobody learns what others may use."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"unknown tool: {name if len(name) <= LONGEST_NAME else f'{name[:LONGEST_NAME]}…'}")
+        super().__init__(f"unknown tool: {name if len(name) <= MAX_NAME else f'{name[:MAX_NAME]}…'}")
 
 
 class InvalidInput(ToolError):

@@ -38,9 +38,9 @@ DENIED_SECONDS = 24 * 3_600.0
 """For how long somebody who was denied, or let a code run out, gets no other one."""
 TRIES = 5
 """Wrong codes of one admin in an hour; after that none is looked at for the rest of it."""
-MOST_REMEMBERED = 1_000
+MAX_REMEMBERED = 1_000
 """Denied people, and admins who tried, that are remembered."""
-LONGEST_NAME = 40
+MAX_NAME = 40
 
 
 @record
@@ -243,7 +243,7 @@ class Pairing:
         """The latest last; who came long before is forgotten first."""
         where.pop(key, None)
         where[key] = what
-        while len(where) > MOST_REMEMBERED:
+        while len(where) > MAX_REMEMBERED:
             del where[next(iter(where))]
 
 
@@ -265,7 +265,7 @@ def _told(code: str) -> str:
 def _name(name: str) -> str:
     """A display name that is nothing but one: a line, short, without what reads differently from what it is."""
     line = " ".join("".join(letter for letter in printable(name) if letter.isprintable()).split())
-    return line if len(line) <= LONGEST_NAME else f"{line[:LONGEST_NAME]}…"
+    return line if len(line) <= MAX_NAME else f"{line[:MAX_NAME]}…"
 
 
 def _read(known: Any) -> dict[str, Asking]:

@@ -16,9 +16,9 @@ from goclaw.records import record
 
 AWAY_SECONDS = 600.0
 """How long something is kept for a client that was cut off. One that slept longer reads the rows."""
-MOST_EVENTS = 5_000
+MAX_EVENTS = 5_000
 """Kept for one session: at a hundred pieces a second, 50 seconds of an answer."""
-MOST_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 1_000_000
 """Of the texts in them: results of tools are long."""
 
 
@@ -75,7 +75,7 @@ class Past:
         numbered = Numbered(self._last, event, self._clock.monotonic())
         self._kept.append(numbered)
         self._characters += _characters(event)
-        while len(self._kept) > MOST_EVENTS or self._characters > MOST_CHARACTERS:
+        while len(self._kept) > MAX_EVENTS or self._characters > MAX_CHARACTERS:
             self._drop_oldest()
         return numbered
 

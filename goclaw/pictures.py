@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-LONGEST_SIDE = 8_000
+MAX_SIDE = 8_000
 """Pixels (Anthropic, "Vision": 8000x8000; others shrink what is larger)."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -27,8 +27,8 @@ def fault_of(data: bytes, mime: str) -> str:
         return f"models take no {mime}"
     if not width or not height:
         return "it has no width or no height"
-    if max(width, height) > LONGEST_SIDE:
-        return f"it has {width:,} x {height:,} pixels, at most {LONGEST_SIDE:,} on a side are taken; make it smaller"
+    if max(width, height) > MAX_SIDE:
+        return f"it has {width:,} x {height:,} pixels, at most {MAX_SIDE:,} on a side are taken; make it smaller"
     return ""
 
 

@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 """Seconds before a part that failed is started again: doubled at each failure, up to this."""
-LONGEST_PAUSE_FOR_DISK = 10.0
+MAX_PAUSE_FOR_DISK = 10.0
 """The same where the disk refused something: what people wrote meanwhile waits for it."""
 
 
@@ -126,15 +126,15 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clo
         try:
             await run()
         except Exception as error:
-            if clock.monotonic() - began > LONGEST_PAUSE:
+            if clock.monotonic() - began > MAX_PAUSE:
                 pause = FIRST_PAUSE
             if fault := _fault_of_the_disk(error):
                 # Whoever noticed it has said so, and it may be over at any moment.
-                pause = min(pause, LONGEST_PAUSE_FOR_DISK)
+                pause = min(pause, MAX_PAUSE_FOR_DISK)
                 log.warning("%s waits for the disk, next try in %g s: %s", name, pause, fault)
             else:
                 log.exception("%s failed; starting it again in %g s", name, pause)
         else:
             return
         await clock.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = min(2 * pause, MAX_PAUSE)

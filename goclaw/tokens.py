@@ -34,7 +34,7 @@ TOKEN_BYTES = 32
 MARK = "goclaw_"
 """Tokens begin with it, so that people and programs that look for lost secrets know one."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-MOST = 1_000
+MAX_TOKENS = 1_000
 MAX_FILE_BYTES = 1_000_000
 LOOK_SECONDS = 0.8
 """Between two looks at the file, as for users.json."""
@@ -57,7 +57,7 @@ class Token(BaseModel):
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    tokens: Annotated[dict[str, Token], Field(max_length=MOST)]
+    tokens: Annotated[dict[str, Token], Field(max_length=MAX_TOKENS)]
 
 
 class Tokens:
@@ -197,8 +197,8 @@ def add_token(path: Path, name: str, user: str, now: float, until: float | None 
     def added(tokens: dict[str, Token]) -> None:
         if name in tokens:
             raise ConfigError(f"there is a token {name} already; `goclaw token revoke {name}` ends it")
-        if len(tokens) >= MOST:
-            raise ConfigError(f"there are {MOST} tokens already; revoke those that nobody uses")
+        if len(tokens) >= MAX_TOKENS:
+            raise ConfigError(f"there are {MAX_TOKENS} tokens already; revoke those that nobody uses")
         tokens[name] = Token(user=user, sha256=digest_of(secret), made=now, until=until)
 
     _change(path, added)

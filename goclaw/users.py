@@ -27,7 +27,7 @@ from goclaw.selection import malformed
 from goclaw.supervise import background
 
 MAX_FILE_BYTES = 4_000_000
-LONGEST_SESSION = 200
+MAX_SESSION = 200
 """Characters of a session's key."""
 LOOK_SECONDS = 0.8
 """Between two looks at the file. Reading it costs microseconds and sees every way of replacing a file, also in
@@ -254,8 +254,8 @@ def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:
 def _text_problem(field: str, value: str) -> str | None:
     if not value or value != value.strip():
         return "should not be empty or begin or end with a space; leave the key out"
-    if field == "session" and (not value.isprintable() or len(value) > LONGEST_SESSION):
-        return f"should be the name of a session: at most {LONGEST_SESSION} characters, all of them printable"
+    if field == "session" and (not value.isprintable() or len(value) > MAX_SESSION):
+        return f"should be the name of a session: at most {MAX_SESSION} characters, all of them printable"
     if field == "session" and AGENT_MARK in value:
         return f"should not contain `{AGENT_MARK}`, which stands in the sessions of agents that are started for a task"
     if field == "workspace":

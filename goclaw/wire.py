@@ -48,11 +48,11 @@ PROTOCOL = 1
 MAX_FRAME = 4 << 20
 """Bytes of one frame: a pasted log fits, a flood does not."""
 
-LONGEST_NAME = 200
+MAX_NAME = 200
 """Characters of a session's key, and of a client's id for a message."""
 LAST_ROW = 2**63 - 1
 """The store numbers rows up to this."""
-MOST_ROWS = 100_000
+MAX_ROWS = 100_000
 """Rows that a client can ask for at once."""
 
 # From the client
@@ -62,13 +62,13 @@ MOST_ROWS = 100_000
 class Attach:
     """First frame of a connection: the session (empty, over TCP: the person's own) and the last row of the client."""
 
-    session: Annotated[str, Field(max_length=LONGEST_NAME)]
+    session: Annotated[str, Field(max_length=MAX_NAME)]
     after: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
-    limit: Annotated[int, Field(ge=0, le=MOST_ROWS)] = 50
+    limit: Annotated[int, Field(ge=0, le=MAX_ROWS)] = 50
     protocol: Annotated[int, Field(ge=0)] = 0
-    client: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    client: Annotated[str, Field(max_length=MAX_NAME)] = ""
     """A name that no other client has, the same after every break; empty: this one will not come back."""
-    epoch: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    epoch: Annotated[str, Field(max_length=MAX_NAME)] = ""
     """With `seen`: the last event that the client has, of an earlier connection."""
     seen: Annotated[int, Field(ge=0, le=LAST_ROW)] = 0
     type: Literal["attach"] = "attach"
@@ -86,7 +86,7 @@ class Ack:
 class Send:
     """A person's message or command."""
 
-    id: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    id: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
     text: str
     type: Literal["send"] = "send"
 
@@ -95,8 +95,8 @@ class Send:
 class Decide:
     """An answer to an open question, by its id; the daemon's `Accepted` holds the sentence for the person."""
 
-    id: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    question: Annotated[str, Field(max_length=LONGEST_NAME)]
+    id: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+    question: Annotated[str, Field(max_length=MAX_NAME)]
     answer: str
     type: Literal["decide"] = "decide"
 
@@ -113,7 +113,7 @@ class AskOlder:
     """Rows before `before`, for a person who scrolls up."""
 
     before: Annotated[int, Field(ge=1, le=LAST_ROW)]
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 50
     type: Literal["ask_older"] = "ask_older"
 
 
@@ -153,7 +153,7 @@ class AskOutline:
 class AskArtifact:
     """What a call of the session kept for people, by its key."""
 
-    blob: Annotated[str, Field(max_length=LONGEST_NAME)]
+    blob: Annotated[str, Field(max_length=MAX_NAME)]
     type: Literal["ask_artifact"] = "ask_artifact"
 
 
@@ -163,7 +163,7 @@ class AskMemory:
 
     order: Literal["search", "list", "status", "reindex", "talks", "heard"]
     query: Annotated[str, Field(max_length=100_000)] = ""
-    user: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    user: Annotated[str, Field(max_length=MAX_NAME)] = ""
     everybody: bool = False
     limit: Annotated[int, Field(ge=0, le=50)] = 0
     wanted: dict[str, Any] = field(default_factory=dict)

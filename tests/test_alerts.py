@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.alerts import AGAIN_SECONDS, FACT, GATHER_SECONDS, LONGEST, MOST, REMIND_SECONDS, SETTLE_SECONDS, AlertDesk
+from goclaw.alerts import (
+    AGAIN_SECONDS,
+    FACT,
+    GATHER_SECONDS,
+    MAX_ALERTS,
+    MAX_CHARACTERS,
+    REMIND_SECONDS,
+    SETTLE_SECONDS,
+    AlertDesk,
+)
 from goclaw.bus import Bus
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.clock import SteppedClock
@@ -188,7 +197,7 @@ async def test_what_fails_together_is_told_together(office: Office) -> None:
     async with office.open() as desk:
         desk.alerts.tell("first", "one")
         await desk.heard()
-        for number in range(MOST + 3):
+        for number in range(MAX_ALERTS + 3):
             desk.alerts.tell(f"more {number}", f"fault {number}")
         await desk.settles()
         assert len(desk.texts()) == 1, "not yet: the chat is not flooded"
@@ -290,7 +299,7 @@ async def test_secrets_and_endless_texts_do_not_get_out(office: Office) -> None:
     async with office.open() as desk:
         desk.alerts.tell("a", "refused: canary-5ecret-of-alerts\x1b[2J\n" + "x" * 10_000)
         text = await desk.heard()
-        assert "canary" not in text and "\x1b" not in text and len(text) < LONGEST + 100
+        assert "canary" not in text and "\x1b" not in text and len(text) < MAX_CHARACTERS + 100
         assert "canary" not in str(desk.alerts.open())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from goclaw.audit import LONGEST_DETAIL, Audit, Entry, audit_path, open_audit, read_audit
+from goclaw.audit import MAX_DETAIL, Audit, Entry, audit_path, open_audit, read_audit
 from goclaw.cli.frame import run
 from goclaw.config.policies import AuditSettings
 from goclaw.config.schema import Config
@@ -78,10 +78,10 @@ async def test_secrets_are_masked_before_they_are_cut_and_nothing_steers_a_termi
     remember("the-secret-of-this-test")
     config = Config(state_dir=tmp_path / "state")
     async with open_audit(config, SteppedClock()) as audit:
-        audit.record(entry(detail="x" * (LONGEST_DETAIL - 5) + "the-secret-of-this-test"))
+        audit.record(entry(detail="x" * (MAX_DETAIL - 5) + "the-secret-of-this-test"))
         audit.record(entry(detail="a\x1b[2Jb\nc\u202ed"))
     masked, revealed = (line["detail"] for line in read_audit(audit_path(config)))
-    assert "the-secret" not in masked and len(masked) == LONGEST_DETAIL + 1
+    assert "the-secret" not in masked and len(masked) == MAX_DETAIL + 1
     assert revealed == "a\\u001b[2Jb\\nc\\u202ed"
 
 

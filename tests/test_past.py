@@ -88,7 +88,7 @@ def test_a_client_that_is_there_is_not_forgotten_however_long_nothing_happens() 
     ids=lambda event: type(event).__name__,
 )
 def test_long_texts_are_not_kept_without_end(event: TextStreamed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_module, "MOST_CHARACTERS", 100)
+    monkeypatch.setattr(past_module, "MAX_CHARACTERS", 100)
     past = Past(SteppedClock())
     past.enter("me", past.end)
     for _ in range(10):
@@ -98,7 +98,7 @@ def test_long_texts_are_not_kept_without_end(event: TextStreamed, monkeypatch: p
 
 
 def test_nor_are_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_module, "MOST_EVENTS", 3)
+    monkeypatch.setattr(past_module, "MAX_EVENTS", 3)
     past = Past(SteppedClock())
     past.enter("me", past.end)
     add(past, 10)

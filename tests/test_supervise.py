@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.errors import DiskError, DiskFault
-from goclaw.supervise import LONGEST_PAUSE, background, goes_on, keep_running, see_through
+from goclaw.supervise import MAX_PAUSE, background, goes_on, keep_running, see_through
 
 
 class Failing:
@@ -44,7 +44,7 @@ async def test_what_fails_is_started_again_after_growing_pauses(
 
 
 async def test_what_ran_well_for_long_begins_with_a_short_pause_again(clock: SteppedClock) -> None:
-    assert await supervised(Failing(clock, 4, lasts=LONGEST_PAUSE + 1), clock) == [1, 1, 1, 1]
+    assert await supervised(Failing(clock, 4, lasts=MAX_PAUSE + 1), clock) == [1, 1, 1, 1]
 
 
 async def test_what_the_disk_refuses_is_tried_again_soon_and_logged_in_a_line(

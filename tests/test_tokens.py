@@ -11,7 +11,7 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.errors import ConfigError
 from goclaw.redact import mask
-from goclaw.tokens import MOST, Token, Tokens, add_token, digest_of, read_tokens, revoke_token
+from goclaw.tokens import MAX_TOKENS, Token, Tokens, add_token, digest_of, read_tokens, revoke_token
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_name_stands_for_one_token(path: Path) -> None:
 
 def test_there_are_only_so_many(path: Path) -> None:
     entry = {"user": "tui:ann", "sha256": "0" * 64, "made": 1.0, "until": None}
-    path.write_text(json.dumps({"tokens": {f"t{number}": entry for number in range(MOST)}}))
+    path.write_text(json.dumps({"tokens": {f"t{number}": entry for number in range(MAX_TOKENS)}}))
     path.chmod(0o600)
     with pytest.raises(ConfigError, match="revoke those"):
         add_token(path, "one-more", "tui:ann", 1.0)

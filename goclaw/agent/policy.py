@@ -9,11 +9,11 @@ from difflib import SequenceMatcher
 import orjson
 
 from goclaw.agent.rules import Cap, TurnRules
-from goclaw.errors import LONGEST_NAME, LimitReached, ModelError, ModelErrorKind
+from goclaw.errors import MAX_NAME, LimitReached, ModelError, ModelErrorKind
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.consent import DENIED_MARK
 
-MOST_DENIALS = 3
+MAX_DENIALS = 3
 """After so many denials in a turn a model that tries on does not understand what it is told."""
 MISSING = "missing required fields: "
 """How the error of a call begins that lacks arguments, where the policy says what becomes of it."""
@@ -113,10 +113,10 @@ class RunPolicy:
                 self._denied.append(call)
         if ended := next((result for result in results if result.ends_turn), None):
             raise LimitReached(
-                f"I stopped: I asked for {ended.name[:LONGEST_NAME]}, which was refused (policy.deny_ends_turn). "
+                f"I stopped: I asked for {ended.name[:MAX_NAME]}, which was refused (policy.deny_ends_turn). "
                 "Tell me how to go on instead."
             )
-        if len(self._denied) >= MOST_DENIALS:
+        if len(self._denied) >= MAX_DENIALS:
             raise LimitReached(
                 f"I stopped: {len(self._denied)} tool calls in this turn were denied. Tell me how to go on instead."
             )

@@ -30,7 +30,7 @@ FILES = (
 
 FILE_LIMIT = 20_000
 """Characters of one file that reach the model: about 5,000 tokens, so that no file can crowd the rest out."""
-MOST_BYTES = 4 * FILE_LIMIT + 4
+MAX_BYTES = 4 * FILE_LIMIT + 4
 """Enough for one character more than the limit, whatever the script."""
 
 NAME_LIMIT = 64
@@ -82,7 +82,7 @@ async def _compose(workspace: Workspace, names: list[str]) -> str:
     for name in names:
         try:
             # The same text for everybody: a link to somebody's notes is no part of it.
-            content = await workspace.seen_by("").use(name, lambda opened: opened.file.read(MOST_BYTES))
+            content = await workspace.seen_by("").use(name, lambda opened: opened.file.read(MAX_BYTES))
         except ToolError:
             continue  # not a regular file, or gone since: the prompt does without it
         text = mask_known(content.decode("utf-8", errors="replace")).strip()

@@ -11,12 +11,12 @@ from goclaw.tasks.base import Job, TaskInfo, Work
 
 log = logging.getLogger(__name__)
 
-_LONGEST_LABEL = 200
+_MAX_LABEL = 200
 
 
 async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: Work | Job) -> None:
     """To where the task was started from; a delivery that the disk refuses is told to the log only."""
-    label = mask(info.label).replace("`", "'")[:_LONGEST_LABEL]
+    label = mask(info.label).replace("`", "'")[:_MAX_LABEL]
     text = f"Background task {info.id} (`{label}`) {info.end}."
     if work.address.channel != LOCAL:
         told = Delivery(f"{work.turn}:{info.id}", work.address, text, session=info.owner.session)

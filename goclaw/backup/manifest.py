@@ -21,7 +21,7 @@ DATABASE, REGISTRIES, MEDIA, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
     "workspaces",
 )
 """Members and folders at the top of an archive. The last holds a folder for each workspace that only a user has."""
-LONGEST_NAME = 4_096
+MAX_NAME = 4_096
 """PATH_MAX of Linux."""
 
 
@@ -60,7 +60,7 @@ CODEC: Codec[Manifest] = Codec(Manifest)
 
 def is_plain(name: str) -> bool:
     """Whether a name leads downwards, step by step, and nowhere else."""
-    return 0 < len(name) <= LONGEST_NAME and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+    return 0 < len(name) <= MAX_NAME and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def as_text(name: str) -> str:

@@ -16,13 +16,13 @@ from typing import IO, BinaryIO
 
 from pydantic import ValidationError
 
-from goclaw.backup.manifest import CODEC, FORMAT, LONGEST_NAME, MANIFEST, Manifest, Member, as_text, is_plain
+from goclaw.backup.manifest import CODEC, FORMAT, MANIFEST, MAX_NAME, Manifest, Member, as_text, is_plain
 from goclaw.errors import StateError
 
-MOST_MANIFEST_BYTES = 256 << 20
-MOST_MEMBERS = 1_000_000
+MAX_MANIFEST_BYTES = 256 << 20
+MAX_MEMBERS = 1_000_000
 """What is larger than these two is no backup of ours, and would fill the memory."""
-MOST_AT_ONCE = 1 << 20
+MAX_AT_ONCE = 1 << 20
 """Bytes that are read at once. An archive that wants more for one header means to fill the memory."""
 SPARE = 100 << 20
 """Bytes of the disk that unpacking leaves free: others need some, too."""
@@ -45,7 +45,7 @@ def read_archive(path: Path, into: Path | None = None) -> Manifest:
                     reader.take(tar, info)
                     tar.members = []  # type: ignore[attr-defined]  # see `pack`
             # The end mark is followed by padding, and that by the checksum of gzip.
-            if len(zipped.read(MOST_AT_ONCE)) == MOST_AT_ONCE:
+            if len(zipped.read(MAX_AT_ONCE)) == MAX_AT_ONCE:
                 raise _Refused("more follows behind its end")
         return reader.finish()
     except (_Refused, *_BROKEN) as error:
@@ -65,7 +65,7 @@ class _Bounded(io.RawIOBase):
         self._inner = inner
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= MOST_AT_ONCE:
+        if not 0 <= size <= MAX_AT_ONCE:
             raise _Refused("it has a header of absurd length")
         return self._inner.read(size)
 
@@ -92,8 +92,8 @@ class _Reader:
             raise _Refused(f"it has a member with the name {name[:200]!r}")
         if name in self._found or name in self._folders or self._manifest:
             raise _Refused(f"{name!r} is there twice, or behind the manifest")
-        if len(self._found) + len(self._folders) >= MOST_MEMBERS:
-            raise _Refused(f"it has more than {MOST_MEMBERS:,} files")
+        if len(self._found) + len(self._folders) >= MAX_MEMBERS:
+            raise _Refused(f"it has more than {MAX_MEMBERS:,} files")
         content = tar.extractfile(info) if info.isreg() and info.sparse is None and info.size >= 0 else None
         if info.isdir():
             self._folders.add(name)
@@ -124,14 +124,14 @@ class _Reader:
         for name, target in links.items():
             if not is_plain(name) or name in self._found or name in folders or files & _above(name):
                 raise _Refused(f"it has a link with the name {name[:200]!r}")
-            if not target or "\0" in target or len(target) > LONGEST_NAME:
+            if not target or "\0" in target or len(target) > MAX_NAME:
                 raise _Refused(f"the link {name!r} points nowhere")
             self._make_link(name, target)
 
     def _take_file(self, info: tarfile.TarInfo, content: IO[bytes]) -> Member:
         digest, size = hashlib.sha256(), 0
         with self._create(info) as file:
-            while chunk := content.read(MOST_AT_ONCE):
+            while chunk := content.read(MAX_AT_ONCE):
                 digest.update(chunk)
                 size += len(chunk)
                 file.write(chunk)
@@ -174,7 +174,7 @@ def _above(name: str) -> set[str]:
 
 
 def _manifest_in(content: IO[bytes], size: int) -> Manifest:
-    if size > MOST_MANIFEST_BYTES:
+    if size > MAX_MANIFEST_BYTES:
         raise _Refused("its manifest is of absurd length")
     try:
         manifest = CODEC.from_json(content.read())

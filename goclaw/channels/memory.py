@@ -38,7 +38,7 @@ from goclaw.records import record
 NAME = "memory"
 HERE = Actor("tui:here", NAME, owner=True, name="Here")
 """Who speaks by default: this process, which the operating system vouches for as the owner."""
-MOST_EVENTS = 10_000
+MAX_EVENTS = 10_000
 """Events of turns that a room remembers, the latest ones."""
 
 
@@ -60,7 +60,7 @@ class Room:
         """Everything that arrived, oldest first."""
         self.failures: deque[DeliveryError] = deque()
         """Raised by the next deliveries, one each, before anything arrives."""
-        self.happened: deque[TurnEvent] = deque(maxlen=MOST_EVENTS)
+        self.happened: deque[TurnEvent] = deque(maxlen=MAX_EVENTS)
         """What happened during turns, oldest first: hints of tools, the list of what is to be done, questions."""
         self._files: dict[str, bytes] = {}
         self._fresh: asyncio.Queue[Heard] = asyncio.Queue()

@@ -22,7 +22,7 @@ from goclaw.health.vitals import open_vitals
 from goclaw.logs import open_logs
 from goclaw.toolkit.parts import parts_of
 
-LONGEST_END = 2 * GRACE_SECONDS + 5.0
+MAX_END = 2 * GRACE_SECONDS + 5.0
 """Seconds from the signal until the process is gone for sure; less than a service manager and `goclaw stop` wait."""
 THREAD_SECONDS = 2.0
 """What a thread that still works gets when everything else has ended and is on disk."""
@@ -95,7 +95,7 @@ async def _stop_signals() -> AsyncIterator[asyncio.Event]:
     """The event that the first signal sets. The second one ends the process, as does an end that takes too long."""
     stopping = asyncio.Event()
     # Counted from the first signal, also while the daemon still starts.
-    last = _last_resort(LONGEST_END, 1, "something hangs while the daemon ends")
+    last = _last_resort(MAX_END, 1, "something hangs while the daemon ends")
 
     def stop(number: int) -> None:
         if stopping.is_set():

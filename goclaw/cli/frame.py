@@ -24,7 +24,7 @@ from goclaw.redact import mask, printable
 FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
 """Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
 
-MOST_LINES = 50
+MAX_LINES = 50
 """Problems that are told at once: beyond that it is the wrong file."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -180,10 +180,10 @@ def report_crash(kind: type[BaseException], error: BaseException, trace: Traceba
 def _report(errors: Sequence[BaseException]) -> int:
     for error in errors:
         lines = error.problems if isinstance(error, ConfigError) else str(error).splitlines()
-        for line in lines[:MOST_LINES]:
+        for line in lines[:MAX_LINES]:
             say(line)
-        if len(lines) > MOST_LINES:
-            say(f"… and {len(lines) - MOST_LINES} more")
+        if len(lines) > MAX_LINES:
+            say(f"… and {len(lines) - MAX_LINES} more")
     return BAD_CONFIGURATION if any(isinstance(error, ConfigError) for error in errors) else FAILED
 
 

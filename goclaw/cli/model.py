@@ -23,7 +23,7 @@ from goclaw.net import open_client
 from goclaw.records import record
 from goclaw.state import running_pid
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Names that an error lists."""
 COMPLETION_SECONDS = 3.0
 """How long a shell waits for names: its person waits for the next key."""
@@ -159,8 +159,8 @@ def _completed(typed: str, listed: Listed) -> str:
             hint = f"; did you mean {close[0]}?" if close else f"; `goclaw model` lists them, {_UNCHECKED}"
             raise GoclawError("\n".join([*listed.faults, f"no provider lists a model {typed!r}{hint}"]))
         case several:
-            more = [f"… and {len(several) - MOST_SHOWN} more"] if len(several) > MOST_SHOWN else []
-            raise GoclawError("\n".join([f"{typed!r} fits several models:", *several[:MOST_SHOWN], *more]))
+            more = [f"… and {len(several) - MAX_SHOWN} more"] if len(several) > MAX_SHOWN else []
+            raise GoclawError("\n".join([f"{typed!r} fits several models:", *several[:MAX_SHOWN], *more]))
 
 
 def _ports(http: aiohttp.ClientSession) -> ModelPorts:

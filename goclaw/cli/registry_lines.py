@@ -10,10 +10,10 @@ from goclaw.registries.base import Entry, EntryKind, Remote, ToolEntry
 from goclaw.registries.resolving import commands
 from goclaw.registries.shelf import OWN, Kept
 
-LONGEST = 100
+MAX_CHARACTERS = 100
 """Characters of a description in a line."""
-LONGEST_WHOLE = 2_000
-MOST_VERSIONS = 20
+MAX_WHOLE = 2_000
+MAX_VERSIONS = 20
 OWN_NAME = "(own)"
 
 
@@ -21,7 +21,7 @@ def summary(kept: Kept) -> str:
     """One line."""
     entry = kept.entry
     words = [kept.registry or OWN_NAME, entry.kind.value, f"{entry.name} {entry.version}"]
-    return "  ".join([*words, *([_line(entry.description, LONGEST)] if entry.description else [])])
+    return "  ".join([*words, *([_line(entry.description, MAX_CHARACTERS)] if entry.description else [])])
 
 
 def described(kept: Kept, versions: Sequence[Kept], config: Config) -> str:
@@ -67,11 +67,11 @@ def matches(entry: Entry, words: Sequence[str]) -> bool:
 def _about(kept: Kept, versions: Sequence[Kept]) -> Iterator[str]:
     entry = kept.entry
     if entry.description:
-        yield _line(entry.description, LONGEST_WHOLE)
+        yield _line(entry.description, MAX_WHOLE)
     if entry.tags:
         yield f"tags: {_line(', '.join(entry.tags))}"
-    named = [f"{each.entry.version}{_day(each.published_at)}" for each in versions[:MOST_VERSIONS]]
-    more = f" and {len(versions) - MOST_VERSIONS} more" if len(versions) > MOST_VERSIONS else ""
+    named = [f"{each.entry.version}{_day(each.published_at)}" for each in versions[:MAX_VERSIONS]]
+    more = f" and {len(versions) - MAX_VERSIONS} more" if len(versions) > MAX_VERSIONS else ""
     yield f"versions: {', '.join(named)}{more}"
     yield f"sha256: {kept.sha256}"
     if kept.published_by:
@@ -100,13 +100,13 @@ def _use(kept: Kept, config: Config) -> Iterator[str]:
 
 def _tool(tool: ToolEntry) -> str:
     marks = [word for word, is_so in (("reads only", tool.read_only), ("destructive", tool.destructive)) if is_so]
-    words = [_line(tool.name), *([f"({', '.join(marks)})"] if marks else []), _line(tool.description, LONGEST)]
+    words = [_line(tool.name), *([f"({', '.join(marks)})"] if marks else []), _line(tool.description, MAX_CHARACTERS)]
     return "  ".join(word for word in words if word)
 
 
 def _remote(remote: Remote) -> str:
     wants = f", wants the headers {_line(', '.join(remote.headers))}" if remote.headers else ""
-    return f"{_line(remote.url, LONGEST_WHOLE)} ({_line(remote.type)}{wants})"
+    return f"{_line(remote.url, MAX_WHOLE)} ({_line(remote.type)}{wants})"
 
 
 def _day(moment: float) -> str:
@@ -117,7 +117,7 @@ def _day(moment: float) -> str:
         return ""
 
 
-def _line(text: str, longest: int = LONGEST_WHOLE) -> str:
+def _line(text: str, longest: int = MAX_WHOLE) -> str:
     """Others' words on one line: no line end of theirs makes one that looks like ours."""
     line = " ".join(printable(text).split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

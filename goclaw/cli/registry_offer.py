@@ -20,7 +20,7 @@ from goclaw.config.locate_json import parse_json
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
 from goclaw.events import Actor
-from goclaw.registries.base import LONGEST_DOCUMENT, EntryKind, RegistryError, packed
+from goclaw.registries.base import MAX_DOCUMENT, EntryKind, RegistryError, packed
 from goclaw.registries.shelf import FILE, Shelf
 from goclaw.users import login_name
 
@@ -89,7 +89,7 @@ async def _withdraw(config: Config, kind: EntryKind, name: str, version: str, re
 def _read(file: Path) -> Mapping[str, Any]:
     """The document in a file. Raises ConfigError."""
     # Indented JSON has several times the bytes.
-    text = read_text(file, str(file), 4 * LONGEST_DOCUMENT)
+    text = read_text(file, str(file), 4 * MAX_DOCUMENT)
     found = parse_json(text) if file.suffix == ".json" else parse_yaml(text)
     if found.problems:
         raise ConfigError(*(f"{file}:{place}: {words}" for place, _, words in found.problems))

@@ -12,7 +12,7 @@ from goclaw.records import record
 from goclaw.registries.base import RegistryError
 from goclaw.registries.shelf import FILE, Shelf, Taken
 
-MOST_REFUSED = 20
+MAX_REFUSED = 20
 """Entries that are named which were left out."""
 
 
@@ -32,9 +32,9 @@ class Result:
         """What somebody should know, for people."""
         if self.problem:
             yield self.problem
-        for line in self.taken.refused[:MOST_REFUSED]:
+        for line in self.taken.refused[:MAX_REFUSED]:
             yield f"{self.registry}: left out: {line}"
-        if (more := len(self.taken.refused) - MOST_REFUSED) > 0:
+        if (more := len(self.taken.refused) - MAX_REFUSED) > 0:
             yield f"{self.registry}: left out: {more} more"
 
     def as_json(self) -> dict[str, Any]:

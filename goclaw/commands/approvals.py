@@ -8,7 +8,7 @@ from goclaw.store.approvals import ApprovalRule
 
 NONE = "Nothing is allowed for good: every call that has to be asked for is asked for."
 USAGE = "/approvals lists what runs unasked; /approvals remove NUMBER has it asked again."
-LONGEST_NUMBER = 19
+MAX_NUMBER = 19
 
 
 async def _approvals(context: CommandContext) -> Reply:
@@ -17,7 +17,7 @@ async def _approvals(context: CommandContext) -> Reply:
         rules = await _visible(context)
         return Reply("\n".join(["Runs unasked:", *map(_line, rules), "", USAGE]) if rules else NONE)
     number = number.strip().removeprefix("#")
-    if action.lower() != "remove" or not (number.isdecimal() and number.isascii() and len(number) <= LONGEST_NUMBER):
+    if action.lower() != "remove" or not (number.isdecimal() and number.isascii() and len(number) <= MAX_NUMBER):
         return Reply(USAGE)
     if not any(rule.id == int(number) for rule in await _visible(context)):
         return Reply(f"There is no rule {number}. {USAGE}")

@@ -13,7 +13,7 @@ from goclaw.sessions.models import Choice
 
 DEFAULT = "default"
 NOT_YOURS = "Only the person whose conversation this is, or an admin, can choose its model."
-MOST_SHOWN = 30
+MAX_SHOWN = 30
 
 
 async def _model(context: CommandContext) -> Reply:
@@ -56,7 +56,7 @@ async def _told(context: CommandContext) -> str:
     is_admin = context.ports.access.authorize(context.actor, "command.admin", "model").allowed
     others = [choice for choice in choices if choice.spec != agent.spec and (choice.configured or is_admin)]
     if others:
-        lines += ["", "Others that could answer:", *(f"- {each.spec} ({each.why})" for each in others[:MOST_SHOWN])]
+        lines += ["", "Others that could answer:", *(f"- {each.spec} ({each.why})" for each in others[:MAX_SHOWN])]
     if keyed and is_admin:
         lines += ["", f"There are keys for {', '.join(keyed)}: name a model as provider:name."]
     back = f", back with /model {DEFAULT}" if chosen else ""

@@ -5,7 +5,7 @@ from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.events import SessionInfo
 from goclaw.redact import printable
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 _TITLE = 60
 
 
@@ -16,9 +16,9 @@ async def _sessions(context: CommandContext) -> Reply:
     if not found:
         return Reply("No session has any messages yet.")
     now = context.ports.clock.now()
-    lines = [_line(info, now, is_current=info.key == context.session) for info in found[:MOST_SHOWN]]
-    if len(found) > MOST_SHOWN:
-        lines.append(f"and {len(found) - MOST_SHOWN} more")
+    lines = [_line(info, now, is_current=info.key == context.session) for info in found[:MAX_SHOWN]]
+    if len(found) > MAX_SHOWN:
+        lines.append(f"and {len(found) - MAX_SHOWN} more")
     return Reply("\n".join(["Sessions, the latest first:", *lines]))
 
 

@@ -14,7 +14,7 @@ PERIODS: Mapping[str, tuple[float, str]] = {
     "month": (30 * DAY, "in the last 30 days"),
     "all": (float("inf"), "since the beginning"),
 }
-MOST_SESSIONS = 20
+MAX_SESSIONS = 20
 
 
 async def _usage(context: CommandContext) -> Reply:
@@ -31,8 +31,8 @@ async def _usage(context: CommandContext) -> Reply:
         blocks.append(_block(f"All conversations {words}", await spending.by_model(since)))
         by_session = await spending.by_session(since)
         lines = [f"- {printable(session) or 'forgotten ones'}: {_sums(spent)}" for session, spent in by_session]
-        if len(lines) > MOST_SESSIONS:
-            lines[MOST_SESSIONS:] = [f"and {len(lines) - MOST_SESSIONS} more"]
+        if len(lines) > MAX_SESSIONS:
+            lines[MAX_SESSIONS:] = [f"and {len(lines) - MAX_SESSIONS} more"]
         if lines:
             blocks.append("\n".join([f"By conversation {words}:", *lines]))
     return Reply("\n\n".join(blocks))

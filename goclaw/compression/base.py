@@ -11,7 +11,7 @@ Words = Sequence[str]
 
 _SIGNAL = re.compile("error|fatal|warning|traceback|failed|panic", re.IGNORECASE)
 """What an error speaks of. A line with one of them stays, whatever it is about: rather too much than a hidden error."""
-LONGEST_RECOGNISED = 2_000
+MAX_RECOGNISED = 2_000
 """Characters of a line that is looked at: a longer one is nothing that these commands say, and stays as it is."""
 CUT = 200
 """Characters of a line that was found (goa, "Output Compression")."""

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from goclaw.compression.base import LONGEST_RECOGNISED, Family, Shown, Words, signals
+from goclaw.compression.base import MAX_RECOGNISED, Family, Shown, Words, signals
 
 _STEP = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+\S.*")
 _RESULT = re.compile(r"\s*--- (PASS|FAIL|SKIP): \S.*")
@@ -31,7 +31,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
     shown: list[str] = []
     in_stack = False
     for line in lines:
-        if len(line) > LONGEST_RECOGNISED:
+        if len(line) > MAX_RECOGNISED:
             shown.append(line)
             continue
         in_stack = bool(_GOROUTINE.fullmatch(line)) or (in_stack and not _AFTER_STACK.match(line))

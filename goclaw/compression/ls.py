@@ -7,7 +7,7 @@ Output with further columns (`-i`, `-s`, `-Z`) is not recognised and stays.
 import re
 from collections.abc import Sequence
 
-from goclaw.compression.base import LONGEST_RECOGNISED, Family, Shown, Words, flags, signals
+from goclaw.compression.base import MAX_RECOGNISED, Family, Shown, Words, flags, signals
 
 _ENTRY = re.compile(
     r"(?P<kind>[bcdlps-])[rwxsStT-]{9}[.+@]?\s+\d+\s+(?:\S{1,64}\s+){0,2}?"
@@ -29,7 +29,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
     sizes, times = bool(asked & _SIZES), bool(asked & _TIMES)
     shown = []
     for line in lines:
-        found = _ENTRY.fullmatch(line) if len(line) <= LONGEST_RECOGNISED else None
+        found = _ENTRY.fullmatch(line) if len(line) <= MAX_RECOGNISED else None
         if found and found["name"] not in (".", ".."):
             shown.append(_short(found, sizes=sizes, times=times))
         elif not found and not _TOTAL.fullmatch(line):

@@ -7,7 +7,7 @@ and its place stay. What a test printed stays.
 import re
 from collections.abc import Sequence
 
-from goclaw.compression.base import LONGEST_RECOGNISED, Family, Shown, Words, flags, signals
+from goclaw.compression.base import MAX_RECOGNISED, Family, Shown, Words, flags, signals
 
 _PASSED = re.compile(
     r"\S.*::.* PASSED(?:\s+\[ *\d+%\])?"  # -v
@@ -68,7 +68,7 @@ def _source(lines: Sequence[str], following: str) -> list[str]:
 
 
 def _match(form: re.Pattern[str], line: str) -> re.Match[str] | None:
-    return form.fullmatch(line) if len(line) <= LONGEST_RECOGNISED else None
+    return form.fullmatch(line) if len(line) <= MAX_RECOGNISED else None
 
 
 def _is_needless(line: str, part: str, *, in_traceback: bool, printing: bool) -> bool:

@@ -10,14 +10,14 @@ from goclaw import catalog
 from goclaw.config.section import Section
 from goclaw.config.values import Names
 
-LONGEST_NAME = 64
+MAX_NAME = 64
 """Characters of a tool's name that every provider takes."""
-_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{LONGEST_NAME - 1}}}")
+_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}")
 
 
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"should be a name in snake_case (`run_lint`), at most {LONGEST_NAME} characters")
+        raise ValueError(f"should be a name in snake_case (`run_lint`), at most {MAX_NAME} characters")
     if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
         raise ValueError("is the name of a built-in tool; choose another one")
     return name

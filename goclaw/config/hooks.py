@@ -17,7 +17,7 @@ from goclaw.selection import NOT, SET
 
 TOOL_POINTS = frozenset({"pre_tool", "post_tool", "post_tool_failure"})
 """The points that are about a tool."""
-DEFAULT_SECONDS, MOST_SECONDS = 10.0, 300.0
+DEFAULT_SECONDS, MAX_SECONDS = 10.0, 300.0
 """How long a hook gets when nothing is said, and at most: a call waits for it."""
 
 
@@ -61,7 +61,7 @@ class HookSettings(Section):
         examples=["python3 /etc/goclaw/guard.py"],
         description="The program and its arguments: a list, or a text that is split as a shell would; no shell runs.",
     )
-    timeout: float = Field(DEFAULT_SECONDS, gt=0, le=MOST_SECONDS, description="Seconds until it counts as failed.")
+    timeout: float = Field(DEFAULT_SECONDS, gt=0, le=MAX_SECONDS, description="Seconds until it counts as failed.")
     sandbox: bool = Field(
         True, description="Whether it is contained like `exec`; `false`: it has all rights of the daemon's user."
     )

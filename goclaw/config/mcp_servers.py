@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field, SecretStr, WithJsonSchema, model_val
 from goclaw.config.section import Section
 from goclaw.config.values import Folder, ModelName, Names, OneOrMore, Url
 
-LONGEST_SERVER = 24
+MAX_SERVER = 24
 """Characters of a server's name: `mcp__<server>__<tool>` has 64, and the tool needs most of them."""
-_NAME = re.compile(rf"[a-z](?:[a-z0-9]|[_-](?![_-])){{0,{LONGEST_SERVER - 1}}}(?<![_-])")
+_NAME = re.compile(rf"[a-z](?:[a-z0-9]|[_-](?![_-])){{0,{MAX_SERVER - 1}}}(?<![_-])")
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _ORDINARY = re.compile(r"[~.]?/.*|[A-Za-z]{1,16}|[0-9.:]{1,16}")
@@ -35,7 +35,7 @@ class Variable(SecretStr):
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"should be a short name such as `github`: at most {LONGEST_SERVER} small letters, digits, and single `_` "
+            f"should be a short name such as `github`: at most {MAX_SERVER} small letters, digits, and single `_` "
             "or `-` between them"
         )
     return name

@@ -15,11 +15,11 @@ from goclaw.config.values import LISTED, MAPPED
 Place = Callable[[Loc], str]
 """Where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
 
-_MOST_PLACES = 3
+_MAX_PLACES = 3
 """Sections with a key of that name that are named."""
 FORMS = (LISTED, MAPPED)
 """What pydantic puts before the rest where a value may be written in two forms (`values.Groups`)."""
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """Problems of one file that are worded: beyond that it is the wrong file."""
 
 _WHOLE = "should be a whole number"
@@ -65,7 +65,7 @@ _JSON_TYPES = {
 def problem_lines(error: ValidationError, model: type[BaseModel], place: Place) -> list[str]:
     """One line `place: key: what is wrong, and what helps` for each value at fault, in the order of the schema."""
     lines: dict[Loc, str] = {}
-    for details in error.errors(include_url=False)[:MOST_PROBLEMS]:
+    for details in error.errors(include_url=False)[:MAX_PROBLEMS]:
         loc = _real(details["loc"], model)
         if loc not in lines:
             lines[loc] = problem_line(place(loc), loc, _message(details, loc, model))
@@ -90,7 +90,7 @@ def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
     if meant := closest(name, known):
         return f"unknown key; did you mean `{meant}`?"
     elsewhere = [key.dotted for key in keys(model) if key.path[-1] == name]
-    if 0 < len(elsewhere) <= _MOST_PLACES:
+    if 0 < len(elsewhere) <= _MAX_PLACES:
         return f"unknown key here; did you mean {' or '.join(f'`{place}`' for place in elsewhere)}?"
     return f"unknown key; known here: {', '.join(known)}"
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAda
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-MOST = 1_000_000_000
+MAX_NUMBER = 1_000_000_000
 """No number of the configuration means more than this; the kernel takes sizes below 2^63 bytes."""
 
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _no_absurd_number(cls, value: Any) -> Any:
-        if isinstance(value, int | float) and value > MOST:
-            raise ValueError(f"should be at most {MOST:,}")
+        if isinstance(value, int | float) and value > MAX_NUMBER:
+            raise ValueError(f"should be at most {MAX_NUMBER:,}")
         return value
 
 

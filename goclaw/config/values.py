@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Secr
 from goclaw.config.section import Section
 from goclaw.selection import malformed
 
-_LONGEST_PATH, _LONGEST_NAME = 4095, 255
+_MAX_PATH, _MAX_NAME = 4095, 255
 """Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
 _LOADED = re.compile("LD_PRELOAD|LD_AUDIT|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS")
 """Variables by which every command first runs something else: no use of them is honest in a configuration."""
@@ -130,7 +130,7 @@ def absolute(value: Path, base: Path = Path()) -> Path:
         raise ValueError("begins with `~`, and no such user is known here") from None
     except UnicodeEncodeError:
         raise ValueError("holds half a character, which no path can") from None
-    if len(os.fsencode(found)) > _LONGEST_PATH or max(map(len, names)) > _LONGEST_NAME:
+    if len(os.fsencode(found)) > _MAX_PATH or max(map(len, names)) > _MAX_NAME:
         raise ValueError("is too long for a path")
     return found
 

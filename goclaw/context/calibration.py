@@ -7,7 +7,7 @@ from goclaw.context.window import Window
 from goclaw.llm.base import Finished
 from goclaw.llm.estimate import estimate_message
 
-SMALLEST, LARGEST = 0.4, 3.0
+MIN_FACTOR, MAX_FACTOR = 0.4, 3.0
 """No real tokenizer is further off; what a provider counts beyond that is nonsense and must teach nothing."""
 NEWS = 0.02
 """A change below this is not worth a write."""
@@ -21,7 +21,7 @@ class Calibration:
     """Factors by model. `scales` is what an earlier run learnt."""
 
     def __init__(self, scales: Mapping[str, float] | None = None) -> None:
-        self._scales = {spec: scale for spec, scale in (scales or {}).items() if SMALLEST <= scale <= LARGEST}
+        self._scales = {spec: scale for spec, scale in (scales or {}).items() if MIN_FACTOR <= scale <= MAX_FACTOR}
         self._kept = dict(self._scales)
 
     def of(self, spec: str) -> float:
@@ -33,13 +33,13 @@ class Calibration:
         before = window.estimated(overhead) - estimate_message(done.message)
         self.learn(done.spec, before, done.usage.input)
         window.scale = self.of(done.spec)
-        is_part = before >= LEAST_TOKENS and done.usage.input < SMALLEST * before
+        is_part = before >= LEAST_TOKENS and done.usage.input < MIN_FACTOR * before
         usage = replace(done.usage, input=0) if is_part else done.usage  # what a server had cached is left out by some
         window.count(usage, thought=done.message.native is not None)
 
     def learn(self, spec: str, estimated: float, counted: int) -> None:
         """Take in that a request of `estimated` tokens had `counted`, as the provider says."""
-        if estimated < LEAST_TOKENS or not SMALLEST <= counted / estimated <= LARGEST:
+        if estimated < LEAST_TOKENS or not MIN_FACTOR <= counted / estimated <= MAX_FACTOR:
             return
         seen = counted / estimated
         before = self._scales.get(spec)

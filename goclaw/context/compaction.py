@@ -14,7 +14,7 @@ from goclaw.config.schema import CompactionSettings
 from goclaw.context.key_facts import names_in, with_names
 from goclaw.context.room import reserve
 from goclaw.context.summary import (
-    LONGEST_SUMMARY,
+    MAX_SUMMARY,
     Material,
     Spent,
     SummaryFailed,
@@ -115,7 +115,7 @@ class Job:
     checkpoint: Ready | None = None
     first_kept: int = 0
     """Row of the first message to keep; then a summary is written or nothing is done. 0: what the settings say."""
-    longest_summary: int = LONGEST_SUMMARY
+    longest_summary: int = MAX_SUMMARY
     """Estimated tokens that the summary may have; one that is longer is cut."""
 
 
@@ -175,7 +175,7 @@ class Wanted:
     seconds: float
     """How long it may take in all while a person waits, else each source."""
     wish: str = ""
-    longest: int = LONGEST_SUMMARY
+    longest: int = MAX_SUMMARY
     """Estimated tokens; a summary that is longer is cut."""
     somebody_waits: bool = True
     in_one: bool = False

@@ -16,7 +16,7 @@ from goclaw.records import record
 
 ID_LENGTH = 8
 """Letters of four bits each. What would be taken for a mark is written differently as well."""
-LONGEST_ORIGIN = 100
+MAX_ORIGIN = 100
 TOKENS = 24
 """About what the two marks of one piece cost."""
 OF_THE_SENDER = "the sender's own voice"
@@ -111,4 +111,4 @@ def moved(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
 def _plain(origin: str) -> str:
     """Names in it were chosen by their bearers."""
     plain = "".join(char if char.isprintable() else " " for char in origin if char not in '<>"')
-    return " ".join(plain.split())[:LONGEST_ORIGIN]
+    return " ".join(plain.split())[:MAX_ORIGIN]

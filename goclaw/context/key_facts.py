@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from goclaw.redact import MASK, mask
 
-MOST_NAMES = 60
-MOST_CHARACTERS = 2_400
+MAX_NAMES = 60
+MAX_CHARACTERS = 2_400
 """About 600 tokens: enough for a project's files, little beside the summary itself."""
-LONGEST_NAME = 120
+MAX_NAME = 120
 SHORTEST_NAME = 3
 HEAD = "Kept word for word:"
 
-MOST_READ = 400_000
+MAX_READ = 400_000
 """Characters that are looked at in all: what half of a large window holds, in less than a second whatever they are."""
 
-MOST_FOUND = 1_000
+MAX_FOUND = 1_000
 """Names: more than a summary can mention and the list below it hold."""
 
 # Word by word, and only words of a bounded length: no text can make this slow.
@@ -53,7 +53,7 @@ def names(text: str) -> Iterator[str]:
     # Only code and telephone numbers have spaces; without them splitting is several times as quick.
     words = _WORD.findall(text) if "`" in text or "+" in text else text.split()
     for word in words:
-        if word.isalpha() or len(word) > LONGEST_NAME or not _SIGNS.search(word) or MASK in word:
+        if word.isalpha() or len(word) > MAX_NAME or not _SIGNS.search(word) or MASK in word:
             continue
         for found in _NAME.finditer(word):
             name = found[0].strip("`").rstrip(".,;:")
@@ -66,7 +66,7 @@ def names_in(texts: Iterable[str]) -> Sequence[str]:
     found: dict[str, None] = {}
     for text in _bounded(texts):
         found.update(dict.fromkeys(names(text)))
-        if len(found) >= MOST_FOUND:
+        if len(found) >= MAX_FOUND:
             break
     return list(found)
 
@@ -81,19 +81,19 @@ def with_names(summary: str, before: str, said: Sequence[str]) -> str:
     """
     old = [name for name in names_in([before]) if name not in summary]
     # Old names get half, and what the new ones leave over: else a full list would never take in another name.
-    kept = _first(old, MOST_NAMES // 2, MOST_CHARACTERS // 2)
+    kept = _first(old, MAX_NAMES // 2, MAX_CHARACTERS // 2)
     size = sum(map(_size, kept))
     known = set(old)
     fresh = (name for name in said if name not in known and name not in summary)
-    new = _first(fresh, MOST_NAMES - len(kept), MOST_CHARACTERS - size)
+    new = _first(fresh, MAX_NAMES - len(kept), MAX_CHARACTERS - size)
     size += sum(map(_size, new))
-    rest = _first(old[len(kept) :], MOST_NAMES - len(kept) - len(new), MOST_CHARACTERS - size)
+    rest = _first(old[len(kept) :], MAX_NAMES - len(kept) - len(new), MAX_CHARACTERS - size)
     missing = [*kept, *new, *rest]
     return f"{summary}\n\n{HEAD} {', '.join(missing)}" if missing else summary
 
 
 def _bounded(texts: Iterable[str]) -> Iterator[str]:
-    left = MOST_READ
+    left = MAX_READ
     for text in texts:
         yield text[:left]
         left -= len(text)

@@ -12,7 +12,7 @@ import orjson
 from goclaw.llm.base import INVALID_JSON
 from goclaw.messages import AssistantMessage, ToolCall
 
-LONGEST_NAME = 1_000
+MAX_NAME = 1_000
 """Characters of a call's name and id."""
 _LEVELS_AROUND = 10
 """How much deeper than here arguments lie in a journaled step."""
@@ -41,8 +41,8 @@ def _apart(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def _sound_call(call: ToolCall) -> ToolCall:
-    given = call.input if _fits(call.input) else {INVALID_JSON: sound_text(ascii(call.input)[:LONGEST_NAME])}
-    name, number = (sound_text(text[:LONGEST_NAME]) for text in (call.name, call.id))
+    given = call.input if _fits(call.input) else {INVALID_JSON: sound_text(ascii(call.input)[:MAX_NAME])}
+    name, number = (sound_text(text[:MAX_NAME]) for text in (call.name, call.id))
     return replace(call, id=number, name=name, input=given)
 
 

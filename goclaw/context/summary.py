@@ -16,9 +16,9 @@ from goclaw.redact import mask
 
 SHORTEST_SUMMARY = 40
 """Characters. Anything shorter is taken for nonsense and the next source is asked."""
-LONGEST_SUMMARY = 2_048
+MAX_SUMMARY = 2_048
 """Tokens that a summary should have at most; four pages say what matters of any conversation."""
-LONGEST_ANSWER = 8_192
+MAX_ANSWER = 8_192
 """Tokens that an answer may take at most: some models think before they write, and that counts."""
 ANSWER_SHARE = 8
 """An answer takes no more than an eighth of the window of the model that writes it, so that pieces surely shrink."""
@@ -28,9 +28,9 @@ SHARES_OF_WINDOW = (0.75, 0.4)
 """How much of the model's window is counted on, and how much when that was too much: the sizes are estimates."""
 SMALLEST_ROOM = 1_000
 """Tokens that a model must have for the material, else cutting it into pieces makes no sense."""
-MOST_PIECES = 64
+MAX_PIECES = 64
 """More would take a small model hours."""
-MOST_ROUNDS = 3
+MAX_ROUNDS = 3
 """Pieces, pieces of those, and once more: who is not done then does not shorten what it reads."""
 CUT_HERE = "[The rest of this summary is left out: it was longer than it may be.]"
 WORD_BREAK = 100
@@ -68,7 +68,7 @@ class Material:
     """The conversation, a text per message (see `told`)."""
     wish: str = ""
     """What a person asks of the summary."""
-    longest: int = LONGEST_SUMMARY
+    longest: int = MAX_SUMMARY
     """Tokens that the summary should have at most."""
     in_one: bool = False
     """Of what does not fit one request the beginning of each long message is read, in place of summaries of pieces."""
@@ -119,11 +119,11 @@ async def one_piece(material: Material, model: ChatModel, spent: Spent, share: f
     texts: Sequence[str] = [*parts, "Conversation:", *material.told]
     if material.in_one:
         return await asyncio.to_thread(lambda: "\n\n".join(_beginnings(texts, _room(model, share))))
-    for number in range(MOST_ROUNDS + 1):
+    for number in range(MAX_ROUNDS + 1):
         pieces = await asyncio.to_thread(_pieces, texts, _room(model, share))
         if len(pieces) == 1:
             return pieces[0]
-        if len(pieces) > MOST_PIECES or number == MOST_ROUNDS:
+        if len(pieces) > MAX_PIECES or number == MAX_ROUNDS:
             break
         texts = await _of_each(pieces, material, model, spent)
     raise SummaryFailed(f"the conversation is too long for the window of {model.spec}")
@@ -243,7 +243,7 @@ def _cut(text: str, room: int) -> Iterable[tuple[str, int]]:
 
 def answer_tokens(model: ChatModel) -> int:
     """Tokens that one answer of a summariser may take."""
-    return min(LONGEST_ANSWER, model.context_window // ANSWER_SHARE)
+    return min(MAX_ANSWER, model.context_window // ANSWER_SHARE)
 
 
 async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, shortest: int = SHORTEST_SUMMARY) -> str:

@@ -15,7 +15,7 @@ from goclaw.sandbox.layout import refuse_system
 from goclaw.state import check_apart
 from goclaw.users import User
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Files of one kind that are named; whoever has more of them sees the pattern."""
 _COPIES = ("{}*.bak", "{}~", "{}.orig", "{}.old", "{}.save", ".{}.sw?")
 """How editors, people and GoClaw's own migrations name what they leave beside a file."""
@@ -126,7 +126,7 @@ def _found(folders: Iterable[Path], patterns: Sequence[str]) -> Iterator[Path]:
     for folder in folders:
         for pattern in patterns:
             try:
-                files = sorted(folder.glob(pattern))[:MOST_NAMED]
+                files = sorted(folder.glob(pattern))[:MAX_NAMED]
             except OSError:
                 continue
             for file in files:

@@ -19,7 +19,7 @@ ANSWER_LIMIT = 64 << 20
 """Bytes of an answer that are read; 32 vectors of 4,096 numbers have 3 MB."""
 NO_SUCH = 404
 PATIENCE = 10.0
-LONGEST_PATIENCE = 600.0
+MAX_PATIENCE = 600.0
 """Seconds to wait where the server does not say how long; and what is believed of what it says."""
 
 
@@ -74,7 +74,7 @@ class Server:
         message = f"{self.name} answered HTTP {response.status}{quoted_error(body)}"
         if response.status in PASSING:
             asked = wanted_pause(response.headers)
-            wait = PATIENCE if asked is None else min(asked, LONGEST_PATIENCE)
+            wait = PATIENCE if asked is None else min(asked, MAX_PATIENCE)
             return EmbeddingError(f"{message}; asked again in {wait:g} s", retry_after=wait)
         return EmbeddingError(f"{message}; {self.unknown}" if response.status == NO_SUCH else message)
 

@@ -42,7 +42,7 @@ LOADING_SECONDS = 180.0
 FETCHING_SECONDS = 1_800.0
 ANSWER_SECONDS = 60.0
 """How long each may take before the process counts as hung."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
+FIRST_PAUSE, MAX_PAUSE = 1.0, 300.0
 """Seconds before a process that failed is started again: doubled at each failure, up to this."""
 
 
@@ -223,7 +223,7 @@ class LocalEmbedder:
             if not job.vectors.done():
                 job.vectors.set_exception(EmbeddingError(str(error), retry_after=self._pause))
         self._jobs.clear()
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._pause = min(2 * self._pause, MAX_PAUSE)
 
     async def _make_export(self) -> None:
         """Make the small form, once. That it cannot be made is no trouble: the original serves."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from goclaw.records import record
 
-LONGEST = 8_000
+MAX_CHARACTERS = 8_000
 """Characters. What is indexed has some 800; a server that gets more than its model reads may refuse the whole batch."""
 NOTHING = "-"
 """Stands for a text of blanks, which servers refuse."""
@@ -53,7 +53,8 @@ def prefixes(model: str) -> Prefixes:
 def prepared(texts: Sequence[str], before: str = "") -> list[str]:
     """The texts as they may be sent: cut, without half characters, and never empty."""
     return [
-        before + (text[:LONGEST].encode("utf-8", "replace").decode() if text.strip() else NOTHING) for text in texts
+        before + (text[:MAX_CHARACTERS].encode("utf-8", "replace").decode() if text.strip() else NOTHING)
+        for text in texts
     ]
 
 

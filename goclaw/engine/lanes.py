@@ -40,7 +40,7 @@ Delayed = Callable[[Inbound, StateError], Awaitable[None]]
 """Told when the turn of a message has to wait for the disk, at every try."""
 
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 10.0
+MAX_PAUSE = 10.0
 """Seconds between two tries to record a turn, doubled each time up to this: people wait for it to go on."""
 
 
@@ -301,7 +301,7 @@ class Lanes:
                 log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
                 self._spawn(self._tell(turn.inbound, error), f"telling of {turn.id}")
             await self._rest(lane, turn, pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
 
     async def _tell(self, inbound: Inbound, error: StateError) -> None:
         try:

@@ -37,7 +37,7 @@ Chat = tuple[str, str]
 """A channel and a chat of it."""
 
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 """Seconds between tries: doubled each time, up to this."""
 GIVE_UP_SECONDS = 24 * 3600.0
 """An answer that could not be delivered for a day is dropped with a log line: it is out of date by then."""
@@ -261,7 +261,7 @@ class Outbox:
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
                 await parcel.failed(maybe_arrived=error.maybe_delivered)
                 await self._clock.sleep(error.retry_after or pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_PAUSE)
 
     async def _directed(self, delivery: Delivery) -> Delivery:
         """The delivery with the id of the message that it changes: what came before it in its chat has arrived.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-MOST_TYPES = 60
+MAX_TYPES = 60
 """What the dump lists: the few types of which there are many are those that grow."""
 DESCRIPTORS = Path("/proc/self/fd")
 
@@ -33,4 +33,4 @@ def objects_by_type() -> Mapping[str, int]:
     objects = gc.get_objects()
     found = Counter(map(type, objects))
     total = {"total": len(objects)}
-    return total | {f"{kind.__module__}.{kind.__qualname__}": count for kind, count in found.most_common(MOST_TYPES)}
+    return total | {f"{kind.__module__}.{kind.__qualname__}": count for kind, count in found.most_common(MAX_TYPES)}

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-MOST_PLACES = 100
-MOST_NAMES = 20
+MAX_PLACES = 100
+MAX_NAMES = 20
 """What one dump shows of a daemon with thousands of tasks: most of them stand in the same few places."""
 
 
@@ -30,7 +30,7 @@ def task_stacks(tasks: "Iterable[asyncio.Task[Any]]") -> str:
     for task in tasks:
         names[_place(task)].append(task.get_name())
     places = sorted(names, key=lambda place: -len(names[place]))
-    shown = [f"{_list(names[place])}:\n{place}" for place in places[:MOST_PLACES]]
+    shown = [f"{_list(names[place])}:\n{place}" for place in places[:MAX_PLACES]]
     left_out = len(places) - len(shown)
     return "".join([*shown, *([f"… and tasks in {left_out} more places\n"] if left_out else [])])
 
@@ -55,5 +55,5 @@ def _text(frames: list[FrameType]) -> str:
 
 
 def _list(names: list[str]) -> str:
-    more = f" … and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{len(names)} task{'s' if len(names) > 1 else ''}: {', '.join(names[:MOST_NAMES])}{more}"
+    more = f" … and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{len(names)} task{'s' if len(names) > 1 else ''}: {', '.join(names[:MAX_NAMES])}{more}"

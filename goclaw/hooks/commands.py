@@ -30,9 +30,9 @@ from goclaw.sandbox.policy import policy_for
 from goclaw.supervise import background
 from goclaw.workspace import Workspace
 
-MOST_BYTES = 64 << 10
+MAX_BYTES = 64 << 10
 """What an answer may have."""
-MOST_SAID = 2_000
+MAX_SAID = 2_000
 """Bytes of standard error that are kept."""
 FORBIDDEN = 2
 """The exit code that says no."""
@@ -112,7 +112,7 @@ class CommandHook:
                 await process.kill()  # what it left behind holds its standard error
                 await asyncio.wait({saying})
             if output is None:
-                raise HookFailed(f"its answer is longer than {MOST_BYTES >> 10} KB")
+                raise HookFailed(f"its answer is longer than {MAX_BYTES >> 10} KB")
             return code, output, said.decode(errors="replace").strip()
 
     async def _start(self, command: Command, event: HookEvent) -> AbstractAsyncContextManager[Process]:
@@ -175,7 +175,7 @@ async def _answered(process: Process) -> bytes | None:
     output = b""
     async for chunk in process.output:
         output += chunk
-        if len(output) > MOST_BYTES:
+        if len(output) > MAX_BYTES:
             await process.kill()
             return None
     return output
@@ -183,7 +183,7 @@ async def _answered(process: Process) -> bytes | None:
 
 async def _keep_beginning(said: AsyncIterator[bytes], kept: bytearray) -> None:
     async for chunk in said:
-        kept += chunk[: MOST_SAID - len(kept)]
+        kept += chunk[: MAX_SAID - len(kept)]
 
 
 def _refusal(event: HookEvent, said: str) -> HookAnswer:

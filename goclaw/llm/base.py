@@ -23,7 +23,7 @@ Effort = Literal["low", "medium", "high"]
 DEFAULT_MAX_OUTPUT = 8_192
 """Output limit in tokens where neither the configuration nor the model data say one (design, "LLM")."""
 
-MOST_TOKENS = 10**9
+MAX_TOKENS = 10**9
 """That a server may count of one answer; no window is a thousandth of that."""
 
 INVALID_JSON = "__invalid_json__"

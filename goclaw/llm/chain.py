@@ -31,10 +31,10 @@ TRIES_PER_ANSWER = 6
 """Requests for one answer over all models: a failing turn must not become a flood."""
 FIRST_WAIT = 1.0
 """Seconds before the first repetition; doubles with each."""
-LONGEST_WAIT = 30.0
+MAX_WAIT = 30.0
 """Seconds; a server that wants to be left alone for longer is given up for now."""
 FIRST_COOL_DOWN = 60.0
-LONGEST_COOL_DOWN = 1_800.0
+MAX_COOL_DOWN = 1_800.0
 """Seconds that a model is passed over after it failed; doubles with each failure in a row."""
 
 
@@ -190,9 +190,9 @@ class ModelChain:
     def _set_aside(self, health: Health, attempt: Attempt) -> None:
         """Pass the model over for a while: longer each time, and at least as long as its server wishes."""
         wished = attempt.failures[health.model.spec][0].retry_after or 0.0
-        span = max(health.cool_down, min(wished, LONGEST_COOL_DOWN))
+        span = max(health.cool_down, min(wished, MAX_COOL_DOWN))
         health.well_at = self._clock.monotonic() + span
-        health.cool_down = min(health.cool_down * 2, LONGEST_COOL_DOWN)
+        health.cool_down = min(health.cool_down * 2, MAX_COOL_DOWN)
 
 
 def pause_before_repeating(error: ModelError, number: int) -> float | None:
@@ -201,7 +201,7 @@ def pause_before_repeating(error: ModelError, number: int) -> float | None:
         return None
     backoff = FIRST_WAIT * 2.0 ** (number - 1)
     wished = error.retry_after or 0.0
-    return None if wished > LONGEST_WAIT else max(backoff, wished)
+    return None if wished > MAX_WAIT else max(backoff, wished)
 
 
 def failure(attempt: Attempt) -> ModelError:

@@ -51,7 +51,7 @@ PER_IMAGE = 1_600
 
 _TOOLS: dict[int, tuple[ToolSpec, int]] = {}
 """Tokens of tools, by identity."""
-_MOST_TOOLS = 1_000
+_MAX_TOOLS = 1_000
 
 
 def _table() -> bytes:
@@ -89,7 +89,7 @@ def _estimate_tool(tool: ToolSpec) -> int:
     """Tokens of one tool. They are shown again with every request, so each is estimated once."""
     known = _TOOLS.get(id(tool))
     if known is None or known[0] is not tool:
-        if len(_TOOLS) >= _MOST_TOOLS:
+        if len(_TOOLS) >= _MAX_TOOLS:
             _TOOLS.clear()
         schema = _tokens(orjson.dumps(trimmed(tool.schema)))
         known = (tool, PER_MESSAGE + estimate_text(tool.name) + estimate_text(tool.description) + schema)

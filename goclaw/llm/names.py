@@ -21,7 +21,7 @@ from goclaw.net.openai import place_of
 
 SECONDS = 10.0
 """How long a server may take to list its models."""
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 """Of a list; the longest known one (OpenRouter) has less than one megabyte."""
 LISTING = frozenset({"anthropic", "ollama", *SERVERS})
 """Providers whose servers list their models."""
@@ -53,7 +53,7 @@ async def model_names(provider: str, config: Config, http: aiohttp.ClientSession
                 response = await http.get(url, headers=headers, allow_redirects=False)
             async with response:
                 with reading(provider):
-                    body = await read_whole(response, MOST_BYTES) or b""
+                    body = await read_whole(response, MAX_BYTES) or b""
                     if response.status >= 300:
                         raise from_response(provider, response.status, body, response.headers, clock.now())
                     return sorted(_names(orjson.loads(body)))

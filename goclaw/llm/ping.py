@@ -7,7 +7,7 @@ from goclaw.llm.base import ChatModel, Request, TextDelta
 from goclaw.messages import UserMessage
 from goclaw.redact import printable
 
-LONGEST_SHOWN = 40
+MAX_SHOWN = 40
 """Characters of the answer that are shown."""
 
 
@@ -36,4 +36,4 @@ async def ping(model: ChatModel, *, max_output: int, seconds: float) -> str:
         sentence = f"{model.spec}: no answer within {seconds:g} s; try again"
         raise ModelError(ModelErrorKind.TIMEOUT, sentence, spec=model.spec) from None
     line = " ".join(printable(text).split())
-    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
+    return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}…"

@@ -6,14 +6,14 @@ An answer that came whole is worth more than its bill: nonsense in the usage mus
 from collections.abc import Mapping
 from typing import Any
 
-from goclaw.llm.base import MOST_TOKENS
+from goclaw.llm.base import MAX_TOKENS
 
 
 def tokens(given: object) -> int:
     """A count of tokens; 0 for what is none."""
     if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
         return 0
-    return int(min(max(given, 0), MOST_TOKENS))
+    return int(min(max(given, 0), MAX_TOKENS))
 
 
 def fields(given: object) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from goclaw.clock import Clock
 
-LONGEST_MESSAGE = 4 << 20
+MAX_MESSAGE = 4 << 20
 """Bytes of one message: more than any model reads, and a picture still fits."""
 PER_SECOND = 2_000
 """What the messages of a second may weigh; what comes beyond it is read later."""
@@ -10,7 +10,7 @@ ANSWER, UNASKED = 1, 10
 """What an answer weighs, and a message that nobody asked for (progress, news, questions)."""
 
 
-MOST_TURNS = 100
+MAX_TURNS = 100
 """Turns of which is remembered how often a server asked the model; older ones have ended."""
 
 
@@ -45,6 +45,6 @@ class Counts:
         """Count a request; False: there were as many as there may be."""
         count = self._turns.pop(turn, 0)
         self._turns[turn] = min(count + 1, most)
-        while len(self._turns) > MOST_TURNS:
+        while len(self._turns) > MAX_TURNS:
             del self._turns[next(iter(self._turns))]
         return count < most

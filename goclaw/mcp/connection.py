@@ -46,9 +46,9 @@ from goclaw.mcp.words import shown
 from goclaw.specs import Annotations
 from goclaw.supervise import background
 
-MOST_PAGES = 20
+MAX_PAGES = 20
 """Pages of one list."""
-MOST_TOOLS = 200
+MAX_TOOLS = 200
 """Entries of one list: models know no more tools than that, and requests grow with each."""
 CONNECT_SECONDS = 60.0
 """Until a server is there: one that is installed when it is first started takes its time."""
@@ -187,16 +187,16 @@ class LibraryLink:
     ) -> tuple[list[T], str]:
         found: list[T] = []
         cursor: str | None = None
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             more, cursor = await page(cursor)
             found += more
-            if len(found) > MOST_TOOLS:
+            if len(found) > MAX_TOOLS:
                 return found[
-                    :MOST_TOOLS
-                ], f"its lists are longer than {MOST_TOOLS} entries; what is behind them is left out"
+                    :MAX_TOOLS
+                ], f"its lists are longer than {MAX_TOOLS} entries; what is behind them is left out"
             if cursor is None:
                 return found, ""
-        return found, f"its lists have more than {MOST_PAGES} pages; what is behind them is left out"
+        return found, f"its lists have more than {MAX_PAGES} pages; what is behind them is left out"
 
     async def _list_tools(self, cursor: str | None) -> tuple[list[types.Tool], str | None]:
         page = await self._open.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.mcp.base import LinkPorts
-from goclaw.mcp.bounds import LONGEST_MESSAGE, UNASKED, Throttle
+from goclaw.mcp.bounds import MAX_MESSAGE, UNASKED, Throttle
 from goclaw.net import Guard, check_reachable
 
 CONNECT_SECONDS = 15.0
@@ -46,8 +46,8 @@ class _Bounded(httpx2.AsyncByteStream):
                 await self._throttle.take(ends * UNASKED)
                 size = 0
             size += len(piece)
-            if size > LONGEST_MESSAGE:
-                raise TooLong(f"it sent a message of more than {LONGEST_MESSAGE >> 20} MB")
+            if size > MAX_MESSAGE:
+                raise TooLong(f"it sent a message of more than {MAX_MESSAGE >> 20} MB")
             yield piece
 
     async def aclose(self) -> None:
@@ -112,6 +112,6 @@ async def open_address(settings: McpClientSettings, ports: LinkPorts) -> AsyncIt
         headers=headers, timeout=timeout, transport=_Transport(ports.clock, ports.guard)
     ) as client:
         async with streamable_http_client(
-            settings.url or "", http_client=client, max_sse_event_size=LONGEST_MESSAGE
+            settings.url or "", http_client=client, max_sse_event_size=MAX_MESSAGE
         ) as streams:
             yield streams

@@ -20,11 +20,11 @@ from goclaw.mcp.words import quoted
 log = logging.getLogger(__name__)
 
 FILE = "mcp-tools.json"
-MOST_KNOWN = 1_000
+MAX_KNOWN = 1_000
 """Tools of one server that are kept; whatever else it comes up with is asked for each time."""
 _AGREED = "agreed"
 """Beside the parts of a definition: who agreed to it and when; not there for the first one."""
-LONGEST_CHANGE = 400
+MAX_CHANGE = 400
 """Characters of what a part was and is, for people."""
 
 
@@ -44,8 +44,8 @@ class KnownTools:
             return (f"{FILE} cannot be read, so that nobody knows what was agreed to",)
         of_server = self._known.get(server, {})
         known = of_server.get(definition.name)
-        if known is None and len(of_server) >= MOST_KNOWN:
-            return (f"the server has come up with more than {MOST_KNOWN:,} tools",)
+        if known is None and len(of_server) >= MAX_KNOWN:
+            return (f"the server has come up with more than {MAX_KNOWN:,} tools",)
         if known is None:
             return ()
         parts = {part: value for part, value in known.items() if part != _AGREED}
@@ -57,7 +57,7 @@ class KnownTools:
         """Keep the definitions of tools that were not known."""
         self._look()
         known = self._known.get(server, {})
-        new = [each for each in definitions if each.name not in known][: max(MOST_KNOWN - len(known), 0)]
+        new = [each for each in definitions if each.name not in known][: max(MAX_KNOWN - len(known), 0)]
         if new and not self._is_unreadable:
             await self._keep(server, {each.name: _plain(each) for each in new})
 
@@ -140,5 +140,5 @@ def _short(value: Any) -> str:
     return (
         "nothing"
         if value is None
-        else f"“{quoted(value if isinstance(value, str) else json.dumps(value), LONGEST_CHANGE)}”"
+        else f"“{quoted(value if isinstance(value, str) else json.dumps(value), MAX_CHANGE)}”"
     )

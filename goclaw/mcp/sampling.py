@@ -16,9 +16,9 @@ from goclaw.mcp.base import Completion, Piece, Prompted
 USER_REJECTED = -1
 """The protocol's code for "User rejected sampling request" (2025-11-25, Sampling, Error Handling)."""
 NOT_AGREED = "User rejected sampling request"
-MOST_PARTS = 500
+MAX_PARTS = 500
 """Texts and pictures of one request: with as many as a message can hold it would hold up everybody for a second."""
-MOST_STOPS = 20
+MAX_STOPS = 20
 """Words at which an answer is to end: no provider takes more than half as many."""
 REFUSED = {"refused": "goclaw"}
 """Marks an error as ours: where it ends the call, the words must not blame the server."""
@@ -43,8 +43,8 @@ def prompted_of(params: types.CreateMessageRequestParams) -> Prompted:
     if params.task is not None:
         raise ToolError("the model answers at once, and not as a task: leave `task` out")
     parts = sum(max(1, len(message.content_as_list)) for message in params.messages)
-    if parts > MOST_PARTS or len(params.stop_sequences or ()) > MOST_STOPS:
-        raise ToolError(f"a request to the model has at most {MOST_PARTS} texts and {MOST_STOPS} stop sequences")
+    if parts > MAX_PARTS or len(params.stop_sequences or ()) > MAX_STOPS:
+        raise ToolError(f"a request to the model has at most {MAX_PARTS} texts and {MAX_STOPS} stop sequences")
     preferences = params.model_preferences
     return Prompted(
         pieces=tuple(piece for message in params.messages for piece in _pieces(message)),

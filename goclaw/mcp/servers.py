@@ -25,7 +25,7 @@ from goclaw.supervise import background, ends_within
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
+FIRST_PAUSE, MAX_PAUSE = 1.0, 300.0
 """Seconds before a server is connected again: doubled at each failure, up to the second."""
 START_PAUSE = 0.05
 """Seconds between the first starts of two servers: ten at once would hold up the event loop."""
@@ -130,7 +130,7 @@ class McpServers:
             self._report(server.place, why)
             server.settled.set()
             await self._rest(server, pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
 
     async def _rest(self, server: Server, seconds: float) -> None:
         """Until it is worth another try."""

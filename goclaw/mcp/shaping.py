@@ -10,10 +10,10 @@ import orjson
 
 from goclaw.mcp.words import hides, quoted
 
-LONGEST_SCHEMA = 20_000
+MAX_SCHEMA = 20_000
 """Bytes of JSON: every request carries it."""
 DEEPEST = 12
-LONGEST_NOTE = 500
+MAX_NOTE = 500
 """Characters of a field's description."""
 _PLAIN = (
     *("type", "enum", "const", "default", "required", "format", "uniqueItems", "multipleOf"),
@@ -23,7 +23,7 @@ _PLAIN = (
 _IN_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _IN_ONE = ("items", "additionalProperties")
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 """A field's name, as the strictest provider takes it (Anthropic, "Tool use")."""
 
 
@@ -41,8 +41,8 @@ def shaped(schema: Mapping[str, Any]) -> dict[str, Any]:
         size = len(orjson.dumps(schema))
     except (orjson.JSONEncodeError, RecursionError):
         raise Refused("its schema is no JSON") from None
-    if size > LONGEST_SCHEMA:
-        raise Refused(f"its schema has {size:,} bytes, at most {LONGEST_SCHEMA:,} are taken")
+    if size > MAX_SCHEMA:
+        raise Refused(f"its schema has {size:,} bytes, at most {MAX_SCHEMA:,} are taken")
     if schema.get("type", "object") != "object":
         raise Refused("its schema is not that of an object")
     definitions = {**_mapping(schema.get("definitions")), **_mapping(schema.get("$defs"))}
@@ -75,7 +75,7 @@ def _words(node: Mapping[str, Any]) -> dict[str, Any]:
     if any(hides(text) for text in _texts(found)):
         raise Refused("its schema holds characters that nobody would see")
     if isinstance(note := node.get("description"), str):
-        found["description"] = quoted(note, LONGEST_NOTE)
+        found["description"] = quoted(note, MAX_NOTE)
     return found
 
 
@@ -97,7 +97,7 @@ def _inner(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) 
 
 
 def _checked_name(name: str) -> str:
-    if not 0 < len(name) <= _LONGEST_NAME or not _NAME_CHARACTERS.issuperset(name):
+    if not 0 < len(name) <= _MAX_NAME or not _NAME_CHARACTERS.issuperset(name):
         raise Refused(f"the name of one of its fields ({quoted(name, 40)!r}) is none that every model provider takes")
     return name
 

@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
 from goclaw.mcp.base import LinkPorts
-from goclaw.mcp.bounds import ANSWER, LONGEST_MESSAGE, UNASKED, Throttle
+from goclaw.mcp.bounds import ANSWER, MAX_MESSAGE, UNASKED, Throttle
 from goclaw.mcp.words import shown
 from goclaw.state import make_private
 from goclaw.supervise import background, see_through
@@ -101,7 +101,7 @@ async def _started(settings: McpClientSettings, ports: LinkPorts) -> Process:
             env=variables,
             cwd=folder,
             start_new_session=True,
-            limit=LONGEST_MESSAGE,
+            limit=MAX_MESSAGE,
         )
     except OSError as error:
         raise ToolError(f"it cannot be started: {error.strerror or error}") from None
@@ -127,7 +127,7 @@ async def _listen(
             await throttle.take(ANSWER if _answers(message) else UNASKED)
             await incoming.send(message)
     except asyncio.LimitOverrunError:
-        program.fault = f"it sent a message of more than {LONGEST_MESSAGE >> 20} MB"
+        program.fault = f"it sent a message of more than {MAX_MESSAGE >> 20} MB"
     except (asyncio.IncompleteReadError, anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
         pass  # its output or our session has ended
     finally:

@@ -4,14 +4,14 @@ from goclaw.redact import mask, printable, revealed
 
 CONFIGURATION = "the configuration"
 """Who says what tools of a server have to be, unless a registry does."""
-LONGEST = 300
+MAX_CHARACTERS = 300
 """Characters of an error that are repeated."""
 _PRESENTATION = str.maketrans(dict.fromkeys((0xFE0F, 0x200D)))
 """What joins and colours emoji: hidden, and honest."""
 _MARKS = str.maketrans({"<": "‹", ">": "›", "“": '"', "”": '"'})
 
 
-def shown(text: str, most: int = LONGEST) -> str:
+def shown(text: str, most: int = MAX_CHARACTERS) -> str:
     """`text` in one paragraph, at most so long; what would hide in it is written as its code."""
     text = printable(text[: 4 * most]).translate(_PRESENTATION)
     text = mask(revealed(" ".join(text.split())))

@@ -27,7 +27,7 @@ SETTLE, SETTLE_AT_MOST = 2.0, 15.0
 """Seconds without a change after which new texts are embedded, and how long changes may put that off: the end of a
 running conversation changes with each message."""
 PAUSE = 0.25
-LONGEST_PAUSE = 2.0
+MAX_PAUSE = 2.0
 """The pause after a batch, as a part of the time that it took, and its bound: others want the machine, too."""
 REPORT_SECONDS = 60.0
 """Between two lines in the log about how far it is."""
@@ -160,7 +160,7 @@ class Backfilling:
             self.filling = True
             if not await self._embed(model, batch):
                 return False
-            await self._clock.sleep(min(PAUSE * (self._clock.monotonic() - asked), LONGEST_PAUSE))
+            await self._clock.sleep(min(PAUSE * (self._clock.monotonic() - asked), MAX_PAUSE))
         if self.filling or not self._count.units:
             self._count = await self.counted(model)
         if self.filling:

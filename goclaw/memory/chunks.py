@@ -12,12 +12,12 @@ CHUNK_TOKENS = 200
 OVERLAP_TOKENS = 40
 MESSAGES = 3
 """Of a window over a conversation at most: one vector of many short messages is near to none of them."""
-LONGEST_HEADING = 200
+MAX_HEADING = 200
 """Characters. Every passage below a heading repeats it: what is longer is text that begins with its sign."""
 BYTES_PER_TOKEN = 4
 """The usual estimate; in UTF-8 bytes, so that scripts with more tokens per character count for more."""
 
-_MOST_BYTES = 4
+_MAX_BYTES = 4
 """Of a character in UTF-8."""
 _PIECE_LENGTH = OVERLAP_TOKENS * BYTES_PER_TOKEN
 # The rest of the line in one piece, closing marks and all (`_title`): to try where they begin takes the square of a
@@ -134,7 +134,7 @@ def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) 
 
 def split_message(text: str) -> Iterator[tuple[int, int]]:
     """Parts of a message that are passages of their own: the first character of each, and the one behind the last."""
-    if len(text) * _MOST_BYTES <= CHUNK_TOKENS * BYTES_PER_TOKEN:
+    if len(text) * _MAX_BYTES <= CHUNK_TOKENS * BYTES_PER_TOKEN:
         yield 0, len(text)
         return
     begin = tokens = 0
@@ -165,7 +165,7 @@ def _lines(text: str) -> Iterator[_Line]:
             fence = "" if fence else mark
         heading = None if fence or mark else _HEADING.fullmatch(line)
         title = _title(heading[2] or "") if heading else ""
-        is_heading = heading is not None and len(title) <= LONGEST_HEADING
+        is_heading = heading is not None and len(title) <= MAX_HEADING
         yield _Line(number, title, len(heading[1])) if heading and is_heading else _Line(number, line)
 
 

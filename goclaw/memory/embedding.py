@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE = 0.3
 """Seconds that a search waits for the vector of its query; then words serve."""
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 300.0
+FIRST_PAUSE, MAX_PAUSE = 2.0, 300.0
 """Seconds for which an embedder that failed is left alone: doubled at each failure, up to this."""
 LOOK_AGAIN = 600.0
 """Seconds between two looks for an embedder where there is none: somebody may start one."""
@@ -187,7 +187,7 @@ class Embedding:
             log.warning("the embedder does not serve, words alone are searched: %s", why)
         self.trouble = why
         self._quiet_until = self._clock.monotonic() + self._pause
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._pause = min(2 * self._pause, MAX_PAUSE)
 
     async def _end_query(self) -> None:
         if self._query:

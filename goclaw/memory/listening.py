@@ -15,7 +15,7 @@ from typing import Protocol
 
 from goclaw.clock import Clock
 from goclaw.events import AGENT_MARK
-from goclaw.memory.chunks import LONGEST_HEADING
+from goclaw.memory.chunks import MAX_HEADING
 from goclaw.memory.shelves import talk
 from goclaw.memory.shelves.database import BrokenIndex, IndexFile
 from goclaw.memory.shelves.talk import Said
@@ -197,9 +197,7 @@ def said_of(row: FeedRow, echoes: Collection[str]) -> Said:
             text = ""
         case "tool_result":
             speaker, heading = row.name, ": ".join(filter(None, (row.call_hint, row.hint)))
-    return Said(
-        row.row, row.session, row.turn, row.role, text, speaker, sender, row.at, heading=heading[:LONGEST_HEADING]
-    )
+    return Said(row.row, row.session, row.turn, row.role, text, speaker, sender, row.at, heading=heading[:MAX_HEADING])
 
 
 def _of_another_database(seen: int, known: Mapping[str, tuple[int, int]], there: Mapping[str, tuple[int, int]]) -> bool:

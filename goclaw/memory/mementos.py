@@ -16,12 +16,12 @@ from goclaw.records import record
 from goclaw.workspace import ABSENT, Entry, Version, Workspace, again_when_changed
 
 FOLDER, ENDING = "mementos", ".md"
-LONGEST_NAME = 64
-LARGEST = 64 << 10
+MAX_NAME = 64
+MAX_BYTES = 64 << 10
 """Bytes of one memento: what the model may read at once."""
-MOST = 100
+MAX_MEMENTOS = 100
 """Mementos of one place."""
-LONGEST_SUMMARY = 200
+MAX_SUMMARY = 200
 _HEAD = 4_096
 """Bytes of the beginning in which heading and first paragraph are looked for."""
 _NAME = re.compile(r"[^\W_][\w .-]*")
@@ -63,7 +63,7 @@ class Mementos:
         Raises:
             ToolError: there is none of that name, or it is no text.
         """
-        data = await self._workspace.read_bytes(await self._existing(name), LARGEST)
+        data = await self._workspace.read_bytes(await self._existing(name), MAX_BYTES)
         return data.decode("utf-8", errors="replace")
 
     async def write(self, name: str, content: str, *, add: bool = False) -> tuple[int, bool]:
@@ -77,14 +77,14 @@ class Mementos:
 
         async def rewrite() -> tuple[int, bool]:
             version = await self._version(path)
-            if version == ABSENT and len(await self._entries()) >= MOST:
-                raise ToolError(f"{MOST} mementos are kept already: delete some first")
+            if version == ABSENT and len(await self._entries()) >= MAX_MEMENTOS:
+                raise ToolError(f"{MAX_MEMENTOS} mementos are kept already: delete some first")
             data = content.encode()
             if add and version != ABSENT:
-                data = _joined(await self._workspace.read_bytes(path, LARGEST), data)
-            if len(data) > LARGEST:
+                data = _joined(await self._workspace.read_bytes(path, MAX_BYTES), data)
+            if len(data) > MAX_BYTES:
                 raise ToolError(
-                    f"the memento would have {len(data):,} bytes, {LARGEST:,} are the limit: make two of it"
+                    f"the memento would have {len(data):,} bytes, {MAX_BYTES:,} are the limit: make two of it"
                 )
             await self._workspace.write_bytes(path, data, unless_changed=version)
             return len(data), version == ABSENT
@@ -106,7 +106,7 @@ class Mementos:
         return sorted(PurePosixPath(entry.path).stem for entry in await self._entries())
 
     async def _entries(self) -> list[Entry]:
-        return await self._workspace.walk([_pattern(self._place)], MOST + 1)
+        return await self._workspace.walk([_pattern(self._place)], MAX_MEMENTOS + 1)
 
     async def _version(self, path: str) -> Version:
         return (await self._workspace.stat(path)).version if await self._workspace.exists(path) else ABSENT
@@ -124,7 +124,7 @@ async def mementos_of(workspace: Workspace, key: str, *, own: bool = True) -> li
     found: list[Memento] = []
     for shared in (False, True) if own else (True,):
         place = place_of(workspace, key, shared=shared)
-        for entry in await place.workspace.walk([_pattern(place)], MOST):
+        for entry in await place.workspace.walk([_pattern(place)], MAX_MEMENTOS):
             try:
                 summary = summary_of(await place.workspace.use(entry.path, lambda opened: opened.file.read(_HEAD)))
             except ToolError:
@@ -141,9 +141,9 @@ def checked_name(name: str) -> str:
         InvalidInput: it is none: a path, a hidden file, too long.
     """
     plain = name.removesuffix(ENDING)
-    if not _NAME.fullmatch(plain) or plain != plain.strip() or len(plain.encode(errors="replace")) > LONGEST_NAME:
+    if not _NAME.fullmatch(plain) or plain != plain.strip() or len(plain.encode(errors="replace")) > MAX_NAME:
         raise InvalidInput(
-            f'field "name": expected up to {LONGEST_NAME} letters, digits, spaces, ".", "-" and "_", '
+            f'field "name": expected up to {MAX_NAME} letters, digits, spaces, ".", "-" and "_", '
             "beginning with a letter or digit"
         )
     return plain
@@ -155,7 +155,7 @@ def summary_of(data: bytes) -> str:
     heading = next((found[1] for line in lines if (found := _HEADING.fullmatch(line))), "")
     text = ": ".join(part for part in (heading, " ".join(_paragraph(lines))) if part)
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return plain if len(plain) <= LONGEST_SUMMARY else f"{plain[: LONGEST_SUMMARY - 1]}…"
+    return plain if len(plain) <= MAX_SUMMARY else f"{plain[: MAX_SUMMARY - 1]}…"
 
 
 def _paragraph(lines: Sequence[str]) -> Iterator[str]:

@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 MEMORY_FILES = ("MEMORY.md", "memory/**/*.md")
 """What is searched in every workspace; `memory.paths` adds to it."""
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 """Files that are searched per workspace: a first sweep takes ten seconds, later ones a sixth of one."""
-LARGEST_FILE = 5 << 20
+MAX_FILE = 5 << 20
 """Bytes; a larger file is no note."""
-MOST_LINES = 100_000
+MAX_LINES = 100_000
 """Of a file; of more lines there is more to keep in order (each is an object) than the event loop can wait for. A file
 of the largest size has as many if they have 50 characters."""
 SWEPT_AT_ONCE = 500
@@ -155,13 +155,13 @@ class Sweeper:
         """One pass; False: files were replaced meanwhile, and another pass is due."""
         name = name_of(workspace)
         entries = await self._entries(workspace)
-        if len(entries) > MOST_FILES and not swept.overfull:
+        if len(entries) > MAX_FILES and not swept.overfull:
             swept.overfull = True
             log.warning(
-                "too many memory files, the rest is not searched", extra={"workspace": name, "limit": MOST_FILES}
+                "too many memory files, the rest is not searched", extra={"workspace": name, "limit": MAX_FILES}
             )
         known = await self._index.read(lambda connection: notes.versions(connection, name))
-        due = await asyncio.to_thread(_due, entries[:MOST_FILES], known, swept)
+        due = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept)
         gone, is_whole, ready = [*due.gone], True, _Ready()
         for owner, portion in due.portions:
             # Reading is ours, writing is SQLite's: they need not wait for each other.
@@ -188,9 +188,9 @@ class Sweeper:
 
     async def _entries(self, workspace: Workspace) -> list[Entry]:
         """The files, each found with the eyes of whom it is served to: nothing of others is behind its name."""
-        entries = await workspace.seen_by("").walk(self._patterns, MOST_FILES + 1)
+        entries = await workspace.seen_by("").walk(self._patterns, MAX_FILES + 1)
         for folder in await workspace.seen_by_all().paths_in(USERS):
-            key, left = PurePosixPath(folder).name, MOST_FILES + 1 - len(entries)
+            key, left = PurePosixPath(folder).name, MAX_FILES + 1 - len(entries)
             if folder.endswith("/") and left > 0:
                 entries += await workspace.seen_by(key).walk([f"{USERS}/{escape(key)}/**/*.md"], left)
         return entries
@@ -269,13 +269,13 @@ def _read(opened: Opened, entry: Entry, known: str, now: float) -> _Read:
     if found.version.inode != entry.inode:
         # The sweep follows no symbolic link; one that took the file's place since could lead to another user's notes.
         return _Replaced()
-    if found.size > LARGEST_FILE:
-        return _Unusable(f"it has {found.size} bytes, the limit is {LARGEST_FILE}")
+    if found.size > MAX_FILE:
+        return _Unusable(f"it has {found.size} bytes, the limit is {MAX_FILE}")
     is_young = abs(now - found.modified) < _TICK
     version = Version(found.modified, _TOO_YOUNG if is_young else _inode(entry), found.size)
-    data = opened.file.read(LARGEST_FILE)
-    if (lines := max(data.count(b"\n"), data.count(b"\r"))) > MOST_LINES:
-        return _Unusable(f"it has {lines} lines, the limit is {MOST_LINES}")
+    data = opened.file.read(MAX_FILE)
+    if (lines := max(data.count(b"\n"), data.count(b"\r"))) > MAX_LINES:
+        return _Unusable(f"it has {lines} lines, the limit is {MAX_LINES}")
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256 == known:
         return version

@@ -11,10 +11,10 @@ from goclaw.memory.places import Place
 from goclaw.workspace import ABSENT, Version, again_when_changed
 
 FILE = "values.json"
-LONGEST_KEY, LONGEST_VALUE = 100, 10_000
+MAX_KEY, MAX_VALUE = 100, 10_000
 """Characters: what is longer is a note, and belongs into a file."""
-MOST_VALUES = 500
-LARGEST = 256 << 10
+MAX_VALUES = 500
+MAX_BYTES = 256 << 10
 """Bytes of one place's file, so that reading one value stays a matter of a millisecond."""
 
 
@@ -42,8 +42,8 @@ class Values:
 
         def added(values: dict[str, str]) -> bool:
             is_new = key not in values
-            if is_new and len(values) >= MOST_VALUES:
-                raise ToolError(f"{MOST_VALUES} values are kept already: delete some with memory_delete")
+            if is_new and len(values) >= MAX_VALUES:
+                raise ToolError(f"{MAX_VALUES} values are kept already: delete some with memory_delete")
             values[key] = value
             return not is_new
 
@@ -64,8 +64,8 @@ class Values:
         if only_if and not changed:
             return False
         data = orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        if len(data) > LARGEST:
-            raise ToolError(f"the values would have {len(data):,} bytes together, {LARGEST:,} are the limit")
+        if len(data) > MAX_BYTES:
+            raise ToolError(f"the values would have {len(data):,} bytes together, {MAX_BYTES:,} are the limit")
         await self._place.workspace.write_bytes(self.path, data, unless_changed=version)
         return changed
 
@@ -75,7 +75,7 @@ class Values:
             return {}, ABSENT
         version = (await workspace.stat(self.path)).version
         try:
-            values = orjson.loads(await workspace.read_bytes(self.path, LARGEST))
+            values = orjson.loads(await workspace.read_bytes(self.path, MAX_BYTES))
         except orjson.JSONDecodeError as error:
             raise ToolError(f"{self.path} is damaged ({error}): mend the file, or delete it") from None
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):

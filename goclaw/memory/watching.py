@@ -22,9 +22,9 @@ LOOK_SECONDS = 0.5
 """Between two looks at what the kernel told. With a sweep of 0.1 s, a change is visible long before two seconds."""
 SAFETY_SECONDS = 60.0
 """Between two sweeps for which there was no reason: one of 5,000 files costs 0.05 s."""
-MOST_FOLDERS = 1_000
+MAX_FOLDERS = 1_000
 """Folders that are watched in a workspace; the kernel's limit is for all programs of a user (`max_user_watches`)."""
-_MOST_NAMES = 10_000
+_MAX_NAMES = 10_000
 """What is looked at in one folder, to find the folders in it."""
 _SOURCES = ("MEMORY.md", "memory")
 
@@ -142,11 +142,11 @@ async def _is_folder(workspace: Workspace, path: str) -> bool:
 async def _add_tree(workspace: Workspace, folder: str, whole: set[str]) -> None:
     """Add a folder and those below it, as far as they are searched. The workspace itself is too much."""
     left = [folder] if folder != "." else []
-    while left and len(whole) < MOST_FOLDERS:
+    while left and len(whole) < MAX_FOLDERS:
         below = left.pop()
         whole.add(below)
         try:
-            _, names = await workspace.entries(below, _MOST_NAMES)
+            _, names = await workspace.entries(below, _MAX_NAMES)
         except ToolError:
             continue  # gone meanwhile: its end is noticed
         left += [f"{below}/{name}" for name, size in names if size is None and not name.startswith(".")]

@@ -20,7 +20,7 @@ PREFIX_LENGTH = 3
 """The shortest word that may stand for the beginning of a longer one."""
 PART_LENGTH = 3
 """FTS5's `trigram` tokenizer finds nothing shorter."""
-LONGEST_PART = 200
+MAX_PART = 200
 """Characters: longer ones are data in letters (a key, a picture in base64), whose beginning tells it from others."""
 PARTS_CHARACTERS = 2_000
 """Of all parts of a passage: more than any passage of text has, less than a table of hashes."""
@@ -130,7 +130,7 @@ def _parts(text: str) -> Iterator[str]:
         yield from (run for run in _RUN.findall(text) if len(run) >= PART_LENGTH)
         text = _RUN.sub(" ", text)
     for blanked in dict.fromkeys(text.translate(_BETWEEN_PIECES).split()):
-        piece = blanked.strip(_AROUND_PIECES)[:LONGEST_PART]
+        piece = blanked.strip(_AROUND_PIECES)[:MAX_PART]
         if len(piece) < PART_LENGTH or (piece.isalpha() and piece[1:].islower()):
             continue  # most words: told without a regular expression, in a tenth of the time
         if _PART.search(piece) or _HUMP_INSIDE.search(piece):

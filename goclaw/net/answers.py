@@ -13,7 +13,7 @@ from goclaw.redact import mask, printable
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """HTTP statuses that waiting may mend."""
 KEY_REFUSED = frozenset({401, 403})
-LONGEST_ERROR = 64 << 10
+MAX_ERROR = 64 << 10
 """Bytes of an answer in which words are looked for: masking takes its time by the character."""
 WORDS_LIMIT = 200
 """Characters of the server's own words that are shown."""
@@ -31,7 +31,7 @@ async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | Non
 
 def quoted_error(body: bytes) -> str:
     """The server's own words about what went wrong, bounded and masked, behind a colon; empty where there are none."""
-    if len(body) > LONGEST_ERROR:
+    if len(body) > MAX_ERROR:
         return ""
     try:
         answer = orjson.loads(body)

@@ -22,7 +22,7 @@ from goclaw.net.client import CONNECT_TIMEOUT, check_reachable, stay_on_loopback
 from goclaw.records import record
 
 SCHEMES = ("http", "https")
-LONGEST_URL = 8_000
+MAX_URL = 8_000
 WITH_CREDENTIALS = "refused: an address with a user name or a password in it"
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -85,8 +85,8 @@ class Guard:
             raise UrlRefused(f"refused: only http and https addresses can be fetched, not {url.scheme or 'this'}")
         if url.user is not None or url.password is not None:
             raise UrlRefused(WITH_CREDENTIALS)
-        if len(str(url)) > LONGEST_URL:
-            raise UrlRefused(f"refused: an address of more than {LONGEST_URL:,} characters")
+        if len(str(url)) > MAX_URL:
+            raise UrlRefused(f"refused: an address of more than {MAX_URL:,} characters")
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the first checked address that answers.

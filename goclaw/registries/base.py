@@ -18,14 +18,14 @@ from goclaw.config.registries import EntryName, EntryVersion
 from goclaw.errors import GoclawError
 from goclaw.records import record
 
-LONGEST_DOCUMENT = 512 * 1024
+MAX_DOCUMENT = 512 * 1024
 """Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""
-MOST_VALUES = 50_000
+MAX_VALUES = 50_000
 """Of one document, as `values` counts them: what holds the interpreter while it is read are these, not its bytes."""
-MOST_TOOLS = 500
-MOST_ENTRIES = 20_000
+MAX_TOOLS = 500
+MAX_ENTRIES = 20_000
 """Of one catalogue, all versions counted."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Of all documents of one catalogue together."""
 _NUMBER = r"(0|[1-9][0-9]{0,99})"
 _BEFORE = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
@@ -106,7 +106,7 @@ class Entry(_Document):
     version: EntryVersion
     description: str = Field("", max_length=10_000)
     tags: tuple[str, ...] = Field((), max_length=100)
-    tools: tuple[ToolEntry, ...] = Field((), max_length=MOST_TOOLS)
+    tools: tuple[ToolEntry, ...] = Field((), max_length=MAX_TOOLS)
     """Of a toolset."""
     toolsets: tuple[str, ...] = Field((), max_length=100)
     """Of an agent: the names of the toolsets under which it can be used."""
@@ -143,10 +143,10 @@ def packed(document: Mapping[str, Any]) -> Packed:
         ValueError: it is none; the message names what is wrong with it, and nothing of what it says.
     """
     raw = canonical(document)
-    if len(raw) > LONGEST_DOCUMENT:
-        raise ValueError(f"an entry has more than {LONGEST_DOCUMENT // 1024} kB")
-    if values(raw) > MOST_VALUES:
-        raise ValueError(f"an entry has more than {MOST_VALUES:,} values")
+    if len(raw) > MAX_DOCUMENT:
+        raise ValueError(f"an entry has more than {MAX_DOCUMENT // 1024} kB")
+    if values(raw) > MAX_VALUES:
+        raise ValueError(f"an entry has more than {MAX_VALUES:,} values")
     return Packed(_read(raw), raw, hashlib.sha256(raw).hexdigest())
 
 

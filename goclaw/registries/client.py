@@ -16,22 +16,22 @@ from yarl import URL
 from goclaw.clock import Clock
 from goclaw.config.registries import RegistrySettings
 from goclaw.errors import ConfigError
-from goclaw.net.answers import KEY_REFUSED, LONGEST_ERROR, quoted_error, read_whole, wanted_pause
+from goclaw.net.answers import KEY_REFUSED, MAX_ERROR, quoted_error, read_whole, wanted_pause
 from goclaw.records import record
 from goclaw.redact import remember
-from goclaw.registries.base import MOST_BYTES, MOST_ENTRIES, EntryKind, RegistryError, packed
-from goclaw.registries.pages import LONGEST_PAGE, Entries, Page, Wanted, Wrapped, read_page
+from goclaw.registries.base import MAX_BYTES, MAX_ENTRIES, EntryKind, RegistryError, packed
+from goclaw.registries.pages import MAX_PAGE, Entries, Page, Wanted, Wrapped, read_page
 from goclaw.registries.public import read_public_page
 
 PAGE = 100
 """Entries that are asked for at once."""
-MOST_PAGES = 1_000
-MOST_READ = 2 * MOST_BYTES
+MAX_PAGES = 1_000
+MAX_READ = 2 * MAX_BYTES
 """Bytes of all pages together, with what is not wanted of them."""
-MOST_REDIRECTS = 5
-LONGEST_PAUSE = 60.0
+MAX_REDIRECTS = 5
+MAX_PAUSE = 60.0
 """Seconds between two tries of one request. What wants to be left alone for longer is asked at the next sync."""
-LONGEST_ETAG = 200
+MAX_ETAG = 200
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 """HTTP statuses that waiting may mend. 409 is none of them here: a version is there as something else."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -105,7 +105,7 @@ class RegistryClient:
             self._check_bounds(len(entries) + len(refused), size)
             if not page.cursor:
                 return Catalogue(Entries(entries), "" if self._settings.is_public else tag, tuple(refused))
-            if page.cursor in cursors or read > MOST_READ or len(cursors) == MOST_PAGES:
+            if page.cursor in cursors or read > MAX_READ or len(cursors) == MAX_PAGES:
                 raise RegistryError(f"the registry {self._name} lists page after page without an end")
             cursors.append(page.cursor)
 
@@ -159,10 +159,10 @@ class RegistryClient:
 
     def _check_bounds(self, entries: int, size: int) -> None:
         """Raise RegistryError where more is wanted than is kept of one registry."""
-        if entries > MOST_ENTRIES or size > MOST_BYTES:
+        if entries > MAX_ENTRIES or size > MAX_BYTES:
             raise RegistryError(
-                f"the registry {self._name} lists more than is taken over of one ({MOST_ENTRIES:,} entries, "
-                f"{MOST_BYTES >> 20} MB); choose some of it with registries.{self._name}.federation.include"
+                f"the registry {self._name} lists more than is taken over of one ({MAX_ENTRIES:,} entries, "
+                f"{MAX_BYTES >> 20} MB); choose some of it with registries.{self._name}.federation.include"
             )
 
     def _check_listing(self, answer: _Answer) -> None:
@@ -194,14 +194,14 @@ class RegistryClient:
             try:
                 return await self._tried(method, url.update_query(params or {}), headers, body)
             except _Passing as error:
-                if not left or (error.wait or 0) > LONGEST_PAUSE:
+                if not left or (error.wait or 0) > MAX_PAUSE:
                     raise RegistryError(f"the registry {self._name} {error}", retry_after=error.wait) from None
                 await self._clock.sleep(max(pause, error.wait or 0))
-            pause, left = min(2 * pause, max(LONGEST_PAUSE, self._settings.retry.backoff)), left - 1
+            pause, left = min(2 * pause, max(MAX_PAUSE, self._settings.retry.backoff)), left - 1
 
     async def _tried(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> _Answer:
         """One try, with the redirects that stay at home."""
-        for _ in range(MOST_REDIRECTS):
+        for _ in range(MAX_REDIRECTS):
             try:
                 async with (
                     asyncio.timeout(self._settings.timeout),
@@ -225,11 +225,11 @@ class RegistryClient:
             raise _Passing(f"does not answer now (HTTP {response.status})", wanted_pause(response.headers))
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise RegistryError(f"the registry {self._name} packs its answers although nobody asked for that")
-        most = LONGEST_PAGE if response.status == HTTPStatus.OK else LONGEST_ERROR
+        most = MAX_PAGE if response.status == HTTPStatus.OK else MAX_ERROR
         if (body := await read_whole(response, most)) is None:
             raise RegistryError(f"the registry {self._name} answered with more than {most / (1 << 20):.1f} MB at once")
         etag = response.headers.get("ETag", "")
-        is_sound = len(etag) <= LONGEST_ETAG and etag.isascii() and etag.isprintable()
+        is_sound = len(etag) <= MAX_ETAG and etag.isascii() and etag.isprintable()
         return _Answer(response.status, etag if is_sound else "", body)
 
     def _elsewhere(self, url: URL, response: aiohttp.ClientResponse) -> URL:

@@ -1,7 +1,7 @@
 """Pages of a registry's listing, as they come over the wire: what of them is entries, and why the rest is not.
 
 All of it is a stranger's word and has an end. It is read in a thread, and what holds the interpreter there (parsing) is
-bounded by `MOST_PARTS`, so that the event loop is held up by no page.
+bounded by `MAX_PARTS`, so that the event loop is held up by no page.
 """
 
 import gc
@@ -17,15 +17,15 @@ from goclaw.redact import printable
 from goclaw.registries.base import canonical, digest, values
 from goclaw.registries.shelf import Listed
 
-LONGEST_PAGE = 5 << 19
+MAX_PAGE = 5 << 19
 """Bytes: `goclaw registry serve` ends a page at 2 MB, behind a document of at most half a megabyte."""
-MOST_PARTS = 120_000
+MAX_PARTS = 120_000
 """Values of a page. That many of the costliest kind take 40 ms; 2 MB of toolsets have 90,000."""
-LONGEST_CURSOR = 2_000
-MOST_STATIONS = 20
+MAX_CURSOR = 2_000
+MAX_STATIONS = 20
 """Registries through which an entry may have come."""
-LONGEST_ID = 100
-LONGEST_WHY = 300
+MAX_ID = 100
+MAX_WHY = 300
 """Characters of why an entry is left out."""
 
 Wanted = Callable[[str], bool]
@@ -105,7 +105,7 @@ def read_page(body: bytes, wanted: Wanted) -> Page:
     page = parsed(body)
     about = page.get("registry")
     registry = about.get("id") if isinstance(about, Mapping) else ""
-    if not isinstance(registry, str) or len(registry) > LONGEST_ID:
+    if not isinstance(registry, str) or len(registry) > MAX_ID:
         raise ValueError("its id is none")
     entries, refused = sorted_out(listed_in(page, "entries"), lambda item: _entry(item, registry, wanted))
     return Page(entries, refused, cursor_of(page.get("next_cursor")))
@@ -113,8 +113,8 @@ def read_page(body: bytes, wanted: Wanted) -> Page:
 
 def parsed(body: bytes) -> Mapping[str, Any]:
     """The object that an answer is. Raises ValueError."""
-    if values(body) > MOST_PARTS:
-        raise ValueError(f"a page has more than {MOST_PARTS:,} values")
+    if values(body) > MAX_PARTS:
+        raise ValueError(f"a page has more than {MAX_PARTS:,} values")
     try:
         page = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -136,7 +136,7 @@ def cursor_of(value: Any) -> str:
     """Where the next page begins; empty: nowhere. Raises ValueError."""
     if value is None or value == "":
         return ""
-    if not isinstance(value, str | int) or len(text := str(value)) > LONGEST_CURSOR:
+    if not isinstance(value, str | int) or len(text := str(value)) > MAX_CURSOR:
         raise ValueError("it does not say where its next page begins")
     return text
 
@@ -154,7 +154,7 @@ def sorted_out(
             if (entry := read(item)) is not None:
                 entries.append(entry)
         except ValueError as error:
-            refused.append(f"{shown_name(item)}: {' '.join(printable(str(error)).split())[:LONGEST_WHY]}")
+            refused.append(f"{shown_name(item)}: {' '.join(printable(str(error)).split())[:MAX_WHY]}")
     return tuple(entries), tuple(refused)
 
 
@@ -190,9 +190,9 @@ def _entry(item: Mapping[str, Any], registry: str, wanted: Wanted) -> Wrapped | 
 
 def _stations(via: Any) -> tuple[str, ...]:
     stations = via if isinstance(via, list) else []
-    if len(stations) > MOST_STATIONS:
-        raise ValueError(f"it came through more than {MOST_STATIONS} registries")
-    if not all(isinstance(each, str) and len(each) <= LONGEST_ID for each in stations):
+    if len(stations) > MAX_STATIONS:
+        raise ValueError(f"it came through more than {MAX_STATIONS} registries")
+    if not all(isinstance(each, str) and len(each) <= MAX_ID for each in stations):
         raise ValueError("it does not say through which registries it came")
     return tuple(stations)
 

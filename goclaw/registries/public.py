@@ -23,10 +23,10 @@ _HARMLESS = frozenset({"-y", "--yes"})
 """Arguments of `npx` itself, which it gets anyway."""
 DEEPEST = 100
 """Values within one another of a server: what is deeper has no meaning, and would end the interpreter's stack."""
-LONGEST_KEY = 64
+MAX_KEY = 64
 """Characters of a key that may be one of the format's."""
-MOST_FILLED = 50
-LONGEST_FILLED = 2_000
+MAX_FILLED_COUNT = 50
+MAX_FILLED = 2_000
 """Templates in one text, and characters of it and of what fills each: a page of them would be gigabytes."""
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -154,11 +154,11 @@ def _filled(text: str, variables: Mapping[str, Any]) -> str:
     def value(found: re.Match[str]) -> str:
         variable = _section(variables.get(found[1]))
         said = variable.get("value") if variable.get("value") is not None else variable.get("default")
-        if said is None or len(filling := str(said)) > LONGEST_FILLED:
+        if said is None or len(filling := str(said)) > MAX_FILLED:
             raise _Unusable("nothing fills its template")
         return filling
 
-    if len(text) > LONGEST_FILLED or text.count("{") > MOST_FILLED:
+    if len(text) > MAX_FILLED or text.count("{") > MAX_FILLED_COUNT:
         raise _Unusable("it is too long")
     return _TEMPLATE.sub(value, text)
 
@@ -192,7 +192,7 @@ def _plain(value: Any, deepest: int = DEEPEST) -> Any:
 
 
 def _key(name: str) -> str:
-    return _CAMEL.sub(r"_\1", name).lower() if len(name) <= LONGEST_KEY else name
+    return _CAMEL.sub(r"_\1", name).lower() if len(name) <= MAX_KEY else name
 
 
 def _seconds(when: Any) -> float:

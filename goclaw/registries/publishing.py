@@ -14,7 +14,7 @@ from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.client import RegistryClient
 from goclaw.registries.offering import Offer, Offered, offer
 from goclaw.registries.publish_ports import PublisherPart, PublisherPorts
-from goclaw.registries.syncing import LONGEST_PAUSE
+from goclaw.registries.syncing import MAX_PAUSE
 from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Publisher:
             try:
                 await self._tell(each)
             except RegistryError as error:
-                pause = max(self._settings.sync_interval, min(error.retry_after or 0, LONGEST_PAUSE))
+                pause = max(self._settings.sync_interval, min(error.retry_after or 0, MAX_PAUSE))
                 self._again_at = self._ports.clock.monotonic() + pause
                 problems[each.place] = (f"{error}{_remedy(each, error)}", bool(error.status))
                 if not error.status:  # it does not answer: nor would it for the others

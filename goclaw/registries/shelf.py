@@ -17,8 +17,8 @@ import orjson
 from goclaw.errors import StateError
 from goclaw.records import record
 from goclaw.registries.base import (
-    MOST_BYTES,
-    MOST_ENTRIES,
+    MAX_BYTES,
+    MAX_ENTRIES,
     SERVING,
     Entry,
     EntryKind,
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 OWN = ""
 """Stands for the registry that is served here, among the names of others."""
-MOST_PINS = 10 * MOST_ENTRIES
+MAX_PINS = 10 * MAX_ENTRIES
 """Versions of one registry that are remembered, also of those that are gone: one that lists others every time would
 fill the disk."""
 _REVISION = "revision"
@@ -199,8 +199,8 @@ class Shelf:
             pins, beside = _pins(connection, registry), _beside(connection, registry)
             fresh: list[_New] = []
             for key, new in read.items():
-                if (pinned := pins.get(key)) is None and len(pins) >= MOST_PINS:
-                    refused.append(f"{' '.join(key)}: this registry has had {MOST_PINS:,} versions, and no more fit")
+                if (pinned := pins.get(key)) is None and len(pins) >= MAX_PINS:
+                    refused.append(f"{' '.join(key)}: this registry has had {MAX_PINS:,} versions, and no more fit")
                 elif pinned not in (None, new.sha256):
                     changed.append(f"{' '.join(key)} is not what it was; what is published should never change")
                 elif pinned is None and (rivals := _rivals(key) & pins.keys()):
@@ -369,10 +369,10 @@ def _refuse_full(connection: sqlite3.Connection, new: _New) -> None:
         "SELECT count(*), coalesce(sum(length(document)), 0) FROM entries WHERE registry = ?", (OWN,)
     ).fetchone()
     pins = connection.execute("SELECT count(*) FROM pins WHERE registry = ?", (OWN,)).fetchone()[0]
-    if number >= MOST_ENTRIES or size + len(new.canonical) > MOST_BYTES or pins >= MOST_PINS:
+    if number >= MAX_ENTRIES or size + len(new.canonical) > MAX_BYTES or pins >= MAX_PINS:
         raise FullShelf(
             f"this registry has {number:,} versions of {size >> 20} MB together, and no more fit "
-            f"({MOST_ENTRIES:,}, {MOST_BYTES >> 20} MB): withdraw old ones"
+            f"({MAX_ENTRIES:,}, {MAX_BYTES >> 20} MB): withdraw old ones"
         )
 
 

@@ -30,11 +30,11 @@ ID = "id"
 """The fact that is the id of this gateway's own registry: what came through it is not taken over again."""
 FAILED_PAUSE = 300.0
 """Seconds after which a fetch that failed is made again, unless the next one is due earlier."""
-LONGEST_PAUSE = 86_400.0
+MAX_PAUSE = 86_400.0
 """Seconds for which a registry may want to be left alone."""
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Versions of one registry that are told of by name."""
-MOST_LOGGED = 20
+MAX_LOGGED = 20
 
 
 async def sync(name: str, settings: RegistrySettings, shelf: Shelf, http: aiohttp.ClientSession, clock: Clock) -> Taken:
@@ -73,8 +73,8 @@ def problem_of(taken: Taken) -> str:
     """What of it somebody has to look at, in words; empty: nothing."""
     if not taken.changed:
         return ""
-    more = len(taken.changed) - MOST_NAMED
-    named = "; ".join(taken.changed[:MOST_NAMED])
+    more = len(taken.changed) - MAX_NAMED
+    named = "; ".join(taken.changed[:MAX_NAMED])
     return f"{named}{f'; and {more} more' if more > 0 else ''}. What was fetched first stays in use"
 
 
@@ -86,7 +86,7 @@ async def keep_synced(name: str, settings: RegistrySettings, shelf: Shelf, ports
             taken = await sync(name, settings, shelf, ports.http, ports.clock)
         except (RegistryError, StateError) as error:
             wanted = (error.retry_after if isinstance(error, RegistryError) else None) or 0.0
-            pause, problem = max(min(pause, FAILED_PAUSE), min(wanted, LONGEST_PAUSE)), str(error)
+            pause, problem = max(min(pause, FAILED_PAUSE), min(wanted, MAX_PAUSE)), str(error)
         else:
             problem, changed = problem_of(taken), bool(taken.changed)
             _log(name, taken)
@@ -121,10 +121,10 @@ def _mark(settings: RegistrySettings) -> str:
 
 
 def _log(name: str, taken: Taken) -> None:
-    for line in taken.refused[:MOST_LOGGED]:
+    for line in taken.refused[:MAX_LOGGED]:
         log.info("registry %s: left out: %s", name, line)
-    if len(taken.refused) > MOST_LOGGED:
-        log.info("registry %s: left out: %d more", name, len(taken.refused) - MOST_LOGGED)
+    if len(taken.refused) > MAX_LOGGED:
+        log.info("registry %s: left out: %d more", name, len(taken.refused) - MAX_LOGGED)
 
 
 SYNCING = SyncPart(_keep_all)

@@ -38,7 +38,7 @@ _Streams = tuple[int, int, int]
 _DESCRIPTORS = 5
 """That come with a request: of the command's socket, the request, and the three streams."""
 
-_MOST_OF_A_USER = 4096
+_MAX_OF_A_USER = 4096
 """Processes of the daemon's user altogether, beyond which the kernel refuses new ones: a net below the counting.
 It does not hold for root."""
 NICENESS = 10
@@ -299,7 +299,7 @@ def limits_of(cpu_seconds: int, memory: int, file_bytes: int) -> list[tuple[int,
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 4096),
-        (resource.RLIMIT_NPROC, _MOST_OF_A_USER),
+        (resource.RLIMIT_NPROC, _MAX_OF_A_USER),
     ]
 
 

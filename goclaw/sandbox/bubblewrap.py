@@ -39,7 +39,7 @@ _PATIENCE = 0.01
 _COUNT_EVERY = 0.02
 """Seconds between two counts of the processes of a command that the kernel does not count for us."""
 _UNIX = 1  # AF_UNIX
-_LONGEST_REASON = 500
+_MAX_REASON = 500
 
 
 class BubblewrapProcess:
@@ -156,7 +156,7 @@ class BubblewrapProcess:
 
     async def _output(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         async for chunk in chunks(reader):
-            self._beginning += chunk[: _LONGEST_REASON - len(self._beginning)]
+            self._beginning += chunk[: _MAX_REASON - len(self._beginning)]
             yield chunk
         if self._note:
             yield f"\n[the sandbox ended the command: {self._note}]\n".encode()
@@ -347,7 +347,7 @@ def _kill_unborn(popen: subprocess.Popen[bytes]) -> None:
 
 def _with_cause(said: bytes) -> str:
     """What bubblewrap said when it could make no namespaces, and what this machine says about those."""
-    reason = said[:_LONGEST_REASON].decode(errors="replace").strip() or "no reason given"
+    reason = said[:_MAX_REASON].decode(errors="replace").strip() or "no reason given"
     why = cause(privileged=os.geteuid() == 0)
     return f"{reason}; {why}" if why else reason
 

@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from posixpath import basename, join, normpath
 
-MOST = 20_000
+MAX_PATHS = 20_000
 """Paths of one line. Nobody can read a line that has more."""
-MOST_FOLDERS = 20
+MAX_FOLDERS = 20
 _UNKNOWN = re.compile(r"[`*?\[]|\$[^{(\s\"']|\$[{('\"]|\beval\b|\bxargs\b")
 """What makes it unknown, before a line runs, which files it is about."""
 _SEPARATORS = re.compile(r"[\s;&|()<>`\"'={},:\\]+")
@@ -43,11 +43,11 @@ def paths_of(line: str, folders: Iterable[str] = ()) -> list[str]:
     """What the words of a line may name, relative to where it runs, or in one of `folders` that it may go to.
 
     Raises:
-        TooMany: it names more than `MOST`.
+        TooMany: it names more than `MAX_PATHS`.
     """
     words = list(dict.fromkeys(_words(line)))
     found = dict.fromkeys(normpath(join(folder, word)) for folder in ("", *folders) for word in words)
-    if len(found) > MOST:
+    if len(found) > MAX_PATHS:
         raise TooMany
     return list(found)
 
@@ -56,7 +56,7 @@ def folders_of(paths: Sequence[str]) -> list[str]:
     """Where a line may go that names these folders, one after the other."""
     found = [""]
     for path in paths:
-        found += [normpath(join(folder, path)) for folder in found[: MOST_FOLDERS - len(found)]]
+        found += [normpath(join(folder, path)) for folder in found[: MAX_FOLDERS - len(found)]]
     return list(dict.fromkeys(found))[1:]
 
 

@@ -12,7 +12,7 @@ from goclaw.sandbox.base import Unclear
 
 _WHOLE = frozenset({"--text"})
 """Whole names of options that are also the beginning of another (`--textconv`)."""
-_MOST_LETTERS = 4
+_MAX_LETTERS = 4
 """Options of one dash with more letters are words (`find -delete`), not letters put together."""
 
 
@@ -105,7 +105,7 @@ def has_option(words: Sequence[str | None], option: str, syntax: Syntax | None) 
         name, _, value = option.partition("=")
         named = any(_may_be(word, name) and (not value or word.endswith(f"={value}")) for word in given)
         return named or (name in same and has_option(words, same[name], syntax))
-    if option in given or len(option) > _MOST_LETTERS + 1:
+    if option in given or len(option) > _MAX_LETTERS + 1:
         return option in given
     letters = (f"-{letter}" for letter in option[1:])
     wanted = (

@@ -15,7 +15,7 @@ from goclaw.supervise import background
 
 MOMENT_SECONDS = 0.04
 """How long a text may wait for the next one: less than a screen takes to show it. Nothing else ever waits."""
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Events that are taken from the source before they are asked for; beyond that the source notices that we are slow."""
 
 
@@ -25,7 +25,7 @@ async def open_gathering(events: AsyncIterator[Numbered]) -> AsyncIterator[Async
 
     That one has the number of the last of them, and the time of the first.
     """
-    waiting: asyncio.Queue[Numbered | None] = asyncio.Queue(MOST_WAITING)
+    waiting: asyncio.Queue[Numbered | None] = asyncio.Queue(MAX_WAITING)
     urgent = asyncio.Event()
     async with background(_read(events, waiting, urgent), "gathering events"):
         yield _gathered(waiting, urgent)

@@ -29,7 +29,7 @@ NAME = "GoClaw"
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 SHUTDOWN_SECONDS = 5.0
 """What a request gets to end when the daemon does; its caller sends it again otherwise."""
-LONGEST_LOGGED = 200
+MAX_LOGGED = 200
 """Characters of a path in the log: strangers choose it."""
 
 
@@ -245,4 +245,4 @@ def _is_address(name: str) -> bool:
 
 def _shown(path: str) -> str:
     # On one line, or strangers write lines of their own into the log.
-    return " ".join(mask(printable(path[:LONGEST_LOGGED])).split())
+    return " ".join(mask(printable(path[:MAX_LOGGED])).split())

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable
 
 from goclaw.events import Acceptance
 
-MOST = 200
+MAX_RECEIPTS = 200
 """Receipts that are kept. A client that comes back sends again what it sent in its last moments, not in its life."""
 
 
@@ -37,7 +37,7 @@ class Receipts:
             self._give_up(key, error)
             raise
         self._given[key].set_result(acceptance)
-        for old in [old for old, given in self._given.items() if given.done()][:-MOST]:
+        for old in [old for old, given in self._given.items() if given.done()][:-MAX_RECEIPTS]:
             del self._given[old]
         return acceptance
 

@@ -79,11 +79,11 @@ GOODBYE_SECONDS = 0.5
 
 DENIED = "denied: "
 """How a reason begins where rights decided (see `tui.client`)."""
-LONGEST_REASON = 120
+MAX_REASON = 120
 """Bytes of the reason in a closing frame, which takes 123 (RFC 6455, 5.5)."""
 LOOK_SECONDS = 0.5
 """Between two looks whether a client may stay. With those at users.json and the tokens that is less than 1.5 s."""
-MOST_AT_ONCE = 32
+MAX_AT_ONCE = 32
 """Frames of one client that are being answered; a client that asks for more is read again when it has its answers."""
 
 
@@ -244,7 +244,7 @@ class Serving:
 
     async def _listen(self, visit: _Visit, tasks: asyncio.TaskGroup) -> None:
         """Take frames until the client goes, or has to."""
-        room = asyncio.Semaphore(MOST_AT_ONCE)
+        room = asyncio.Semaphore(MAX_AT_ONCE)
         async for frame in _frames(visit.connection):
             if await self._turned_away(visit):
                 return
@@ -275,9 +275,7 @@ class Serving:
             async with asyncio.timeout(GOODBYE_SECONDS):
                 if reason:
                     await _send(visit.connection, Refused(f"{DENIED}{reason}"))
-                await visit.connection.close(
-                    code=WSCloseCode.POLICY_VIOLATION, message=reason.encode()[:LONGEST_REASON]
-                )
+                await visit.connection.close(code=WSCloseCode.POLICY_VIOLATION, message=reason.encode()[:MAX_REASON])
         except TimeoutError:
             if isinstance(visit.transport, asyncio.Transport):
                 visit.transport.abort()  # it does not read what we say

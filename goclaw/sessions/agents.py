@@ -51,10 +51,10 @@ log = logging.getLogger(__name__)
 _STARTED: Codec[tuple[str, str]] = Codec(tuple[str, str])
 
 EMPTY_ANSWER = "(The agent gave an empty answer.)"
-MOST_MENDS = 2
+MAX_MENDS = 2
 """How often an agent whose last words are not what its caller needs is asked again."""
 ID_LENGTH = 12
-LONGEST_NAME = 80
+MAX_NAME = 80
 """Characters of what an agent is called for people."""
 
 
@@ -349,7 +349,7 @@ class Agents:
 async def _answered(run: TurnRun, policy: RunPolicy, check: Callable[[str], str] | None) -> str:
     """Its last words; asked again where they are not what is needed. The caller checks the last ones itself."""
     text = await run_turn(run, policy)
-    for number in range(MOST_MENDS):
+    for number in range(MAX_MENDS):
         if check is None or not (fault := check(text)):
             break
         await run.tell(f"mend:{number + 1}", f"That cannot be used: {fault}. Answer once more.")
@@ -388,7 +388,7 @@ def _below(
 
 def _name(kind: Kind, task: AgentTask) -> str:
     described = " ".join(mask(task.description).split())
-    return f"{kind.name}: {described}"[:LONGEST_NAME] if described else kind.name
+    return f"{kind.name}: {described}"[:MAX_NAME] if described else kind.name
 
 
 def _id_of(turn: str, step: str) -> str:

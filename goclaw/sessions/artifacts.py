@@ -8,11 +8,11 @@ from goclaw.engine.base import Turn
 from goclaw.events import Delivery, Outcome
 from goclaw.messages import Artifact
 
-MOST_FILES = 3
+MAX_FILES = 3
 """Of one turn, the latest ones: more would flood the chat, and the transcript has them all."""
 DIFF = "text/x-diff"
 """The media type of a change of a file."""
-LARGEST = 10 << 20
+MAX_BYTES = 10 << 20
 """Bytes of one: what a telephone opens."""
 
 
@@ -31,7 +31,7 @@ def files_of(
     if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
         return []  # others read there, too, and what a tool kept is for whoever asked
     wanted = [each for each in artifacts if channel.capabilities.diffs or each.mime != DIFF]
-    fitting = {artifact.blob: artifact for artifact in wanted if artifact.size <= LARGEST}
+    fitting = {artifact.blob: artifact for artifact in wanted if artifact.size <= MAX_BYTES}
     return [
         Delivery(
             f"{turn.id}:artifact:{number}",
@@ -40,5 +40,5 @@ def files_of(
             media_name=artifact.name,
             session=inbound.session,
         )
-        for number, artifact in enumerate(list(fitting.values())[-MOST_FILES:], 1)
+        for number, artifact in enumerate(list(fitting.values())[-MAX_FILES:], 1)
     ]

@@ -28,9 +28,9 @@ from goclaw.supervise import background
 
 log = logging.getLogger(__name__)
 
-MOST_DUE = 20
+MAX_DUE = 20
 """Conversations that may wait to be noted after they were compacted: each holds all of its messages in memory."""
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Sessions that may wait; beyond that the work is dropped: a checkpoint is a convenience."""
 QUIET_SECONDS = 5.0
 """After a turn: who reads an answer and writes at once again should not find the model at work."""
@@ -73,7 +73,7 @@ class Aside:
 
         `last_row`: where it ends now. What later turns say is theirs: `/clear` may spare it while it hides the rest.
         """
-        if len(self._waiting) < MOST_WAITING:
+        if len(self._waiting) < MAX_WAITING:
             self._waiting[session] = actor, last_row
             self._news.set()
 
@@ -92,7 +92,7 @@ class Aside:
 
     async def compacting(self, session: Session, context_window: int) -> None:
         """Look at a conversation before a part of it is gone from the context: what is to be noted is noted later."""
-        if session.actor is None or len(self._due) >= MOST_DUE or is_small(context_window):
+        if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
             return  # in a small window notes are taken from the store
         if due := await self._ports.flush.claim(session, session.actor, context_window):
             self._due.append((session, session.actor, due))

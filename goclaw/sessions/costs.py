@@ -12,7 +12,7 @@ from goclaw.agent.rules import Cap, TurnRules
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.errors import LimitReached
-from goclaw.llm.base import MOST_TOKENS, Finished, Usage
+from goclaw.llm.base import MAX_TOKENS, Finished, Usage
 from goclaw.llm.open import cost
 from goclaw.records import record
 from goclaw.sessions.status import dollars
@@ -112,4 +112,4 @@ def _unpriced(spent: Spent) -> str:
 
 def _believable(usage: Usage) -> Usage:
     """What a provider counted, within what can be: its word must not keep an answer from being stored."""
-    return Usage(*(min(max(0, count), MOST_TOKENS) for count in astuple(usage)))
+    return Usage(*(min(max(0, count), MAX_TOKENS) for count in astuple(usage)))

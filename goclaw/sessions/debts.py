@@ -11,7 +11,7 @@ from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import Source, Wanted, summarized
 from goclaw.context.room import is_small
-from goclaw.context.summary import LONGEST_SUMMARY
+from goclaw.context.summary import MAX_SUMMARY
 from goclaw.errors import StateError
 from goclaw.events import Notice
 from goclaw.llm.estimate import estimate_text
@@ -21,7 +21,7 @@ from goclaw.store.transcripts import StoredCompaction
 
 log = logging.getLogger(__name__)
 
-LONGEST_PAUSE = 3600.0
+MAX_PAUSE = 3600.0
 """Seconds: a session whose summary fails again and again is tried once an hour, not once a minute: it costs money."""
 
 
@@ -74,7 +74,7 @@ class Debts:
                     log.warning("the summary that %s waits for could not be kept: %s", session, error)
                     paid = False
                 if not paid:
-                    self._again[compaction.id] = (self._clock.monotonic() + pause, min(2 * pause, LONGEST_PAUSE))
+                    self._again[compaction.id] = (self._clock.monotonic() + pause, min(2 * pause, MAX_PAUSE))
 
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: a model was asked in vain."""
@@ -84,7 +84,7 @@ class Debts:
             summarizers = await attempt.summarizers()
             if not summarizers:
                 return True  # nobody to ask now: that costs nothing, and is looked at again soon
-            longest = min(LONGEST_SUMMARY, self._compactor.longest_summary(known, context_window))
+            longest = min(MAX_SUMMARY, self._compactor.longest_summary(known, context_window))
             seconds, in_one = self._settings.full_timeout_seconds, is_small(context_window)
             wanted = Wanted(seconds, longest=longest, somebody_waits=False, in_one=in_one)
             source, text = await summarized(basis, summarizers, wanted, attempt.ports)

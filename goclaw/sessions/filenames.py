@@ -4,9 +4,9 @@ import mimetypes
 import unicodedata
 from pathlib import PurePosixPath
 
-LONGEST = 120
+MAX_CHARACTERS = 120
 """Bytes of the 255 that file systems allow: a number may follow."""
-LONGEST_ENDING = 20
+MAX_ENDING = 20
 _KEPT = frozenset("._- ()+,=")
 _SOUND_ENDINGS = {
     "audio/ogg": ".ogg",
@@ -33,8 +33,8 @@ def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
     if not kept:
         return f"{unnamed}{mimetypes.guess_extension(mime) or ''}"
     path = PurePosixPath(kept)
-    ending = path.suffix if len(path.suffix.encode()) <= LONGEST_ENDING else ""
-    stem = kept.removesuffix(ending).encode()[:LONGEST].decode(errors="ignore")
+    ending = path.suffix if len(path.suffix.encode()) <= MAX_ENDING else ""
+    stem = kept.removesuffix(ending).encode()[:MAX_CHARACTERS].decode(errors="ignore")
     return stem.rstrip(". ") + ending
 
 

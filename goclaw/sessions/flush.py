@@ -37,7 +37,7 @@ MARKS = (50, 75)
 SETTING = "flushed"
 MEMORY = "memory"
 """Folder of the notes that belong to a workspace."""
-LARGEST_NOTES = 1 << 20
+MAX_NOTES = 1 << 20
 """Bytes of one day's file beyond which nothing is added."""
 WRITE = ToolSpec("write", "Notes go into files.", {}, SideEffect.MUTATING, RISK_OF[SideEffect.MUTATING])
 """The tool whose rights are needed."""
@@ -159,9 +159,9 @@ async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> 
             raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to somebody else's notes")
         version, before = ABSENT, f"# {moment:%A %Y-%m-%d}\n".encode()
         if await workspace.exists(path):
-            version, before = (await workspace.stat(path)).version, await workspace.read_bytes(path, LARGEST_NOTES)
-        if len(before) + len(added) > LARGEST_NOTES:
-            raise ToolError(f"{path} is full: {LARGEST_NOTES:,} bytes are the limit")
+            version, before = (await workspace.stat(path)).version, await workspace.read_bytes(path, MAX_NOTES)
+        if len(before) + len(added) > MAX_NOTES:
+            raise ToolError(f"{path} is full: {MAX_NOTES:,} bytes are the limit")
         await workspace.write_bytes(path, before + added, unless_changed=version)
 
     await again_when_changed(rewrite)

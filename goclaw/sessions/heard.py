@@ -9,13 +9,13 @@ from typing import Literal
 from goclaw.messages import Piece, Provenance, SourceKind
 from goclaw.records import record
 
-LONGEST_NOTE = 500
+MAX_NOTE = 500
 """Characters of each text of an edit, and of a message that was reacted to."""
 BEFORE_CHANGE = 100
 """Characters shown before a change that is far behind the beginning of a text."""
-LONGEST_SAID = 2_000
+MAX_SAID = 2_000
 """Characters of what a person said in a group."""
-MOST_NOTES = 20
+MAX_NOTES = 20
 """Edits and reactions that wait for the next message; the oldest go."""
 
 
@@ -70,7 +70,7 @@ def with_one_more(known: Sequence[Heard], new: Heard, keep: int) -> tuple[Heard,
     said = [each for each in waiting if each.kind == "said"]
     notes = [each for each in waiting if each.kind != "said"]
     too_much = len(said) - keep if new.kind == "said" else 0
-    dropped = {id(each) for each in (*said[: max(0, too_much)], *notes[: max(0, len(notes) - MOST_NOTES)])}
+    dropped = {id(each) for each in (*said[: max(0, too_much)], *notes[: max(0, len(notes) - MAX_NOTES)])}
     return tuple(each for each in waiting if id(each) not in dropped)
 
 
@@ -80,13 +80,13 @@ def change(before: str, now: str) -> tuple[str, str]:
     same = next((at for at, (old, new) in enumerate(zip(older, newer, strict=False)) if old != new), None)
     if same is None:  # one continues the other
         same = min(len(older), len(newer))
-    if older == newer or same <= LONGEST_NOTE - BEFORE_CHANGE:
+    if older == newer or same <= MAX_NOTE - BEFORE_CHANGE:
         return one_line(older), one_line(newer)
     start = same - BEFORE_CHANGE
     return f"…{one_line(older[start:])}", f"…{one_line(newer[start:])}"
 
 
-def one_line(text: str, longest: int = LONGEST_NOTE) -> str:
+def one_line(text: str, longest: int = MAX_NOTE) -> str:
     """A text on one line of bounded length."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest]}…"

@@ -2,7 +2,7 @@
 
 The delivery is committed in the transaction of the step, so that a crash neither loses nor doubles it. A text waits and
 stands before the next one, the last answer included, where the channel wants one message a turn (`telegram.interim`) or
-the chat had `MOST` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor use up
+the chat had `MAX_A_MINUTE` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor use up
 what Telegram lets a bot say in a group (20 messages a minute). What leads to a question, or to a file that is sent,
 never waits: the person reads it before that.
 """
@@ -18,9 +18,9 @@ from goclaw.events import LOCAL, Delivery, Inbound
 from goclaw.messages import ToolCall
 from goclaw.store.database import Bound
 
-MOST = 6
+MAX_A_MINUTE = 6
 SECONDS = 60.0
-"""At most `MOST` such messages to a chat in any `SECONDS`."""
+"""At most `MAX_A_MINUTE` such messages to a chat in any `SECONDS`."""
 READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
 """Tools that put a question, a text or a file before the person."""
 
@@ -33,7 +33,7 @@ class InterimTexts:
         self._outbox = outbox
         self._clock = clock
         self._sent: dict[tuple[str, str], deque[float]] = {}
-        """When interim texts went to a chat, monotonic seconds, at most `MOST` times each."""
+        """When interim texts went to a chat, monotonic seconds, at most `MAX_A_MINUTE` times each."""
         self._waiting: defaultdict[str, dict[int, str]] = defaultdict(dict)
         """By turn: texts that stand before the next one, by the number of their answer."""
 
@@ -48,8 +48,8 @@ class InterimTexts:
             return not never_waits
         now = self._clock.monotonic()
         self._sent = {chat: times for chat, times in self._sent.items() if times[-1] > now - SECONDS}
-        times = self._sent.setdefault((address.channel, address.chat), deque(maxlen=MOST))
-        if len(times) == MOST and times[0] > now - SECONDS and not never_waits:
+        times = self._sent.setdefault((address.channel, address.chat), deque(maxlen=MAX_A_MINUTE))
+        if len(times) == MAX_A_MINUTE and times[0] > now - SECONDS and not never_waits:
             return True
         times.append(now)
         return False

@@ -8,7 +8,7 @@ from goclaw.engine.journal import Journal
 from goclaw.errors import StateError
 from goclaw.events import Inbound
 from goclaw.messages import Piece
-from goclaw.sessions.heard import LONGEST_SAID, Heard, change, one_line, with_one_more
+from goclaw.sessions.heard import MAX_SAID, Heard, change, one_line, with_one_more
 from goclaw.sessions.state import HEARD, Contexts, Session
 from goclaw.store.database import Bound
 from goclaw.store.settings import Settings
@@ -30,7 +30,7 @@ class Overheard:
         session = await self._contexts.session(inbound.session)
         if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.heard}):
             return False
-        text = inbound.text[:LONGEST_SAID]
+        text = inbound.text[:MAX_SAID]
         passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
         heard = Heard("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
         await self._keep(session, heard, inbound, keep)

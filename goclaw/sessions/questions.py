@@ -46,7 +46,7 @@ ID_SIGNS = "23456789abcdefghjkmnpqrstuvwxyz"
 """Nothing that is mistaken for something else when it is typed."""
 ID_LENGTH = 13
 """64 random bits; an answer needs the right to answer besides."""
-MOST_DECIDED = 1_000
+MAX_DECIDED = 1_000
 """Questions of which it is remembered what was decided."""
 
 
@@ -260,7 +260,7 @@ class Questions:
         if not await self._ports.signal(item.turn, item.step, _ANSWER.to_json(answer), *also):
             return False
         self._decided[item.question.id] = (item, decision(item.question, text, self._telling.name_of(actor.key)))
-        while len(self._decided) > MOST_DECIDED:
+        while len(self._decided) > MAX_DECIDED:
             self._decided.popitem(last=False)
         self._record(item.question, actor, item.session, item.turn, text or "declined")
         return True

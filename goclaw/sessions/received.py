@@ -29,7 +29,7 @@ INBOX = "inbox"
 WRITE = "write"
 """The tool without whose right nothing is put there: who may not write by asking does not write by sending."""
 TRIES = 3
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0
+FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
 """Seconds between tries to fetch a file: a person waits."""
 A_RECORDING = "the transcript of a recording"
 OF_WHAT_IS_ANSWERED = " of the message that this answers"
@@ -99,7 +99,7 @@ class Received:
             except DeliveryError as error:
                 if error.permanent:
                     raise
-                await self._ports.clock.sleep(min(error.retry_after or pause, LONGEST_PAUSE))
+                await self._ports.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
                 pause *= 2
         return await channel.fetch(attachment)
 

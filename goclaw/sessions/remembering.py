@@ -13,8 +13,8 @@ from goclaw.workspace import Workspace
 
 TOOL = "memento"
 """Whoever may not use it is told of none."""
-MOST_TOLD = 20
-LONGEST = 3_000
+MAX_TOLD = 20
+MAX_CHARACTERS = 3_000
 """Characters of all together: they are told with every request."""
 ORIGIN = "your own mementos, which the tool memento reads"
 
@@ -26,8 +26,8 @@ async def remembered(workspace: Workspace, key: str, markers: Fences, *, own: bo
     except GoclawError:
         return ""
     lines: list[str] = []
-    left = LONGEST
-    for line in map(_line, found[:MOST_TOLD]):
+    left = MAX_CHARACTERS
+    for line in map(_line, found[:MAX_TOLD]):
         left -= len(line) + 1
         if left < 0:
             break

@@ -11,7 +11,7 @@ from goclaw.redact import mask
 from goclaw.tasks.base import TaskInfo
 from goclaw.toolkit.reminders import Reminder
 
-LONGEST = 4_000
+MAX_CHARACTERS = 4_000
 """Characters of one reminder: it is told besides the conversation, and nothing makes it shorter later."""
 
 
@@ -108,4 +108,4 @@ def of_task(ended: TaskInfo) -> Reminder:
 
 
 def _bounded(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [cut]"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} [cut]"

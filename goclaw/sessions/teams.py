@@ -25,9 +25,9 @@ from goclaw.toolkit.reminders import Reminder
 from goclaw.toolkit.spawning import AgentTask
 from goclaw.toolkit.teaming import ALL, LEAD, NO_TEAM, NewMember, StartedMember
 
-MOST_WAITING = 32
+MAX_WAITING = 32
 """Messages that wait for one member."""
-MOST_MESSAGES = 500
+MAX_MESSAGES = 500
 """Messages in the life of a team: two members that thank each other end, too."""
 
 NOT_STARTED = "the team could not be started"
@@ -283,11 +283,11 @@ class TeamOf:
         is_for_lead = to in (LEAD, ALL) and sender != LEAD
         if not receivers and not is_for_lead:
             raise ToolError(f"nobody else is {to}: a message is for a member, for {LEAD}, or for {ALL} others")
-        if team.sent >= MOST_MESSAGES:
-            raise ToolError(f"this team has had its {MOST_MESSAGES} messages: end your part, and say what is left open")
-        if full := [one.name for one in receivers if len(one.letters) >= MOST_WAITING]:
+        if team.sent >= MAX_MESSAGES:
+            raise ToolError(f"this team has had its {MAX_MESSAGES} messages: end your part, and say what is left open")
+        if full := [one.name for one in receivers if len(one.letters) >= MAX_WAITING]:
             raise ToolError(
-                f"{MOST_WAITING} messages wait for {', '.join(full)} already; nobody got this one, send it later"
+                f"{MAX_WAITING} messages wait for {', '.join(full)} already; nobody got this one, send it later"
             )
         team.sent += 1
         for one in receivers:

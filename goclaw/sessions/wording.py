@@ -12,11 +12,11 @@ from goclaw.toolkit.consent import Wanted
 
 SHOWN_INPUT = 3_000
 """Characters of a call's arguments that a chat shows; of a longer text the beginning and the end."""
-MOST_SHOWN = 100_000
+MAX_SHOWN = 100_000
 """Characters of them that a terminal shows: more is not read."""
 _NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
 """How an option's number is typed; Python refuses to read a number of thousands of digits."""
-MOST_BUTTONS = 6
+MAX_BUTTONS = 6
 KEPT_TEXT = 1_500
 """Characters of a question that stay in its message when it is decided."""
 _LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
@@ -64,7 +64,7 @@ def _by_words(question: Question, channel: str) -> str:
     return f'Please {pressed}answer in words, for example "{question.options[0]}".'
 
 
-def asking_text(wanted: Wanted, most: int = MOST_SHOWN) -> str:
+def asking_text(wanted: Wanted, most: int = MAX_SHOWN) -> str:
     """What an approval shows."""
     remembered = "; ".join(revealed(mask_order(label)) for label in wanted.labels)
     for_good = f"Always: from now on unasked, {remembered}" if remembered else ""
@@ -105,8 +105,8 @@ def _options_in_words(question: Question) -> list[str]:
 
 
 def buttons(question: Question) -> tuple[Choice, ...]:
-    """A button for each option, in the order of the options; none for more than `MOST_BUTTONS`."""
-    if len(question.options) > MOST_BUTTONS:
+    """A button for each option, in the order of the options; none for more than `MAX_BUTTONS`."""
+    if len(question.options) > MAX_BUTTONS:
         return ()
     labels = _LABELS if question.kind == "approval" else {}
     return tuple(Choice(labels.get(option, option), question.id, option) for option in question.options)

@@ -21,7 +21,7 @@ _MATCHING = Statement(
 )
 _ALL = Statement(select(approval_rules).order_by(approval_rules.c.id))
 _REMOVE = Statement(delete(approval_rules).where(approval_rules.c.id == bindparam("number")))
-MOST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 
 
 @record
@@ -63,7 +63,7 @@ class ApprovalRules:
 
     async def remove(self, number: int) -> bool:
         """Remove a rule. On disk when this returns; False: there is none of that number."""
-        if not 0 < number <= MOST_ID:
+        if not 0 < number <= MAX_ID:
             return False
         return (await self._database.write(_REMOVE(number=number), durable=True))[0].rowcount == 1
 

@@ -19,7 +19,7 @@ from goclaw.tasks.running import RunningCommand, RunningJob, RunningTask
 
 log = logging.getLogger(__name__)
 
-MOST_ENDED = 64
+MAX_ENDED = 64
 """Ended tasks whose last output stays in memory; of older ones it is read from its file."""
 IN_MEMORY = 128 << 10
 """Bytes of the last output of each."""
@@ -215,7 +215,7 @@ class TaskRoom:
 
     def _forget_old(self) -> None:
         ended = [task_id for task_id, task in self._tasks.items() if not task.info.running]
-        for task_id in ended[:-MOST_ENDED]:
+        for task_id in ended[:-MAX_ENDED]:
             del self._tasks[task_id]
 
     async def _stop(self, task: RunningTask) -> None:

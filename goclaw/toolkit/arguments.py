@@ -57,7 +57,7 @@ _BOUNDS = {
 _EXACT = 2**53
 """Beyond it a float has no ones any more; JSON's larger integers are read as floats, too."""
 
-_MOST_LINES, _LONGEST_FIELD = 20, 80
+_MAX_LINES, _MAX_FIELD = 20, 80
 """Fields at fault that are named, and characters of a field's name: whoever sends more makes no slips."""
 
 
@@ -86,9 +86,9 @@ def validate(
     except ValidationError as error:
         _refuse_fillings(model, error, injected)
         shape = Shape(model.model_json_schema(), injected)
-        lines = [line for _, line in islice(_lines(shape, error, given), _MOST_LINES + 1)]
-        if len(lines) > _MOST_LINES:
-            lines[_MOST_LINES:] = ["…"]
+        lines = [line for _, line in islice(_lines(shape, error, given), _MAX_LINES + 1)]
+        if len(lines) > _MAX_LINES:
+            lines[_MAX_LINES:] = ["…"]
         raise InvalidInput("; ".join(lines)) from None
 
 
@@ -211,7 +211,7 @@ def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Itera
         path = _path(shape, given, detail)
         found.setdefault(path, []).append(_fault(shape, path, detail))
     for path, faults_of_it in found.items():
-        name = ".".join(map(str, path))[:_LONGEST_FIELD]
+        name = ".".join(map(str, path))[:_MAX_FIELD]
         yield path, f'field "{name}": {_together(faults_of_it)}' if path else f"input: {_together(faults_of_it)}"
 
 
@@ -246,7 +246,7 @@ def _fault(shape: Shape, path: Path, detail: ErrorDetails) -> _Fault:
     if kind == "missing":
         return _Fault(shape.type_at(path), "nothing")
     if kind == "extra_forbidden":
-        return _Fault("", "unknown field" + _nearest(str(path[-1])[:_LONGEST_FIELD], shape.names_in(path[:-1])))
+        return _Fault("", "unknown field" + _nearest(str(path[-1])[:_MAX_FIELD], shape.names_in(path[:-1])))
     got = json_type(detail["input"])
     if kind in _EXPECTED:
         return _Fault(_EXPECTED[kind], got)

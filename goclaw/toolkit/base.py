@@ -50,7 +50,7 @@ NO_SETTINGS = NoSettings()
 NO_TEAMS = NoTeams()
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes as a tool's name."""
-_LONGEST_TEXT = 2_000
+_MAX_TEXT = 2_000
 """Characters of a template for a question or a denial: what somebody still reads."""
 
 
@@ -376,8 +376,8 @@ def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, d
     check(spec.call_hint, names, f"the call hint of {spec.name}")
     check(spec.result_hint, result.names | {"args"}, f"the result hint of {spec.name}")
     if spec.confirm:
-        check(spec.confirm.prompt, names, f"the confirmation of {spec.name}", _LONGEST_TEXT)
-    check(denied, (names | {"tool"}) - spec.injected, f"the template for denials of {spec.name}", _LONGEST_TEXT)
+        check(spec.confirm.prompt, names, f"the confirmation of {spec.name}", _MAX_TEXT)
+    check(denied, (names | {"tool"}) - spec.injected, f"the template for denials of {spec.name}", _MAX_TEXT)
     if spec.bounded and not result.is_bounded:
         raise ValueError(f"{spec.name} is bounded, so its result needs the fields {', '.join(BOUNDS)}")
     for example in spec.examples:

@@ -19,7 +19,7 @@ _KINDS = {
     "array": "list",
 }
 _SAYS = {"run": "runs", "ask": "asks", "refuse": "is refused"}
-_MOST_OF_A_DEFAULT = 80
+_MAX_OF_A_DEFAULT = 80
 
 
 def details(tool: Tool, origin: str, heading: str = "#") -> str:
@@ -119,7 +119,7 @@ def _table(title: str, schema: Mapping[str, Any]) -> str:
         if name in required:
             kind += ", required"
         elif "default" in field and field["default"] not in (None, "", [], {}):
-            kind += f", else `{json.dumps(field['default'], ensure_ascii=False)[:_MOST_OF_A_DEFAULT]}`"
+            kind += f", else `{json.dumps(field['default'], ensure_ascii=False)[:_MAX_OF_A_DEFAULT]}`"
         lines.append(f"| `{name}` | {_cell(kind)} | {_cell(meaning)} |")
     return "\n".join(lines)
 

@@ -20,7 +20,7 @@ from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access
 from goclaw.audit import Entry
-from goclaw.errors import LONGEST_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
+from goclaw.errors import MAX_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
 from goclaw.events import Actor, AgentProgress, ToolFinished, ToolStarted
 from goclaw.health.strays import Strays
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
@@ -55,10 +55,10 @@ _SOURCES = {
 
 KEPT_BACK = "a hook of the operator keeps this result back"
 
-LONGEST_PROGRESS = 200
+MAX_PROGRESS = 200
 """Characters of a line that says how far a call is."""
 
-MOST_OF_A_VALUE = 1_000
+MAX_OF_A_VALUE = 1_000
 """Characters of an argument that are looked at for the audit log, which keeps fewer."""
 
 
@@ -90,7 +90,7 @@ class Dispatcher:
         said, call = unwrapped(call).name, self.registry.meant(call)
         watch = Watch(self._environment.clock.monotonic(), call, scope.slot or Slot(), said)
         try:
-            with bound_contextvars(call=call.id[:LONGEST_NAME], tool=call.name[:LONGEST_NAME]):
+            with bound_contextvars(call=call.id[:MAX_NAME], tool=call.name[:MAX_NAME]):
                 return await self._call(call, scope, watch)
         finally:
             watch.slot.end()
@@ -142,7 +142,7 @@ class Dispatcher:
         scope.emit(
             ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts)
         )
-        log.info("tool %s %s in %.1f s", call.name[:LONGEST_NAME], "failed" if failed else "finished", seconds)
+        log.info("tool %s %s in %.1f s", call.name[:MAX_NAME], "failed" if failed else "finished", seconds)
         return ToolResult(
             call.id,
             call.name,
@@ -358,7 +358,7 @@ class Dispatcher:
 
     def _went_on(self, scope: CallScope, watch: Watch, text: str) -> None:
         """Tell whoever watches how far a call is, in one line."""
-        if not watch.over and (line := mask(printable(_text(" ".join(text.split()))))[:LONGEST_PROGRESS]):
+        if not watch.over and (line := mask(printable(_text(" ".join(text.split()))))[:MAX_PROGRESS]):
             scope.emit(AgentProgress(scope.turn, scope.session, watch.call.id, watch.call.name, line))
 
     async def _obtain_consent(
@@ -446,7 +446,7 @@ def _event(point: Point, tool: Tool, scope: CallScope, call: ToolCall, text: str
 
 def _brief(arguments: Mapping[str, Any]) -> str:
     """The beginning of a call's arguments, however long they are."""
-    return " ".join(f"{name}={str(value)[:MOST_OF_A_VALUE]}" for name, value in islice(arguments.items(), 20))
+    return " ".join(f"{name}={str(value)[:MAX_OF_A_VALUE]}" for name, value in islice(arguments.items(), 20))
 
 
 def _hint(template: str, values: Mapping[str, Any]) -> str:

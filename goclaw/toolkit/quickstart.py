@@ -15,7 +15,7 @@ from goclaw.toolkit.showing import Shown, grouped
 from goclaw.workspace import Workspace
 
 NAME = "AGENTS_QUICKSTART.md"
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 """Bytes; no page of ours is larger, so that a larger file is somebody's own."""
 _MARK = re.compile(r"<!-- written by GoClaw, sha256:(?P<digest>[0-9a-f]{64})[^\n]*-->\n\Z")
 
@@ -66,7 +66,9 @@ async def write_quickstart(workspace: Workspace, listed: Sequence[Shown]) -> boo
         await workspace.keep_bytes(NAME, wanted.encode())  # replaces nothing, whatever appears meanwhile
         return True
     try:
-        found, version = await workspace.use(NAME, lambda opened: (opened.file.read(_LARGEST + 1), opened.stat.version))
+        found, version = await workspace.use(
+            NAME, lambda opened: (opened.file.read(_MAX_BYTES + 1), opened.stat.version)
+        )
     except ToolError:
         return False  # no regular file: somebody's own
     content = found.decode(errors="replace")

@@ -22,12 +22,12 @@ from referencing.exceptions import Unresolvable
 
 from goclaw.errors import ToolError
 
-MOST_STEPS = 2_000
+MAX_STEPS = 2_000
 """References that are followed in one check: a short schema can ask for more steps than there are atoms."""
 _library: Any = jsonschema
 SchemaMismatch = Any
 """jsonschema.ValidationError"""
-_MOST_SAID = 5
+_MAX_SAID = 5
 _SHOWN = 80
 """Characters of a keyword's value that are repeated."""
 _NOT_CHECKED = ("pattern", "patternProperties", "format")
@@ -72,7 +72,7 @@ class Checked:
         Raises:
             UnusableSchema: the schema refers to what it does not have, or to itself without end.
         """
-        _steps.left = MOST_STEPS
+        _steps.left = MAX_STEPS
         try:
             return list(self._validator.iter_errors(value))
         except Unresolvable:
@@ -84,7 +84,7 @@ class Checked:
 class _Steps(threading.local):
     """How many references the check that this thread runs may still follow."""
 
-    left = MOST_STEPS
+    left = MAX_STEPS
 
 
 _steps = _Steps()
@@ -209,6 +209,6 @@ def in_words(found: Sequence[SchemaMismatch]) -> str:
         f'field "{".".join(map(str, each.absolute_path))[:_SHOWN]}": {each.message[: 2 * _SHOWN]}'
         if each.absolute_path
         else str(each.message)[: 2 * _SHOWN]
-        for each in found[:_MOST_SAID]
+        for each in found[:_MAX_SAID]
     ]
-    return "; ".join([*lines, "…"] if len(found) > _MOST_SAID else lines)
+    return "; ".join([*lines, "…"] if len(found) > _MAX_SAID else lines)

@@ -31,7 +31,7 @@ OPEN_SECONDS = 15.0
 SETTLED_SECONDS = 15.0
 """What a command that looks once waits for sources that connect in the background."""
 BUILT_IN = "built in"
-_LONGEST_FAULT = 300
+_MAX_FAULT = 300
 
 
 @record
@@ -127,7 +127,7 @@ class Sources:
 
     def report(self, what: str, fault: str) -> None:
         """Remember that something does not work, and say so once; an empty `fault`: it works again."""
-        what, fault = printable(what), mask(printable(" ".join(fault.split())))[:_LONGEST_FAULT]
+        what, fault = printable(what), mask(printable(" ".join(fault.split())))[:_MAX_FAULT]
         if not fault:
             self._faults.pop(what, None)
         elif self._faults.get(what) != fault:

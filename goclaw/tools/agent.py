@@ -13,8 +13,8 @@ from goclaw.toolkit.spawning import AgentTask, Kept
 from goclaw.tools.background import started_text
 from goclaw.tools.worktree import worktree_for
 
-LONGEST_TASK = 50_000
-LONGEST_DESCRIPTION = 80
+MAX_TASK = 50_000
+MAX_DESCRIPTION = 80
 
 
 class AgentResult(Result):
@@ -84,13 +84,13 @@ async def agent(
         str,
         Field(
             min_length=1,
-            max_length=LONGEST_TASK,
+            max_length=MAX_TASK,
             description="The whole task: the agent knows nothing of this conversation. Say what its answer must hold.",
         ),
     ],
     kind: Annotated[str, Field(max_length=40, description="Which kind of agent; left out: the usual one.")] = "",
     description: Annotated[
-        str, Field(max_length=LONGEST_DESCRIPTION, description="The task in three to six words, for people.")
+        str, Field(max_length=MAX_DESCRIPTION, description="The task in three to six words, for people.")
     ] = "",
     run_in_background: Annotated[
         bool, Field(description="Do not wait for it: you are told when it has ended, task_output shows its answer.")

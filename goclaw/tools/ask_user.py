@@ -10,7 +10,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 
-MOST_OPTIONS = 6
+MAX_OPTIONS = 6
 """A list that can be read at a glance (goa-tool-system, `ask_user_question`)."""
 NO_ANSWER = "no answer"
 
@@ -25,7 +25,7 @@ class AskedQuestion(BaseModel):
     summary: Annotated[str, Field(description="What the person should know to answer", max_length=2_000)] = ""
     options: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=200)]],
-        Field(description="Up to 6 choices", max_length=MOST_OPTIONS),
+        Field(description="Up to 6 choices", max_length=MAX_OPTIONS),
     ] = []
     required: Annotated[bool, Field(description="Whether a cancelled question is an error")] = False
     allow_free_text: Annotated[bool, Field(description="Whether an answer beside the options is taken")] = True

@@ -15,15 +15,15 @@ from goclaw.toolkit.results import Result
 from goclaw.tools.exec_policy import policy_of
 from goclaw.tools.exec_run import environment
 
-LONGEST_LABEL = 200
-LONGEST_WAIT = 300
+MAX_LABEL = 200
+MAX_WAIT = 300
 """Seconds that a call may wait, as `exec` may run."""
-MOST_SECONDS = 7 * 24 * 3600
+MAX_SECONDS = 7 * 24 * 3600
 
 TaskId = Annotated[str, Field(min_length=1, max_length=100, description="Id of the task: `task-…`.")]
 TaskSeconds = Annotated[
     int | None,
-    Field(ge=1, le=MOST_SECONDS, description="Seconds that it may run (default and most: tools.tasks.minutes)."),
+    Field(ge=1, le=MAX_SECONDS, description="Seconds that it may run (default and most: tools.tasks.minutes)."),
 ]
 
 
@@ -89,7 +89,7 @@ async def start_task(
     work = Work(
         owner=owner_of(ctx),
         address=ctx.address,
-        label=mask(" ".join(label.split()))[:LONGEST_LABEL],
+        label=mask(" ".join(label.split()))[:MAX_LABEL],
         command=Command(tuple(argv), folder, variables, stdin, keeps_input),
         policy=await policy_of(ctx),
         seconds=seconds or most,

@@ -17,12 +17,12 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.tools.background import TaskResult, TaskSeconds, owner_of, shown, start_task, started_text
 from goclaw.tools.exec_env import checked
 from goclaw.tools.exec_grounds import grounds_of_line
-from goclaw.tools.exec_run import LONGEST_COMMAND, command_risk, environment
+from goclaw.tools.exec_run import MAX_COMMAND, command_risk, environment
 from goclaw.tools.shell_arguments import Variables, WorkingFolder
 from goclaw.tools.text import encoded
 
-MOST_ARGUMENTS = 1_000
-LONGEST_INPUT = 1 << 20
+MAX_ARGUMENTS = 1_000
+MAX_INPUT = 1 << 20
 """Characters of input in one call."""
 
 _DENIED = (
@@ -67,10 +67,10 @@ async def bg_exec(
         str, Field(min_length=1, max_length=4_000, description="The program: a name, or a path in the workspace.")
     ],
     args: Annotated[
-        list[str], Field(max_length=MOST_ARGUMENTS, description="Its arguments, a word each: no shell reads them.")
+        list[str], Field(max_length=MAX_ARGUMENTS, description="Its arguments, a word each: no shell reads them.")
     ] = [],  # noqa: B006 -- a default of the schema, never changed
     stdin: Annotated[
-        str | None, Field(max_length=LONGEST_INPUT, description="Text for its standard input, which ends behind it.")
+        str | None, Field(max_length=MAX_INPUT, description="Text for its standard input, which ends behind it.")
     ] = None,
     keep_stdin: Annotated[
         bool, Field(description="Its standard input stays open, for task_input (an interpreter, a dialogue).")
@@ -122,6 +122,6 @@ def _words(command: str, args: list[str]) -> list[str]:
         encoded(word, place)
     if command.startswith("-") or command.strip() != command:
         raise InvalidInput('field "command": expected the name or the path of a program, without options or spaces')
-    if sum(len(word.encode()) + 1 for word in words) > LONGEST_COMMAND:
-        raise InvalidInput(f'field "args": expected at most {LONGEST_COMMAND} bytes; use stdin or a file')
+    if sum(len(word.encode()) + 1 for word in words) > MAX_COMMAND:
+        raise InvalidInput(f'field "args": expected at most {MAX_COMMAND} bytes; use stdin or a file')
     return words

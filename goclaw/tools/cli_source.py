@@ -24,7 +24,7 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.tools.compressing import shorten_words
 from goclaw.tools.exec_grounds import grounds_of_line
-from goclaw.tools.exec_run import LONGEST_COMMAND, Ran, command_risk, environment, run_command
+from goclaw.tools.exec_run import MAX_COMMAND, Ran, command_risk, environment, run_command
 from goclaw.tools.text import encoded
 
 
@@ -36,7 +36,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         args: Annotated[
             str,
             Field(
-                max_length=LONGEST_COMMAND,
+                max_length=MAX_COMMAND,
                 description="Further arguments, in one text; quotation marks keep words together as in a shell.",
             ),
         ] = "",
@@ -109,8 +109,8 @@ def _words(settings: CliToolSettings, given: str) -> tuple[str, ...]:
         words = settings.words(given)
     except ValueError as error:
         raise InvalidInput(f'field "args": cannot be split into words: {str(error).lower()}') from None
-    if sum(len(encoded(word, "args")) + 1 for word in words) > LONGEST_COMMAND:
-        raise InvalidInput(f'field "args": expected at most {LONGEST_COMMAND} bytes with the command itself')
+    if sum(len(encoded(word, "args")) + 1 for word in words) > MAX_COMMAND:
+        raise InvalidInput(f'field "args": expected at most {MAX_COMMAND} bytes with the command itself')
     return words
 
 

@@ -17,7 +17,7 @@ COMPARED = 200_000
 SHORT_LINE = 60
 """Characters of a changed line that are shown in one line with what it was."""
 _NAMES = ("before", "after")
-_MOST_PAIRS = 500_000
+_MAX_PAIRS = 500_000
 """Lines that changed on one side times those on the other: of more, difflib may need hours."""
 
 
@@ -65,7 +65,7 @@ def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str],
     begin = max(0, _common(before, after) - around)
     end = max(0, _common(before[begin:][::-1], after[begin:][::-1]) - around)
     old, new = before[begin : len(before) - end], after[begin : len(after) - end]
-    if len(old) * len(new) <= _MOST_PAIRS:
+    if len(old) * len(new) <= _MAX_PAIRS:
         groups = SequenceMatcher(None, old, new).get_grouped_opcodes(around)
     else:
         groups = iter([[("replace", 0, len(old), 0, len(new))]])

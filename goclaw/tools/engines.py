@@ -26,12 +26,12 @@ from goclaw.tools.text import as_utf8
 from goclaw.workspace import USERS, Opened, Wanted, Workspace
 from goclaw.workspace.listing import NEVER
 
-MOST_IN_FILE = 1_000
+MAX_IN_FILE = 1_000
 """Matching lines of one file that are told one by one."""
-_MOST_OUTPUT = 16 << 20
+_MAX_OUTPUT = 16 << 20
 """Bytes of ripgrep's answer that are read; a line of it has about a hundred."""
-_MOST_FILES = 100_000
-_MOST_BESIDE = 5_000
+_MAX_FILES = 100_000
+_MAX_BESIDE = 5_000
 """Files and folders beside the notes of others, each of which ripgrep is granted by itself."""
 _CHUNK = 1 << 18
 _COUNT = re.compile(rb"([^\0\n]+)\0(\d+)\r?\n")
@@ -107,7 +107,7 @@ async def search_folder(query: Query, workspace: Workspace) -> Hits:
 
     async def where(paths: Sequence[str]) -> Spots:
         listed = ["--no-ignore", "--", *(f"./{path}" for path in paths)]
-        argv = [program, *_options(query), largest, f"--max-count={MOST_IN_FILE}", *listed]
+        argv = [program, *_options(query), largest, f"--max-count={MAX_IN_FILE}", *listed]
         told, _ = await _walk(argv, root, readable, query.seconds)
         return await asyncio.to_thread(_parsed, told)
 
@@ -124,7 +124,7 @@ async def search_text(query: Query, data: bytes, path: str) -> Hits:
                     return known_hits({path: await look(data)}, complete=True)
             except TimeoutError:
                 return known_hits({}, complete=False)
-    answer, complete = await _run([program, *_options(query), f"--max-count={MOST_IN_FILE}", "-"], query.seconds, data)
+    answer, complete = await _run([program, *_options(query), f"--max-count={MAX_IN_FILE}", "-"], query.seconds, data)
     found = await asyncio.to_thread(_parsed, answer)
     return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
 
@@ -134,7 +134,7 @@ async def look_in_file(query: Query, descriptor: int, path: str) -> Hits | None:
     program = ripgrep()
     if program is None:
         return None
-    argv = [program, *_options(query), f"--max-count={MOST_IN_FILE}", "-"]
+    argv = [program, *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
     async with _program(argv, descriptor) as process:
         answer, complete = await _heard(_sink(process), query.seconds)
     found = await asyncio.to_thread(_parsed, answer)
@@ -190,11 +190,11 @@ def _readable(root: Path, viewer: str | None) -> list[str] | None:
     found, folder = [str(root / USERS / viewer)] if is_name else [], root
     for apart in USERS.split("/"):
         with suppress(OSError), os.scandir(folder) as entries:
-            found += [entry.path for entry in islice(entries, _MOST_BESIDE) if entry.name != apart]
+            found += [entry.path for entry in islice(entries, _MAX_BESIDE) if entry.name != apart]
         folder /= apart
         if folder.is_symlink():
             return None
-    return found if len(found) < _MOST_BESIDE else None
+    return found if len(found) < _MAX_BESIDE else None
 
 
 async def _walk(argv: Sequence[str], root: Path, readable: Sequence[str], seconds: float) -> tuple[bytes, bool]:
@@ -210,7 +210,7 @@ async def _heard(sink: asyncio.StreamReader, seconds: float) -> tuple[bytes, boo
     answer = bytearray()
     try:
         async with asyncio.timeout(seconds):
-            while (chunk := await sink.read(_CHUNK)) and len(answer) < _MOST_OUTPUT:
+            while (chunk := await sink.read(_CHUNK)) and len(answer) < _MAX_OUTPUT:
                 answer += chunk
     except TimeoutError:
         return bytes(answer), False
@@ -276,7 +276,7 @@ def _counted(answer: bytes) -> dict[str, int]:
 def _oversized(listed: bytes, root: Path, largest: int) -> list[str]:
     """Which of the files that ripgrep would search are too large for it."""
     found, start = [], os.fsencode(root) + b"/"
-    for path in islice(filter(None, listed.split(b"\0")), _MOST_FILES):
+    for path in islice(filter(None, listed.split(b"\0")), _MAX_FILES):
         try:
             if os.lstat(start + path).st_size > largest:
                 found.append(_name(path))
@@ -297,7 +297,7 @@ async def worker(query: Query) -> AsyncIterator[Look]:
     """A program that scans one text after the other."""
     async with _program((sys.executable, "-I", str(_WORKER))) as process:
         source, sink = _source(process), _sink(process)
-        source.write(json.dumps([query.expression.python, not query.case_sensitive, MOST_IN_FILE]).encode() + b"\n")
+        source.write(json.dumps([query.expression.python, not query.case_sensitive, MAX_IN_FILE]).encode() + b"\n")
 
         async def look(data: bytes) -> list[Spot]:
             source.write(len(data).to_bytes(8, "big") + data)
@@ -317,7 +317,7 @@ async def _scan_folder(query: Query, workspace: Workspace) -> Hits:
     complete = False
     try:
         async with asyncio.timeout(query.seconds), worker(query) as look:
-            found = await workspace.find(query.wanted, most=_MOST_FILES, seconds=query.seconds)
+            found = await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
             for entry in found.entries:
                 if entry.size > query.largest:
                     oversized.append(entry.path)

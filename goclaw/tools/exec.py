@@ -15,7 +15,7 @@ from goclaw.tools.background import start_task, started_text
 from goclaw.tools.compressing import shorten_line
 from goclaw.tools.exec_env import checked
 from goclaw.tools.exec_grounds import exec_grounds
-from goclaw.tools.exec_run import LONGEST_COMMAND, command_risk, run_command
+from goclaw.tools.exec_run import MAX_COMMAND, command_risk, run_command
 from goclaw.tools.shell_arguments import Variables, WorkingFolder
 from goclaw.tools.text import encoded
 
@@ -57,7 +57,7 @@ class ExecResult(Result):
 )
 async def exec_(
     ctx: ToolContext,
-    command: Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND, description="Command to execute.")],
+    command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND, description="Command to execute.")],
     timeout: Annotated[int | None, Field(ge=1, le=300, description="Timeout in seconds (default: 30).")] = None,
     working_dir: WorkingFolder = None,
     env: Variables = None,
@@ -86,6 +86,6 @@ async def exec_(
 def _argv(command: str) -> tuple[str, ...]:
     if "\0" in command:
         raise InvalidInput('field "command": expected text without NUL characters, got one')
-    if len(encoded(command, "command")) > LONGEST_COMMAND:
-        raise InvalidInput(f'field "command": expected at most {LONGEST_COMMAND} bytes; write a script and run that')
+    if len(encoded(command, "command")) > MAX_COMMAND:
+        raise InvalidInput(f'field "command": expected at most {MAX_COMMAND} bytes; write a script and run that')
     return (shell(), "-c", command)

@@ -7,8 +7,8 @@ from goclaw.errors import InvalidInput
 from goclaw.sandbox.shell import STEERING
 from goclaw.tools.text import encoded
 
-MOST = 50
-LONGEST = 32_000
+MAX_VARIABLES = 50
+MAX_BYTES = 32_000
 """Bytes of all of them together: they count among what the kernel takes as arguments."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LOADING = re.compile(
@@ -32,12 +32,12 @@ def checked(env: Mapping[str, str]) -> Mapping[str, str]:
     Raises:
         InvalidInput: one of them changes which programs run, is no variable, or they are too many.
     """
-    if len(env) > MOST:
-        raise InvalidInput(f'field "env": expected at most {MOST} variables, got {len(env)}')
+    if len(env) > MAX_VARIABLES:
+        raise InvalidInput(f'field "env": expected at most {MAX_VARIABLES} variables, got {len(env)}')
     for name, value in env.items():
         _check(name, value)
-    if sum(len(name) + len(value.encode()) + 2 for name, value in env.items()) > LONGEST:
-        raise InvalidInput(f'field "env": expected at most {LONGEST} bytes in all; put the content into a file')
+    if sum(len(name) + len(value.encode()) + 2 for name, value in env.items()) > MAX_BYTES:
+        raise InvalidInput(f'field "env": expected at most {MAX_BYTES} bytes in all; put the content into a file')
     return env
 
 

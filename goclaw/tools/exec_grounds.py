@@ -28,8 +28,8 @@ from goclaw.workspace import Workspace
 HASHED = "sha256:"
 SHOWN = 16
 """Characters of a hash that are shown."""
-MOST_SHOWN = 20
-LONGEST_LABEL = 300
+MAX_SHOWN = 20
+MAX_LABEL = 300
 ROUNDABOUT = (
     "**A part of this is settled only when it runs** (a variable, a pattern or another command's output): it may run a "
     "file that is not named here, and that may change until then."
@@ -59,14 +59,14 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     files = [
         f"- {as_code(path)} ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)
     ]
-    more = [f"- … and {len(files) - MOST_SHOWN} more"] if len(files) > MOST_SHOWN else []
-    listed = "\n".join(["Approved as they are now:", *files[:MOST_SHOWN], *more]) if files else ""
+    more = [f"- … and {len(files) - MAX_SHOWN} more"] if len(files) > MAX_SHOWN else []
+    listed = "\n".join(["Approved as they are now:", *files[:MAX_SHOWN], *more]) if files else ""
     parts = await _remembered(line, folder, ctx.workspace)
     return Grounds(
         facts={"folder": await asyncio.to_thread(_place, place), **states},
         lines=tuple(filter(None, (_surroundings(folder, ctx), listed, ROUNDABOUT if is_roundabout(line) else ""))),
         pattern=tuple(parts),
-        labels=tuple(f"{label[:LONGEST_LABEL]} (in {folder})" for label in parts.values()),
+        labels=tuple(f"{label[:MAX_LABEL]} (in {folder})" for label in parts.values()),
     )
 
 

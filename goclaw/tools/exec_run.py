@@ -27,7 +27,7 @@ from goclaw.tools.text import last_lines
 
 log = logging.getLogger(__name__)
 
-LONGEST_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
+MAX_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
 
 
 class Ran(Result):

@@ -13,7 +13,7 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.tools.text import encoded
 
 APPROVE, KEEP = "Approve", "Keep planning"
-LONGEST_PLAN = 3_000
+MAX_PLAN = 3_000
 """Characters: what is approved has to be read, and fits into one message of a chat with what belongs to it."""
 
 
@@ -59,7 +59,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
 )
 async def exit_plan_mode(
     ctx: ToolContext,
-    plan: Annotated[str, Field(min_length=1, max_length=LONGEST_PLAN, description="The plan, as Markdown.")],
+    plan: Annotated[str, Field(min_length=1, max_length=MAX_PLAN, description="The plan, as Markdown.")],
 ) -> PlanResult:
     """Put the plan that you made in plan mode before the person. When they approve it, plan mode ends.
 

@@ -28,7 +28,7 @@ from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.toolkit.spawning import AgentTask, Forward
 from goclaw.toolkit.templates import check, rendered
 
-LONGEST_PROMPT = 50_000
+MAX_PROMPT = 50_000
 """Characters of a template for a task, as of a task that the tool `agent` takes."""
 
 
@@ -98,7 +98,7 @@ def _asking(offer: Offer, takes: type[BaseModel], gives: type[Result] | None) ->
     """The agent does it."""
     template = offer.settings.prompt
     if template is not None:
-        check(template, set(takes.model_fields), f"{offer.place}.prompt", LONGEST_PROMPT)
+        check(template, set(takes.model_fields), f"{offer.place}.prompt", MAX_PROMPT)
 
     async def run(ctx: ToolContext, arguments: BaseModel, /) -> Any:
         values = arguments.model_dump()
@@ -127,7 +127,7 @@ def _forwarding(offer: Offer, through: PassthroughSettings, takes: type[BaseMode
     """Another tool does it, whatever a model would think of it."""
     target, given = through.tool, through.input
     for text in _texts(given):
-        check(text, set(takes.model_fields), f"{offer.place}.passthrough.input", LONGEST_PROMPT)
+        check(text, set(takes.model_fields), f"{offer.place}.passthrough.input", MAX_PROMPT)
 
     async def run(ctx: ToolContext, arguments: BaseModel, /) -> Any:
         try:

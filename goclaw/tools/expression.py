@@ -9,8 +9,8 @@ script; where a `\\b` is beside a combining mark, the two may differ.
 from goclaw.errors import InvalidInput
 from goclaw.records import record
 
-LONGEST = 500
-_MOST_REPEATED, _LARGEST, _DEEPEST = 100, 500, 50
+MAX_CHARACTERS = 500
+_MAX_REPEATED, _MAX_BYTES, _DEEPEST = 100, 500, 50
 """Of one `{n}`; of all that is repeated, written out; of groups in groups."""
 _META = frozenset("\\.+*?()|[]{}^$")
 _META_IN_CLASS = frozenset("\\]^-[&~")
@@ -39,15 +39,15 @@ def expression(pattern: str) -> Expression:
     """
     if not pattern:
         raise InvalidInput('field "pattern": expected at least 1 character(s)')
-    if len(pattern) > LONGEST:
-        raise InvalidInput(f'field "pattern": expected at most {LONGEST} characters, got {len(pattern)}')
+    if len(pattern) > MAX_CHARACTERS:
+        raise InvalidInput(f'field "pattern": expected at most {MAX_CHARACTERS} characters, got {len(pattern)}')
     if any(character in "\0\r\n" or "\ud800" <= character <= "\udfff" for character in pattern):
         raise InvalidInput('field "pattern": expected one line of text; a search works line by line')
     reader = _Reader(pattern)
     found = reader.alternatives(0)
     if not reader.is_at_end:
         raise reader.wrong(f"there is no ( for this ); {_HELP}")
-    if found.size > _LARGEST:
+    if found.size > _MAX_BYTES:
         raise InvalidInput('field "pattern": it repeats too much; use smaller numbers in { }')
     return Expression(found.python, found.ripgrep)
 
@@ -191,8 +191,8 @@ class _Reader:
         if not _is_number(first) or not (last == "" or _is_number(last)):
             return None
         most = int(last or first)
-        if most < int(first) or most > _MOST_REPEATED:
-            raise self.wrong(f"expected {{n,m}} with n <= m <= {_MOST_REPEATED}")
+        if most < int(first) or most > _MAX_REPEATED:
+            raise self.wrong(f"expected {{n,m}} with n <= m <= {_MAX_REPEATED}")
         self._at = end + 1
         return f"{{{first}{comma}{last}}}", max(1, most)
 

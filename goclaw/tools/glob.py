@@ -12,7 +12,7 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.tools.arguments import Folder, Ignored
 from goclaw.workspace import Pattern, Wanted, patterns
 
-_MOST_LOOKED_AT = 100_000
+_MAX_LOOKED_AT = 100_000
 """Files of one search: each costs memory."""
 
 
@@ -84,7 +84,7 @@ async def glob(
     """Find files by a pattern of their paths, the newest first. What git ignores is left out."""
     wanted = Wanted(path, globs(pattern, "pattern"), ignored=include_ignored)
     seconds = ctx.config.tools.search.timeout
-    found = await ctx.workspace.find(wanted, most=_MOST_LOOKED_AT, seconds=seconds)
+    found = await ctx.workspace.find(wanted, most=_MAX_LOOKED_AT, seconds=seconds)
     newest = sorted(found.entries, key=lambda entry: (-entry.modified, entry.path))[:limit]
     more = len(found.entries) > limit or not found.complete
     return GlobResult(

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from goclaw.errors import ToolError
-from goclaw.tools.engines import MOST_IN_FILE, Hits, Query, Spot, known_hits, look_in_file, worker
-from goclaw.tools.lines import LONGEST_LINE, skip
+from goclaw.tools.engines import MAX_IN_FILE, Hits, Query, Spot, known_hits, look_in_file, worker
+from goclaw.tools.lines import MAX_LINE, skip
 from goclaw.tools.text import is_wide
 from goclaw.workspace import Opened, Workspace
 
@@ -59,13 +59,13 @@ async def _scan(query: Query, descriptor: int, path: str) -> Hits:
             while (block := await asyncio.to_thread(next, blocks, None)) is not None:
                 found = await look(block.replace(b"\r\n", b"\n"))
                 spots += [(before + line, column) for line, column in found]
-                if len(spots) >= MOST_IN_FILE:
+                if len(spots) >= MAX_IN_FILE:
                     break
                 before += block.count(b"\n")
             complete = True
     except TimeoutError:
         pass  # what was found until then counts
-    return known_hits({path: spots[:MOST_IN_FILE]}, complete=complete)
+    return known_hits({path: spots[:MAX_IN_FILE]}, complete=complete)
 
 
 def _blocks(descriptor: int) -> Iterator[bytes]:
@@ -89,7 +89,7 @@ def lines_at(path: str, wanted: Sequence[int], opened: Opened) -> Mapping[int, b
         if skip(path, file, number - at, opened.stat.size) < number - at:
             break
         at = number + 1
-        if not (line := file.readline(LONGEST_LINE)):
+        if not (line := file.readline(MAX_LINE)):
             break
         if not line.endswith(b"\n"):
             at -= 1 - skip(path, file, 1, opened.stat.size)

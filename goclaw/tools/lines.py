@@ -18,7 +18,7 @@ from goclaw.records import record
 from goclaw.redact import mask_end
 from goclaw.tools.text import as_utf8, decoded, is_wide
 
-LONGEST_LINE = 64 << 10
+MAX_LINE = 64 << 10
 """Bytes of one line that are looked at: a minified file must not fill the memory."""
 _BLOCK = 1 << 18
 """Bytes that are looked at together: they stay in the processor's cache."""
@@ -81,7 +81,7 @@ def lines_of(path: str, window: Window, file: BinaryIO, most: int | None = None)
     if before < window.offset:
         return Lines((), before)
     shown: list[str] = []
-    used, latin, longest = 0, False, min(LONGEST_LINE, window.max_bytes)
+    used, latin, longest = 0, False, min(MAX_LINE, window.max_bytes)
     lines = _lines(file, longest, end - file.tell(), first=not file.tell())
     while used < window.max_bytes and len(shown) < window.limit and (found := next(lines, None)) is not None:
         line, is_latin_1 = found
@@ -145,7 +145,7 @@ def _lines(file: BinaryIO, longest: int, left: int, *, first: bool) -> Iterator[
     """
     while left > 0 and (raw := file.readline(longest)):
         cut, left = 0, left - len(raw)
-        while left > 0 and not raw.endswith(b"\n") and (more := file.readline(LONGEST_LINE)):
+        while left > 0 and not raw.endswith(b"\n") and (more := file.readline(MAX_LINE)):
             cut, left = cut + len(more), left - len(more)
             if more.endswith(b"\n"):
                 break

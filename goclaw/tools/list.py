@@ -12,7 +12,7 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.tools.arguments import Folder
 from goclaw.tools.suggesting import is_missing
 
-_MOST = 10_000
+_MAX_ENTRIES = 10_000
 """Entries of a folder that are looked at."""
 
 
@@ -62,21 +62,21 @@ async def list_(
 ) -> ListResult:
     """List what is in a folder: folders, and files with their sizes. Symbolic links are left out."""
     try:
-        shown, found = await ctx.workspace.entries(path, _MOST + 1)
+        shown, found = await ctx.workspace.entries(path, _MAX_ENTRIES + 1)
     except ToolError as error:
         if not is_missing(error):
             raise
         raise ToolError(f"{error} (glob finds files by their names)") from error
     entries = [
         Listed(name=name, kind="folder" if size is None else "file", size=size)
-        for name, size in sorted(found[:_MOST], key=lambda item: (item[1] is not None, item[0]))
+        for name, size in sorted(found[:_MAX_ENTRIES], key=lambda item: (item[1] is not None, item[0]))
     ]
-    more = len(entries) > limit or len(found) > _MOST
+    more = len(entries) > limit or len(found) > _MAX_ENTRIES
     return ListResult(
         path=shown,
         entries=entries[:limit],
         returned=min(limit, len(entries)),
-        total=None if len(found) > _MOST else len(entries),
+        total=None if len(found) > _MAX_ENTRIES else len(entries),
         truncated=more,
         refinement_hint="give a larger limit, or use glob with a pattern" if more else "",
     )

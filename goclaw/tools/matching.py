@@ -23,15 +23,15 @@ LIKENESS, LINE_LIKENESS = 0.92, 0.8
 """Shares of characters in common (difflib's ratio)."""
 SHORTEST = 8
 """Characters besides white space that a text for the third tier has: of fewer, too much is alike."""
-MOST_PLACES = 10
+MAX_PLACES = 10
 """Matches that are looked for beyond the first: a text that repeats itself has millions, each as long as the text."""
-MOST_REPLACED = 100_000
+MAX_REPLACED = 100_000
 """Places that one replacement may have: each costs memory."""
-_MOST_COMPARED = 2_000
+_MAX_COMPARED = 2_000
 """Places that are compared letter by letter; a text that may stand in more of them has no certain place."""
-_MOST_LINES = 500_000
+_MAX_LINES = 500_000
 """Of a text in which more than exact matches are looked for: each of its lines is held several times."""
-_MOST_WORK, _OF_A_LINE = 12_000_000, 50
+_MAX_WORK, _OF_A_LINE = 12_000_000, 50
 """What all comparisons of the third tier may cost, about two seconds: a pair of lines, and each pair of characters of
 two that differ. No thread can be told to stop."""
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
@@ -60,7 +60,7 @@ class Match:
 
     tier: Tier
     spans: Sequence[Span]
-    """At most `MOST_PLACES` + 1 of them, or `MOST_REPLACED` + 1 if all were wanted."""
+    """At most `MAX_PLACES` + 1 of them, or `MAX_REPLACED` + 1 if all were wanted."""
     likeness: float = 1.0
 
 
@@ -70,11 +70,11 @@ def find(body: str, old: str, *, fuzzy: bool, every: bool = False) -> Match | No
     `every`: all places that do not overlap. Otherwise overlapping ones count, too: in `aaa` the text `aa` has no
     certain place.
     """
-    most = MOST_REPLACED if every else MOST_PLACES
+    most = MAX_REPLACED if every else MAX_PLACES
     spans = list(islice(_exact(body, old, every=every), most + 1))
     if spans:
         return Match(Tier.EXACT, spans)
-    if not fuzzy or not old.strip() or body.count("\n") > _MOST_LINES:
+    if not fuzzy or not old.strip() or body.count("\n") > _MAX_LINES:
         return None
     lines = _Lines(body)
     spans = list(islice(_trailing(lines, old, every=every), most + 1))
@@ -153,10 +153,10 @@ def _fuzzy(lines: _Lines, old: str) -> Match | None:
         if there[first] != folded[0] or there[last] != folded[-1]:
             continue
         compared += 1
-        if len(found) > MOST_PLACES:
+        if len(found) > MAX_PLACES:
             break
         likeness = _likeness(folded, there, first, work)
-        if compared > _MOST_COMPARED or work.left < 0:
+        if compared > _MAX_COMPARED or work.left < 0:
             return None  # there may be more of them
         if likeness >= LIKENESS:
             end = lines.ends[last] if ends_a_line else lines.starts[last] + len(lines.texts[last])
@@ -170,7 +170,7 @@ def _fuzzy(lines: _Lines, old: str) -> Match | None:
 class _Work:
     """How much may still be compared."""
 
-    left: int = _MOST_WORK
+    left: int = _MAX_WORK
 
 
 def _folded(line: str) -> str:

@@ -16,11 +16,11 @@ from goclaw.messages import Image
 from goclaw.pictures import fault_of
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.results import Result
-from goclaw.tools.read import LARGEST_PICTURE
+from goclaw.tools.read import MAX_PICTURE
 
 log = logging.getLogger(__name__)
 
-MOST_PICTURES = 5
+MAX_PICTURES = 5
 """Pictures of one answer that the model looks at."""
 
 
@@ -64,7 +64,7 @@ async def answer_of(outcome: Outcome, ctx: ToolContext) -> McpAnswer:
     texts: list[str] = []
     images: list[Image] = []
     for piece in outcome.pieces:
-        picture = await picture_of(piece, ctx) if len(images) < MOST_PICTURES else None
+        picture = await picture_of(piece, ctx) if len(images) < MAX_PICTURES else None
         if picture:
             images.append(picture)
         texts.append(_text(piece, seen=picture is not None))
@@ -77,7 +77,7 @@ async def answer_of(outcome: Outcome, ctx: ToolContext) -> McpAnswer:
 async def picture_of(piece: Piece, ctx: ToolContext) -> Image | None:
     """The picture that a piece is, kept; None: it is none that a model could be shown."""
     mime = image_type(piece.data) if piece.data else None
-    if mime is None or len(piece.data) > LARGEST_PICTURE:
+    if mime is None or len(piece.data) > MAX_PICTURE:
         return None
     if fault := await asyncio.to_thread(fault_of, piece.data, mime):
         log.info("a picture of an MCP server is not shown: %s", fault)

@@ -14,13 +14,13 @@ from goclaw.supervise import background
 from goclaw.toolkit.base import ToolContext
 from goclaw.tools.mcp_sampling import Sampling
 
-MOST_QUESTIONS = 20
+MAX_QUESTIONS = 20
 """Fields that a server may ask for in one call."""
-MOST_TRIES = 3
+MAX_TRIES = 3
 """How often a field is asked for when the answer does not fit."""
 PROGRESS_PAUSE = 0.5
 """Seconds between two lines about how far a call is."""
-LONGEST_QUESTION = 2_000
+MAX_QUESTION = 2_000
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ class _Calling:
         return found
 
     async def _ask_for_address(self, asked: Asked) -> Mapping[str, Any] | None:
-        words = f"It wants you to open this address: {quoted(asked.url, LONGEST_QUESTION)}\n\nDid you?"
+        words = f"It wants you to open this address: {quoted(asked.url, MAX_QUESTION)}\n\nDid you?"
         return {} if await self._question(asked, words, ("yes", "no")) == "yes" else None
 
     async def _field(self, asked: Asked, name: str, field: Mapping[str, Any], *, required: bool) -> Any:
@@ -144,7 +144,7 @@ class _Calling:
         about = quoted(str(field.get("description", "")), 500)
         options = _options(field)
         words = f"{title}{'' if required else ' (may be left out: /deny)'}" + (f": {about}" if about else "")
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             answer = await self._question(asked, words, tuple(options))
             if answer is None:
                 return None
@@ -156,10 +156,10 @@ class _Calling:
 
     async def _question(self, asked: Asked, words: str, options: tuple[str, ...]) -> str | None:
         self._asked += 1
-        if self._asked > MOST_QUESTIONS:
-            raise ToolError(f"a call may ask at most {MOST_QUESTIONS} questions")
+        if self._asked > MAX_QUESTIONS:
+            raise ToolError(f"a call may ask at most {MAX_QUESTIONS} questions")
         server = self._server.name
-        said = quoted(asked.message, LONGEST_QUESTION)
+        said = quoted(asked.message, MAX_QUESTION)
         text = (
             f"The MCP server {server} asks, in its own words: “{said}”\n\n{words}\n\n"
             "What you answer goes to that server. Never answer with a password."

@@ -16,9 +16,9 @@ from goclaw.tools.mcp_answers import origin_of, pieces_of
 
 SECONDS = 30.0
 """Until a prompt is there: whoever gave the command waits."""
-MOST_CHARACTERS = 50_000
-_LONGEST_SUMMARY = 120
-_LONGEST_NAME = 64
+MAX_CHARACTERS = 50_000
+_MAX_SUMMARY = 120
+_MAX_NAME = 64
 
 
 def prompts_of(server: Server, listed: Sequence[PromptDefinition]) -> tuple[tuple[Prompt, ...], dict[str, str]]:
@@ -29,7 +29,7 @@ def prompts_of(server: Server, listed: Sequence[PromptDefinition]) -> tuple[tupl
         if not is_wanted(definition.name, server.settings):
             continue
         name = re.sub(r"[^a-z0-9_]", "_", full_name(server.name, definition.name).lower())
-        if len(name) > _LONGEST_NAME or hides(definition.name) or not definition.name.isascii():
+        if len(name) > _MAX_NAME or hides(definition.name) or not definition.name.isascii():
             refused[f"prompt {quoted(definition.name, 64)}"] = "its name is too long, or has odd characters"
         elif name in offered:
             refused[f"prompt {quoted(definition.name, 64)}"] = f"its command would be /{name}, which is taken"
@@ -46,13 +46,13 @@ def _prompt(name: str, server: Server, definition: PromptDefinition) -> Prompt:
                 outcome = await server.connected().prompt(definition.name, arguments, _nobody(server))
         except TimeoutError:
             raise ToolError(f"the MCP server {server.name} did not answer in {SECONDS:g} s") from None
-        text = "\n\n".join(pieces_of(outcome))[:MOST_CHARACTERS]
+        text = "\n\n".join(pieces_of(outcome))[:MAX_CHARACTERS]
         if not text.strip():
             raise ToolError(f"the MCP server {server.name} gave an empty prompt")
         head = f"I chose the prompt “{definition.name}” of the MCP server {server.name}. Do what it asks for:"
         return ((head, ""), (text, origin_of(server.name), Provenance(SourceKind.MCP)))
 
-    said = quoted(definition.description, _LONGEST_SUMMARY)
+    said = quoted(definition.description, _MAX_SUMMARY)
     return Prompt(name, f"“{said}” ({server.name})" if said else f"A prompt of the MCP server {server.name}", say)
 
 

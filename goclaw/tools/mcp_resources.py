@@ -15,7 +15,7 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.tools.mcp_answers import McpAnswer, answer_of
 from goclaw.tools.mcp_calling import calling
 
-MOST_LINES = 200
+MAX_LINES = 200
 _READS = Annotations(read_only=True, destructive=False, idempotent=True, open_world=True)
 _SERVER = Field(max_length=64, description="The server's name.")
 
@@ -67,10 +67,10 @@ def _listing(servers: McpServers) -> Tool:
                 if server:
                     raise
                 lines.append(f"{each.name}: {error}")
-        left_out = len(lines) > MOST_LINES
+        left_out = len(lines) > MAX_LINES
         return Resources(
-            lines=tuple(lines[:MOST_LINES]),
-            returned=min(len(lines), MOST_LINES),
+            lines=tuple(lines[:MAX_LINES]),
+            returned=min(len(lines), MAX_LINES),
             total=len(lines),
             truncated=left_out,
             refinement_hint="ask for those of one server" if left_out else "",

@@ -18,9 +18,9 @@ from goclaw.mcp.words import quoted, shown
 from goclaw.messages import AssistantMessage, Image, UserMessage
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.sampling import Sample, Sampled
-from goclaw.tools.mcp_answers import MOST_PICTURES, origin_of, picture_of
+from goclaw.tools.mcp_answers import MAX_PICTURES, origin_of, picture_of
 
-LONGEST_PROMPT = 2_000
+MAX_PROMPT = 2_000
 """Characters of a request that a person is shown."""
 ACTION = "sampling.request"
 _YES, _NO = "yes", "no"
@@ -93,8 +93,8 @@ class Sampling:
 
     async def _messages(self, pieces: Sequence[Piece]) -> tuple[UserMessage | AssistantMessage, ...]:
         """What is said, by turns, as every provider takes it."""
-        if sum(piece.kind == "image" for piece in pieces) > MOST_PICTURES:
-            raise ToolError(f"the model is shown at most {MOST_PICTURES} pictures at once")
+        if sum(piece.kind == "image" for piece in pieces) > MAX_PICTURES:
+            raise ToolError(f"the model is shown at most {MAX_PICTURES} pictures at once")
         messages = [
             await self._message(role, list(said)) for role, said in groupby(pieces, key=lambda piece: piece.role)
         ]
@@ -123,7 +123,7 @@ class Sampling:
 
     async def _agreed(self, wanted: Sample) -> bool:
         name = self._server.name
-        said = " … ".join(quoted(text, LONGEST_PROMPT // 2) for text in _sides(wanted))
+        said = " … ".join(quoted(text, MAX_PROMPT // 2) for text in _sides(wanted))
         pictures = sum(len(message.images) for message in wanted.messages if isinstance(message, UserMessage))
         text = (
             f"The MCP server {name} wants the model to be asked, in its own words: “{said}”\n\n"

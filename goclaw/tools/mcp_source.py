@@ -23,7 +23,7 @@ from goclaw.toolkit.base import Tool, ToolSource
 from goclaw.toolkit.prompting import Prompt
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 
-MOST_FAULTS = 10
+MAX_FAULTS = 10
 """Tools of one server that are not offered, of which each is told by itself."""
 
 
@@ -142,8 +142,8 @@ class McpSource:
 
     def _tell(self, server: Server, shelf: _Shelf, faults: dict[str, str]) -> None:
         place = server.place
-        named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MOST_FAULTS]}
-        if (more := len(faults) - MOST_FAULTS) > 0:
+        named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MAX_FAULTS]}
+        if (more := len(faults) - MAX_FAULTS) > 0:
             named[f"{place}: others"] = f"{more} more are left out"
         for offered, changed, _ in shelf.made.values():
             if changed:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from goclaw.errors import InvalidInput
 from goclaw.memory.dates import moment
-from goclaw.memory.mementos import LARGEST, LONGEST_NAME, Memento, Mementos, checked_name, mementos_of
+from goclaw.memory.mementos import MAX_BYTES, MAX_NAME, Memento, Mementos, checked_name, mementos_of
 from goclaw.memory.places import place_of
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
@@ -107,10 +107,10 @@ async def memento(
     ctx: ToolContext,
     action: Annotated[Action, Field(description="What to do; list needs no name.")],
     name: Annotated[
-        str | None, Field(min_length=1, max_length=2 * LONGEST_NAME, description="The memento, for all but list.")
+        str | None, Field(min_length=1, max_length=2 * MAX_NAME, description="The memento, for all but list.")
     ] = None,
     content: Annotated[
-        str | None, Field(max_length=LARGEST, description="Markdown, for write (the whole) and append (the rest).")
+        str | None, Field(max_length=MAX_BYTES, description="Markdown, for write (the whole) and append (the rest).")
     ] = None,
     shared: Shared = False,
 ) -> MementoResult:

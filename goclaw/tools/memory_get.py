@@ -9,15 +9,15 @@ from pydantic import Field
 from goclaw.errors import ToolError
 from goclaw.memory.base import owner_of
 from goclaw.memory.chunks import lines_of
-from goclaw.memory.sweeping import LARGEST_FILE
+from goclaw.memory.sweeping import MAX_FILE
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult
 from goclaw.tools.memory_search import memory_access, needs_search, whose
 from goclaw.workspace import Opened
 
-MOST_LINES = 2_000
-MOST_CHARACTERS = 50_000
+MAX_LINES = 2_000
+MAX_CHARACTERS = 50_000
 """As much as `read` shows at once."""
 
 
@@ -57,7 +57,7 @@ async def memory_get(
     ctx: ToolContext,
     path: Annotated[str, Field(min_length=1, max_length=4_096, description="The file, as memory_list names it.")],
     first: Annotated[int, Field(alias="from", ge=1, description="First line, 1-indexed.")] = 1,
-    lines: Annotated[int, Field(ge=1, le=MOST_LINES, description="How many lines.")] = 200,
+    lines: Annotated[int, Field(ge=1, le=MAX_LINES, description="How many lines.")] = 200,
 ) -> Passage:
     """Read lines of a memory file: the surroundings of what `memory_search` found, or a whole note.
 
@@ -76,7 +76,7 @@ async def memory_get(
 
 def _read(opened: Opened, path: str, first: int, lines: int) -> Passage:
     # In the thread that reads: cutting megabytes into lines would hold up everybody.
-    return _passage(path, opened.file.read(LARGEST_FILE).decode("utf-8-sig", errors="replace"), first, lines)
+    return _passage(path, opened.file.read(MAX_FILE).decode("utf-8-sig", errors="replace"), first, lines)
 
 
 def _passage(path: str, text: str, first: int, lines: int) -> Passage:
@@ -84,9 +84,9 @@ def _passage(path: str, text: str, first: int, lines: int) -> Passage:
     found, length = list[str](), 0
     for line in islice(whole, first - 1, first - 1 + lines):
         length += len(line) + 1
-        if found and length > MOST_CHARACTERS:
+        if found and length > MAX_CHARACTERS:
             break
-        found.append(line[:MOST_CHARACTERS])
+        found.append(line[:MAX_CHARACTERS])
     following = first + len(found)
     more = bool(found) and following <= len(whole)
     return Passage(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goclaw.memory.values import LONGEST_VALUE, Values
+from goclaw.memory.values import MAX_VALUE, Values
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
@@ -37,7 +37,7 @@ class KeptValue(Result):
 async def memory_write(
     ctx: ToolContext,
     key: Key,
-    value: Annotated[str, Field(max_length=LONGEST_VALUE, description="What is kept; replaces an older value.")],
+    value: Annotated[str, Field(max_length=MAX_VALUE, description="What is kept; replaces an older value.")],
     shared: Shared = False,
 ) -> KeptValue:
     """Keep a short value under a key, over conversations and restarts. It is the person's own unless shared.

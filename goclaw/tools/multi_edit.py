@@ -18,10 +18,10 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.tools.editing import again_unless_approved, text_in
 from goclaw.tools.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.review import Proposed, grounds_of, review_risk
-from goclaw.tools.text import LARGEST, Text
+from goclaw.tools.text import MAX_BYTES, Text
 from goclaw.workspace import FileChanged
 
-_MOST = 100
+_MAX_EDITS = 100
 """Edits in one call."""
 _ALIASES = AliasChoices("path", "file_path")
 
@@ -98,7 +98,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
 )
 async def multi_edit(
     ctx: ToolContext,
-    edits: Annotated[list[Edit], Field(min_length=1, max_length=_MOST, description="The replacements, in order.")],
+    edits: Annotated[list[Edit], Field(min_length=1, max_length=_MAX_EDITS, description="The replacements, in order.")],
     path: Annotated[
         str | None, Field(validation_alias=_ALIASES, description="The file of all edits that name none.")
     ] = None,
@@ -155,8 +155,8 @@ async def _file(ctx: ToolContext, name: str, files: dict[str, _File]) -> _File:
     real = await asyncio.to_thread(ctx.workspace.real, name)  # two names of one file are one
     if real not in files:
         files[real] = _File(name, text := await text_in(ctx, name), text.body)
-        if sum(len(file.body) for file in files.values()) > LARGEST:
-            raise ToolError(f"the files together are too large: multi_edit takes at most {LARGEST:,} characters")
+        if sum(len(file.body) for file in files.values()) > MAX_BYTES:
+            raise ToolError(f"the files together are too large: multi_edit takes at most {MAX_BYTES:,} characters")
     return files[real]
 
 

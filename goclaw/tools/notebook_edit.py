@@ -17,7 +17,7 @@ from goclaw.tools.cells import CellAction, CellChange, CellChanged, CellKind, No
 from goclaw.tools.editing import again_unless_approved
 from goclaw.tools.review import Proposed, grounds_of, review_risk
 from goclaw.tools.suggesting import with_suggestion
-from goclaw.tools.text import LARGEST, encoded
+from goclaw.tools.text import MAX_BYTES, encoded
 from goclaw.workspace import Opened, Version
 
 Path = Annotated[
@@ -135,8 +135,8 @@ def _changed(path: str, data: bytes, change: CellChange) -> CellChanged:
 
 
 def _bytes(path: str, opened: Opened) -> tuple[bytes, Version]:
-    if opened.stat.size > LARGEST:
+    if opened.stat.size > MAX_BYTES:
         raise ToolError(
-            f"file too large: {path} has {opened.stat.size:,} bytes, notebook_edit takes at most {LARGEST:,}"
+            f"file too large: {path} has {opened.stat.size:,} bytes, notebook_edit takes at most {MAX_BYTES:,}"
         )
-    return opened.file.read(LARGEST), opened.stat.version
+    return opened.file.read(MAX_BYTES), opened.stat.version

@@ -17,7 +17,7 @@ _new = _library.v4
 _NEW = {CellKind.CODE: _new.new_code_cell, CellKind.MARKDOWN: _new.new_markdown_cell, CellKind.RAW: _new.new_raw_cell}
 _BROKEN = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 """How the library stumbles over what has not the form of a notebook."""
-_LONGEST_OUTPUT = 2_000
+_MAX_OUTPUT = 2_000
 """Characters of one output that are shown."""
 _HALVES = re.compile("[\ud800-\udfff]")
 _IDS_SINCE = (4, 5)
@@ -44,9 +44,9 @@ def _cell(place: int, cell: Any) -> Iterator[str]:
     yield from str(cell.source).splitlines()
     for output in cell.get("outputs", ()):
         text = _output(output)
-        cut = len(text) - _LONGEST_OUTPUT
+        cut = len(text) - _MAX_OUTPUT
         yield "[output]"
-        yield from text[:_LONGEST_OUTPUT].splitlines()
+        yield from text[:_MAX_OUTPUT].splitlines()
         if cut > 0:
             yield f"[output cut: {cut:,} more characters]"
 

@@ -25,7 +25,7 @@ from goclaw.tools.suggesting import is_missing
 from goclaw.tools.text import LATIN_NAME, is_wide
 from goclaw.workspace import Opened
 
-LARGEST_PICTURE = 5 << 20
+MAX_PICTURE = 5 << 20
 """Bytes of a picture that models take (goclaw-facts, "Telegram": images up to 5 MB; Anthropic's own limit)."""
 NOTEBOOK = ".ipynb"
 _SAMPLE = 16
@@ -165,9 +165,9 @@ def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines |
     sample = opened.file.read(_SAMPLE)
     opened.file.seek(0)
     if mime := image_type(sample):
-        if opened.stat.size > LARGEST_PICTURE:
-            raise ToolError(f"picture too large: {path} has {opened.stat.size:,} bytes, at most {LARGEST_PICTURE:,}")
-        picture = _Picture(opened.file.read(LARGEST_PICTURE), mime)
+        if opened.stat.size > MAX_PICTURE:
+            raise ToolError(f"picture too large: {path} has {opened.stat.size:,} bytes, at most {MAX_PICTURE:,}")
+        picture = _Picture(opened.file.read(MAX_PICTURE), mime)
         if fault := fault_of(picture.data, mime):
             raise ToolError(f"{path} begins like a picture ({mime}) and cannot be shown: {fault}")
         return picture

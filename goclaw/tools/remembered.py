@@ -7,7 +7,7 @@ from pydantic import Field
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.places import Place, place_of
-from goclaw.memory.values import FILE, LONGEST_KEY
+from goclaw.memory.values import FILE, MAX_KEY
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.scheduling import Access
 
@@ -15,7 +15,7 @@ Shared = Annotated[
     bool, Field(description="For everybody who works in this workspace, not only for the person you talk with.")
 ]
 """Whose it is."""
-Key = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY, description="Name of the value.")]
+Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY, description="Name of the value.")]
 """Under what a value is kept."""
 
 

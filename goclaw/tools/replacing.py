@@ -2,9 +2,9 @@
 
 from goclaw.errors import ToolError
 from goclaw.records import record
-from goclaw.tools.matching import MOST_PLACES, MOST_REPLACED, Match, Tier, find, reindented
+from goclaw.tools.matching import MAX_PLACES, MAX_REPLACED, Match, Tier, find, reindented
 from goclaw.tools.preview import preview
-from goclaw.tools.text import LARGEST, Text, encoded
+from goclaw.tools.text import MAX_BYTES, Text, encoded
 
 
 @record
@@ -61,8 +61,8 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
     text.check_fits(path, wanted.new)
     end, match = _found(body, text.with_line_ends(wanted.old), fuzzy=fuzzy, every=wanted.every)
     before = body + end
-    if match and len(match.spans) > MOST_REPLACED:
-        raise ToolError(f"old_string stands in more than {MOST_REPLACED:,} places of {path}: use exec with sed")
+    if match and len(match.spans) > MAX_REPLACED:
+        raise ToolError(f"old_string stands in more than {MAX_REPLACED:,} places of {path}: use exec with sed")
     if match is None:
         raise ToolError(f"old_string not found in {path}{_nearly(body, wanted.old)}")
     if len(match.spans) > 1 and (match.tier is Tier.FUZZY or not wanted.every):
@@ -70,8 +70,8 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
     usual = text.with_line_ends(wanted.new)  # once: it looks at the whole text
     news = [_new(usual, before[span.start : span.end], wanted, match.tier) for span in match.spans]
     size = len(before) + sum(len(new) - (span.end - span.start) for span, new in zip(match.spans, news, strict=True))
-    if size > LARGEST:
-        raise ToolError(f"{path} would have {size:,} characters, at most {LARGEST:,} can be edited")
+    if size > MAX_BYTES:
+        raise ToolError(f"{path} would have {size:,} characters, at most {MAX_BYTES:,} can be edited")
     pieces, at = [], 0
     for span, new in zip(match.spans, news, strict=True):
         pieces += [before[at : span.start], new]
@@ -107,10 +107,10 @@ def _new(usual: str, there: str, wanted: Replacement, tier: Tier) -> str:
 
 
 def _not_unique(path: str, body: str, match: Match) -> str:
-    places = match.spans[:MOST_PLACES]
+    places = match.spans[:MAX_PLACES]
     lines = ", ".join(str(_line_of(body, span.start)) for span in places)
-    many = len(match.spans) > MOST_PLACES
-    count, more = (f"more than {MOST_PLACES}", ", …") if many else (str(len(match.spans)), "")
+    many = len(match.spans) > MAX_PLACES
+    count, more = (f"more than {MAX_PLACES}", ", …") if many else (str(len(match.spans)), "")
     how = "" if match.tier is Tier.EXACT else f" by {match.tier} match; give it exactly, with more lines around"
     return f"old_string is not unique: {count} matches in {path} (lines {lines}{more}){how}"
 

@@ -14,7 +14,7 @@ from goclaw.toolkit.consent import Grounds
 from goclaw.tools.difference import unified
 from goclaw.tools.text import as_code, shown, text_of
 
-_MOST_LINES, _LONGEST_LINE = 60, 200
+_MAX_LINES, _MAX_LINE = 60, 200
 """What is shown of a diff: somebody reads it on a telephone."""
 _COMPARED = 200_000
 """Characters of either side that are compared line by line."""
@@ -58,14 +58,14 @@ def _shown_diff(proposed: Proposed) -> list[str]:
     if max(len(before), len(after)) > _COMPARED:
         return [f"{as_code(proposed.path)}: {len(before):,} characters become {len(after):,}"]
     changed = unified(before.splitlines(), after.splitlines(), ("now", "then"), 2)
-    lines = list(islice(changed, 2, _MOST_LINES + 3))
-    more = ["…"] if len(lines) > _MOST_LINES else []
+    lines = list(islice(changed, 2, _MAX_LINES + 3))
+    more = ["…"] if len(lines) > _MAX_LINES else []
     # What cannot be seen is shown as its code, and nothing in the diff may end the fence that it stands in.
-    text = revealed(mask("\n".join([*map(_cut, lines[:_MOST_LINES]), *more]))).replace(_FENCE, "'''")
+    text = revealed(mask("\n".join([*map(_cut, lines[:_MAX_LINES]), *more]))).replace(_FENCE, "'''")
     return [f"{as_code(proposed.path)}:\n{_FENCE}diff\n{text or '(no line changes)'}\n{_FENCE}"]
 
 
 def _cut(line: str) -> str:
     """What is cut off is said: a change is easily pushed out of sight behind spaces."""
-    beyond = len(line) - _LONGEST_LINE
-    return f"{line[:_LONGEST_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line
+    beyond = len(line) - _MAX_LINE
+    return f"{line[:_MAX_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-_MOST_MEMORY = 1 << 30
+_MAX_MEMORY = 1 << 30
 _LENGTH = 8
 
 
 def main(source: BinaryIO, sink: BinaryIO) -> None:
     """Answer until the pipe ends."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
     pattern, ignores_case, most = json.loads(source.readline())
     expression = re.compile(pattern, re.IGNORECASE if ignores_case else 0)
     while length := source.read(_LENGTH):

@@ -26,16 +26,16 @@ from goclaw.tools.search_order import ordered
 from goclaw.tools.text import decoded
 from goclaw.workspace import Opened, Stat, Wanted
 
-_MOST_OF_A_FILE = 10
+_MAX_OF_A_FILE = 10
 """Matching lines of one file that are shown while other files would have no room otherwise."""
 _WIDTH = 200
 """Characters of a line."""
 _AT_ONCE = 50
 """Files that are judged together."""
-_MOST_TERMS = 10
-_MOST_NAMED = 3
+_MAX_TERMS = 10
+_MAX_NAMED = 3
 """Of files that were not searched."""
-_MOST_SKIPPED = 1_000
+_MAX_SKIPPED = 1_000
 
 
 class FoundLine(BaseModel):
@@ -82,8 +82,8 @@ class SearchResult(BoundedResult):
 
 
 def _listed(paths: Sequence[str]) -> str:
-    named = ", ".join(path if path.isprintable() else repr(path) for path in paths[:_MOST_NAMED])
-    more = f" and {len(paths) - _MOST_NAMED:,} more" if len(paths) > _MOST_NAMED else ""
+    named = ", ".join(path if path.isprintable() else repr(path) for path in paths[:_MAX_NAMED])
+    more = f" and {len(paths) - _MAX_NAMED:,} more" if len(paths) > _MAX_NAMED else ""
     return f"{len(paths):,} {'file' if len(paths) == 1 else 'files'} ({named}{more})"
 
 
@@ -172,7 +172,7 @@ class _Finder:
         query = replace(query, wanted=replace(query.wanted, folder=stat.path))
         hits = await (search_folder(query, self._ctx.workspace) if stat.is_folder else self._in_file(query, stat))
         skipped = (
-            await self._ctx.workspace.visible(hits.oversized[:_MOST_SKIPPED], query.wanted) if stat.is_folder else []
+            await self._ctx.workspace.visible(hits.oversized[:_MAX_SKIPPED], query.wanted) if stat.is_folder else []
         )
         order = await asyncio.to_thread(ordered, hits.counts, self._ctx.config.state_dir.expanduser())
         files, looked_at = await self._shown(order, hits, query.wanted if stat.is_folder else None)
@@ -192,7 +192,7 @@ class _Finder:
 
     async def by_terms(self, query: Query) -> SearchResult:
         """Each term between the `|` by itself; what is no expression is searched as it is."""
-        terms = list(dict.fromkeys(filter(None, map(str.strip, self._pattern.split("|")))))[:_MOST_TERMS]
+        terms = list(dict.fromkeys(filter(None, map(str.strip, self._pattern.split("|")))))[:_MAX_TERMS]
         files: dict[str, FoundFile] = {}
         said, refinement, skipped = [], "", tuple[str, ...]()
         for term in terms:
@@ -226,7 +226,7 @@ class _Finder:
         """Files in this order until enough lines are shown, and how many were looked at."""
         files: list[FoundFile] = []
         left, looked_at = self._most, 0
-        spare = max(0, left - sum(min(hits.counts[path], _MOST_OF_A_FILE) for path in order))
+        spare = max(0, left - sum(min(hits.counts[path], _MAX_OF_A_FILE) for path in order))
         while looked_at < len(order) and left > 0:
             some = order[looked_at : looked_at + _AT_ONCE]
             visible = some if wanted is None else await self._ctx.workspace.visible(some, wanted)
@@ -237,7 +237,7 @@ class _Finder:
                 looked_at += 1
                 if path not in spots:
                     continue
-                most_of_it = min(left, _MOST_OF_A_FILE + spare)
+                most_of_it = min(left, _MAX_OF_A_FILE + spare)
                 reader = partial(_lines, path, spots[path][:most_of_it], self._context, self._largest)
                 try:
                     lines = await self._ctx.workspace.use(path, reader)
@@ -246,7 +246,7 @@ class _Finder:
                 if lines:
                     files.append(FoundFile(path=path, matches=hits.counts[path], lines=lines))
                     matching = sum(line.matches for line in lines)
-                    left, spare = left - matching, spare - max(0, matching - _MOST_OF_A_FILE)
+                    left, spare = left - matching, spare - max(0, matching - _MAX_OF_A_FILE)
         return files, looked_at
 
 

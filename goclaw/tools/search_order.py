@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 NAME = "search_priority.json"
 """The built-in list beside this file, and in the state folder the operator's own: kinds in order, each with endings."""
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def ordered(counts: Mapping[str, int], state: Path) -> list[str]:
@@ -30,7 +30,7 @@ def _tiers(state: Path) -> Mapping[str, int]:
     own = state / NAME
     try:
         with own.open("rb") as file:
-            return {**built_in, **_places(json.loads(file.read(_LARGEST)))}
+            return {**built_in, **_places(json.loads(file.read(_MAX_BYTES)))}
     except FileNotFoundError:
         return built_in
     except (OSError, ValueError) as error:

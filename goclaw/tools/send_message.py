@@ -10,7 +10,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 
-LONGEST_MESSAGE = 20_000
+MAX_MESSAGE = 20_000
 
 
 class SentMessage(Result):
@@ -48,7 +48,7 @@ async def send_message(
     to: Annotated[
         str, Field(min_length=1, max_length=40, description="A member's name, `lead`, or `all` (everybody else).")
     ],
-    text: Annotated[str, Field(max_length=LONGEST_MESSAGE, description="What to say; none with `shutdown`.")] = "",
+    text: Annotated[str, Field(max_length=MAX_MESSAGE, description="What to say; none with `shutdown`.")] = "",
     kind: Annotated[
         Literal["message", "shutdown"],
         Field(description="`shutdown`: the member ends after its turn; for the lead only."),

@@ -27,7 +27,7 @@ from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.compressing import shorten_line
-from goclaw.tools.exec_run import LONGEST_COMMAND, Ran, take_output
+from goclaw.tools.exec_run import MAX_COMMAND, Ran, take_output
 from goclaw.tools.text import encoded
 
 NOT_SET_UP = "ssh_exec is not set up: the operator has configured no host (tools.ssh.hosts)"
@@ -118,7 +118,7 @@ async def ssh_exec(
     ctx: ToolContext,
     host: Annotated[str, Field(min_length=1, max_length=64, description="Id of a configured host.")],
     command: Annotated[
-        str, Field(min_length=1, max_length=LONGEST_COMMAND, description="Command for the shell of the remote user.")
+        str, Field(min_length=1, max_length=MAX_COMMAND, description="Command for the shell of the remote user.")
     ],
     timeout: Annotated[int | None, Field(ge=1, le=300, description="Timeout in seconds (default: 30).")] = None,
 ) -> SshResult:
@@ -158,8 +158,8 @@ def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
     """The whole command line of ssh. What the model said is its last word, behind `--` and the host."""
     if "\0" in command:
         raise InvalidInput('field "command": expected text without NUL characters, got one')
-    if len(encoded(command, "command")) > LONGEST_COMMAND:
-        raise InvalidInput(f'field "command": expected at most {LONGEST_COMMAND} bytes; copy a script there and run it')
+    if len(encoded(command, "command")) > MAX_COMMAND:
+        raise InvalidInput(f'field "command": expected at most {MAX_COMMAND} bytes; copy a script there and run it')
     program = shutil.which("ssh", path=_PLACES)
     if program is None:
         raise ToolError("ssh is not installed (Debian, Ubuntu: apt install openssh-client)")

@@ -13,7 +13,7 @@ from goclaw.tools.background import TaskId, owner_of
 from goclaw.tools.exec_run import command_risk
 from goclaw.tools.text import encoded
 
-LONGEST_INPUT = 100_000
+MAX_INPUT = 100_000
 
 
 class TaskInput(Result):
@@ -48,7 +48,7 @@ async def task_input(
     ctx: ToolContext,
     task_id: TaskId,
     text: Annotated[
-        str, Field(max_length=LONGEST_INPUT, description="What is written, as it is: a line needs its line end.")
+        str, Field(max_length=MAX_INPUT, description="What is written, as it is: a line needs its line end.")
     ] = "",
     close: Annotated[bool, Field(description="Close its standard input behind the text.")] = False,
 ) -> TaskInput:

@@ -6,7 +6,7 @@ from goclaw.toolkit.results import BoundedResult
 from goclaw.toolkit.scheduling import Access
 from goclaw.tools.background import TaskResult, owner_of, shown
 
-MOST = 50
+MAX_TASKS = 50
 
 
 class TaskList(BoundedResult):
@@ -40,10 +40,10 @@ async def task_list(ctx: ToolContext) -> TaskList:
     """
     found = await ctx.tasks.of(owner_of(ctx))
     tasks = [TaskResult(**shown(info, ctx)) for info in reversed(found)]
-    cut = len(tasks) > MOST
+    cut = len(tasks) > MAX_TASKS
     return TaskList(
-        tasks=tasks[:MOST],
-        returned=min(len(tasks), MOST),
+        tasks=tasks[:MAX_TASKS],
+        returned=min(len(tasks), MAX_TASKS),
         total=len(tasks),
         truncated=cut,
         refinement_hint="older ones are found by their id with task_output" if cut else "",

@@ -7,7 +7,7 @@ from pydantic import Field
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.scheduling import Access
-from goclaw.tools.background import LONGEST_WAIT, TaskId, TaskResult, owner_of, shown
+from goclaw.tools.background import MAX_WAIT, TaskId, TaskResult, owner_of, shown
 from goclaw.tools.text import last_lines
 
 _DEFAULT_WAIT = 30
@@ -47,7 +47,7 @@ async def task_output(
     task_id: TaskId,
     block: Annotated[bool, Field(description="Wait for its end; false: tell at once how it stands.")] = True,
     timeout: Annotated[
-        int, Field(ge=1, le=LONGEST_WAIT, description="Seconds to wait at most; it goes on after that.")
+        int, Field(ge=1, le=MAX_WAIT, description="Seconds to wait at most; it goes on after that.")
     ] = _DEFAULT_WAIT,
 ) -> TaskOutput:
     """Show what a background task said last and how it stands: running, completed, failed, stopped or lost.

@@ -10,11 +10,11 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 from goclaw.toolkit.teaming import AGENT, ALL, LEAD, NewMember
-from goclaw.tools.agent import LONGEST_TASK
+from goclaw.tools.agent import MAX_TASK
 
 NAME = r"^[a-z][a-z0-9_-]{0,31}$"
 """Names stand in prompts, in reminders and in `/status`."""
-MOST_MEMBERS = 8
+MAX_MEMBERS = 8
 
 TeamName = Annotated[
     str, Field(pattern=NAME, description="The team's name: small letters, digits, `_` and `-`, at most 32.")
@@ -34,7 +34,7 @@ class Wanted(BaseModel):
         str,
         Field(
             min_length=1,
-            max_length=LONGEST_TASK,
+            max_length=MAX_TASK,
             description="Its whole first task: it knows nothing of this conversation.",
         ),
     ]
@@ -98,7 +98,7 @@ async def team_create(
     ctx: ToolContext,
     name: TeamName,
     members: Annotated[
-        list[Wanted], Field(min_length=1, max_length=MOST_MEMBERS, description=f"Its members, at most {MOST_MEMBERS}.")
+        list[Wanted], Field(min_length=1, max_length=MAX_MEMBERS, description=f"Its members, at most {MAX_MEMBERS}.")
     ],
 ) -> CreatedTeam:
     """Make a team of agents that work in the background and write to each other and to you.

@@ -14,7 +14,7 @@ _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf
 """One that is not ASCII, in UTF-8: where such is, the text is a damaged one of that."""
 _JUDGED = 1 << 20
 """Bytes in which these are looked for: a search lets no other thread run."""
-LARGEST = 20 << 20
+MAX_BYTES = 20 << 20
 """Bytes of a file that can be edited: it is held in memory several times."""
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -107,9 +107,9 @@ def text_of(path: str, opened: Opened, tool: str = "edit") -> Text:
     Raises:
         ToolError: it is too large, or no text.
     """
-    if opened.stat.size > LARGEST:
-        raise ToolError(f"file too large: {path} has {opened.stat.size:,} bytes, {tool} takes at most {LARGEST:,}")
-    data = opened.file.read(LARGEST)
+    if opened.stat.size > MAX_BYTES:
+        raise ToolError(f"file too large: {path} has {opened.stat.size:,} bytes, {tool} takes at most {MAX_BYTES:,}")
+    data = opened.file.read(MAX_BYTES)
     version = opened.stat.version
     mark = next((mark for mark in (codecs.BOM_UTF8, *_WIDE) if data.startswith(mark)), b"")
     if mark in _WIDE:

@@ -10,7 +10,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import Access
 
-MOST_TODOS = 50
+MAX_TODOS = 50
 """More is a plan for a file, not a list that is shown beside a conversation."""
 
 
@@ -55,7 +55,7 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
 )
 async def todo_write(
     ctx: ToolContext,
-    todos: Annotated[list[TodoLine], Field(description="The whole list, every time", max_length=MOST_TODOS)],
+    todos: Annotated[list[TodoLine], Field(description="The whole list, every time", max_length=MAX_TODOS)],
 ) -> Kept:
     """Keep a list of what is to be done, shown to the user while you work. Each call replaces the list in full.
 

@@ -22,8 +22,8 @@ from goclaw.toolkit.scheduling import Access
 from goclaw.tools.memory_search import needs_search
 
 OWN, ALL = "own", "all"
-MOST_QUOTES = 50
-LONGEST_NAME = 200
+MAX_QUOTES = 50
+MAX_NAME = 200
 _SHOWN = 100
 """Characters of a query that are repeated."""
 
@@ -48,8 +48,8 @@ def _access(arguments: Any, ctx: ToolContext) -> Access:
     return Access()
 
 
-_Day = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_day)]
-_Name = Annotated[str, Field(max_length=LONGEST_NAME)]
+_Day = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_day)]
+_Name = Annotated[str, Field(max_length=MAX_NAME)]
 
 
 class Quotes(Result):
@@ -113,7 +113,7 @@ async def transcript_search(
             "or the key of one.",
         ),
     ] = OWN,
-    limit: Annotated[int | None, Field(ge=1, le=MOST_QUOTES, description="How many quotes at most.")] = None,
+    limit: Annotated[int | None, Field(ge=1, le=MAX_QUOTES, description="How many quotes at most.")] = None,
 ) -> Quotes:
     """Search what was said in conversations, also long ago and before a summary: who said what, and when.
 

@@ -9,8 +9,8 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
 from goclaw.toolkit.scheduling import Access
 
-LONGEST_URL = 8_000
-MOST = 50_000
+MAX_URL = 8_000
+MAX_CHARACTERS = 50_000
 """Characters that the model reads at once (about 12,000 tokens)."""
 
 
@@ -53,8 +53,10 @@ class WebPage(BoundedResult):
 )
 async def web_fetch(
     ctx: ToolContext,
-    url: Annotated[str, Field(min_length=1, max_length=LONGEST_URL, description="http or https address of a page.")],
-    max_characters: Annotated[int, Field(ge=100, le=MOST, description="Return at most so many characters.")] = MOST,
+    url: Annotated[str, Field(min_length=1, max_length=MAX_URL, description="http or https address of a page.")],
+    max_characters: Annotated[
+        int, Field(ge=100, le=MAX_CHARACTERS, description="Return at most so many characters.")
+    ] = MAX_CHARACTERS,
     raw: Annotated[bool, Field(description="The source as it came, in place of Markdown.")] = False,
     offset: Annotated[int, Field(ge=0, description="Leave out so many characters: to go on in a long page.")] = 0,
 ) -> WebPage:

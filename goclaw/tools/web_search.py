@@ -11,7 +11,7 @@ from goclaw.toolkit.results import BoundedResult
 from goclaw.toolkit.scheduling import Access
 from goclaw.websearch.base import NOT_SET_UP
 
-MOST = 20
+MAX_HITS = 20
 
 
 class WebHit(BaseModel):
@@ -67,7 +67,7 @@ def _needs(config: Config) -> str:
 async def web_search(
     ctx: ToolContext,
     query: Annotated[str, Field(min_length=1, max_length=400, pattern=r"\S", description="What to look for.")],
-    count: Annotated[int | None, Field(ge=1, le=MOST, description="How many results.")] = None,
+    count: Annotated[int | None, Field(ge=1, le=MAX_HITS, description="How many results.")] = None,
 ) -> WebHits:
     """Search the web. Returns titles, addresses and short extracts; `web_fetch` reads a page whole.
 

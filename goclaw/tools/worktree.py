@@ -28,8 +28,8 @@ FOLDER = ".goclaw/worktrees"
 """Of the workspace; the repository's own `info/exclude` keeps it out of `git status`."""
 _SECONDS = 120
 _NO_PROGRAM = 127  # what a shell exits with (POSIX, Shell Command Language 2.8.2)
-_MOST_FILES = 40
-_LONGEST_CHANGES = 4_000
+_MAX_FILES = 40
+_MAX_CHANGES = 4_000
 _SAFELY = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "color.ui=false"),
     # It would forget worktrees of people's that lie where the sandbox does not see them.
@@ -90,7 +90,7 @@ class Worktree:
                 return None
         except (ToolError, SandboxUnavailable) as error:
             changes = f"(what changed there cannot be told: {error})"
-        return Kept(_path(agent), _branch(agent), changes[:_LONGEST_CHANGES])
+        return Kept(_path(agent), _branch(agent), changes[:_MAX_CHANGES])
 
     async def _find_or_make(self, agent: str) -> None:
         head = await self._checked()
@@ -161,11 +161,11 @@ class Worktree:
         if not state and heads == {base}:
             return ""
         stat = await self._git(
-            folder, "diff", "--no-ext-diff", "--no-textconv", f"--stat=100,60,{_MOST_FILES}", base, "--"
+            folder, "diff", "--no-ext-diff", "--no-textconv", f"--stat=100,60,{_MAX_FILES}", base, "--"
         )
         new = [line[3:] for line in state.splitlines() if line.startswith("??")]
-        more = [f"and {len(new) - _MOST_FILES} more"] if len(new) > _MOST_FILES else []
-        untracked = ", ".join([*new[:_MOST_FILES], *more])
+        more = [f"and {len(new) - _MAX_FILES} more"] if len(new) > _MAX_FILES else []
+        untracked = ", ".join([*new[:_MAX_FILES], *more])
         count = await self._git(folder, "rev-list", "--count", f"{base}..HEAD")
         parts = (stat, f"not added to git: {untracked}" if new else "", f"new commits: {count}")
         return "\n".join(filter(None, parts))

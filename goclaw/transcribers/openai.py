@@ -18,7 +18,7 @@ ANSWER_LIMIT = 1 << 20
 """Bytes of an answer that are read: an hour of speech is some 60 KB."""
 TRIES = 3
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 20.0
+MAX_PAUSE = 20.0
 TRANSCRIBING = ("groq", "mistral", "openai", "openai-chat", "together", "vllm")
 """Which of the servers known by name transcribe (their API references as of 2026)."""
 
@@ -48,7 +48,7 @@ class OpenAITranscriber:
             try:
                 return await self._try(recording)
             except _Passing as error:
-                await self._ports.clock.sleep(min(error.wait or pause, LONGEST_PAUSE))
+                await self._ports.clock.sleep(min(error.wait or pause, MAX_PAUSE))
                 pause *= 2
         return await self._try(recording)
 

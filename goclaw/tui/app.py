@@ -46,7 +46,7 @@ PICK = "/sessions"
 LAYOUTS = ("-split", "-chat", "-log")
 ASK_SECONDS = 3.0
 """How long a second Ctrl+C leaves, and `Ctrl+C again` is read."""
-LONGEST_TEXT = MAX_FRAME // 2
+MAX_TEXT = MAX_FRAME // 2
 """Bytes of one message: its JSON may be twice as long and must fit a frame."""
 LIGHT_BACKGROUNDS = ("7", "15")
 """What `COLORFGBG` ends with in terminals with a light background."""
@@ -188,7 +188,7 @@ class Terminal(App[Farewell]):
             return
         if self._approving.confirms(submitted.text):
             return
-        if len(submitted.text.encode()) > LONGEST_TEXT:
+        if len(submitted.text.encode()) > MAX_TEXT:
             self._prompt.put_back(submitted.text)
             self.notify("That is too long for one message. Put it into a file and name the file.", severity="error")
             return
@@ -271,7 +271,7 @@ class Terminal(App[Farewell]):
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the clipboard of the terminal that the person sits at, and say whether it was done."""
         if not clipboard.fits(text):
-            most = clipboard.LONGEST_COPY // 1000
+            most = clipboard.MAX_COPY // 1000
             self.notify(f"Not copied: terminals take {most} kB at most. Select less.", severity="error")
             return
         self.notify("Copied.", timeout=1)

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-LONGEST_COPY = 74_994
+MAX_COPY = 74_994
 """Bytes that are copied at most: in base64 they are 100,000, and terminals pass over sequences that are longer."""
 TMUX_SECONDS = 2.0
 _PASSED_ON = ("PATH", "TMUX", "TMUX_TMPDIR", "LANG", "LC_ALL", "LC_CTYPE")
@@ -17,7 +17,7 @@ _PASSED_ON = ("PATH", "TMUX", "TMUX_TMPDIR", "LANG", "LC_ALL", "LC_CTYPE")
 
 def fits(text: str) -> bool:
     """Whether terminals take so long a text."""
-    return len(text.encode(errors="replace")) <= LONGEST_COPY
+    return len(text.encode(errors="replace")) <= MAX_COPY
 
 
 def in_tmux() -> bool:

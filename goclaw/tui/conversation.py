@@ -35,7 +35,7 @@ from goclaw.tui.widgets.stream import Stream
 from goclaw.tui.widgets.thought import Thought
 from goclaw.tui.widgets.tool_card import ToolCard
 
-MOST_ENTRIES = 80
+MAX_ENTRIES = 80
 """Entries on the screen at once; older ones come back when the person scrolls up to them."""
 PRUNED = 30
 
@@ -300,7 +300,7 @@ class Conversation:
         """Below everything that stands, above what waits."""
         if entries:
             await self.view.put(entries, before=next(iter(self._waiting.values()), None))
-        if len(self.view.entries) > MOST_ENTRIES and self.view.end_in_view:
+        if len(self.view.entries) > MAX_ENTRIES and self.view.end_in_view:
             await self._prune()
 
     async def _prune(self) -> None:

@@ -18,7 +18,7 @@ WANTED = ("VISUAL", "EDITOR")
 FOUND = ("nano", "vi")
 """What is taken where the person named none; one of them is nearly everywhere."""
 NAME = "message.md"
-LONGEST = 1 << 20
+MAX_CHARACTERS = 1 << 20
 """Bytes that are read back: the input becomes slow with more, and a file can be named instead."""
 
 END_SECONDS = 2.0
@@ -133,9 +133,9 @@ def _new_file(text: str) -> Path:
 def _read(file: Path) -> str | None:
     """The text without the line end that editors put at the end of a file; None for what cannot be a message."""
     with file.open("rb") as opened:
-        data = opened.read(LONGEST + 1)
+        data = opened.read(MAX_CHARACTERS + 1)
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return printable(text.replace("\r\n", "\n").removesuffix("\n")) if len(data) <= LONGEST else None
+    return printable(text.replace("\r\n", "\n").removesuffix("\n")) if len(data) <= MAX_CHARACTERS else None

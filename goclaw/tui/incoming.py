@@ -38,7 +38,7 @@ FIRST_ROWS = 30
 """Rows that are shown at first; more come when the person scrolls up."""
 OLDER_ROWS = 40
 """Rows that come then."""
-LONGEST_TITLE = 40
+MAX_TITLE = 40
 """Characters of a question above the input."""
 STOPPED = "Stopped."
 """How the answer to `/stop` begins where something was stopped."""
@@ -281,7 +281,7 @@ class Incoming:
                 return "an approval waits · empty the input to answer by a key"
             if (card := questions.answerable) is not None:
                 for_good = " · a always" if ALWAYS in card.question.options else ""
-                return f"{one_line(card.question.title, LONGEST_TITLE)} · y allows{for_good} · n denies"
+                return f"{one_line(card.question.title, MAX_TITLE)} · y allows{for_good} · n denies"
             return "an approval waits · look at all of it to answer by a key"
         if any(card.is_mine for card in waiting):
             return f"you are asked · what you send is the answer{stops}"

@@ -20,7 +20,7 @@ NARROWEST = 8
 """Columns that are used even where there are fewer."""
 BULLETS = "•◦▪"
 CELL_SEPARATOR = " │ "
-LONGEST_CODE = 20_000
+MAX_CODE = 20_000
 """Characters of a code block beyond which it is shown without colours."""
 
 Lines = list[Content]
@@ -138,7 +138,7 @@ def _quote(node: SyntaxTreeNode, width: int) -> Lines:
 def _code(node: SyntaxTreeNode, width: int) -> Lines:
     text = node.content.expandtabs(4).rstrip("\n")
     language = node.info.split()[0] if node.info.strip() else ""
-    colored = highlight(text, language=language) if language and len(text) < LONGEST_CODE else Content(text)
+    colored = highlight(text, language=language) if language and len(text) < MAX_CODE else Content(text)
     bar = Content.styled("│ ", QUIET)
     return [bar + part for line in colored.split("\n", allow_blank=True) for part in _folded(line, width - 2)]
 

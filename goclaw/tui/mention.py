@@ -10,7 +10,7 @@ from goclaw.records import record
 
 _BEGUN = re.compile(r'(?:^|(?<=\s))@(?:"([^"]*)|([^\s"]*))$')
 _SPACE = re.compile(r"\s")
-_LONGEST = 256
+_MAX_CHARACTERS = 256
 """Characters; nobody types longer paths, but somebody may paste a line."""
 
 
@@ -36,7 +36,7 @@ class Mention:
 def mention_before(text: str) -> Mention | None:
     """The mention at the end of `text`, a line up to its cursor."""
     found = _BEGUN.search(text)
-    if found is None or len(found[0]) > _LONGEST:
+    if found is None or len(found[0]) > _MAX_CHARACTERS:
         return None
     quoted, plain = found.groups()
     return Mention(found[0], plain if quoted is None else quoted, quoted is not None)

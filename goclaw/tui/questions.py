@@ -7,7 +7,7 @@ from goclaw.tui.text import one_line, printable
 
 SHORT_ANSWER = 60
 """Characters of an answer that stands in the line of its question; a longer one stands below it."""
-LONGEST_TITLE = 100
+MAX_TITLE = 100
 LAST_SECONDS = 90
 """From here on the time that is left is said in seconds."""
 
@@ -26,7 +26,7 @@ class Decided:
 
 def title_of(question: Question) -> str:
     """The title on one line."""
-    return one_line(question.title, LONGEST_TITLE)
+    return one_line(question.title, MAX_TITLE)
 
 
 def text_of(question: Question) -> str:

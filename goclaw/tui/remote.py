@@ -14,7 +14,7 @@ from goclaw.users import login_name
 
 VARIABLE = "GOCLAW_TOKEN"
 """The environment variable that may hold the token: a command line is seen by everybody on the machine."""
-LONGEST_TOKEN_FILE = 1_000
+MAX_TOKEN_FILE = 1_000
 
 
 @record
@@ -57,7 +57,7 @@ def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> t
     warnings = []
     if token_file is not None:
         shown = shown_path(token_file)
-        token = read_text(token_file, shown, LONGEST_TOKEN_FILE).strip()
+        token = read_text(token_file, shown, MAX_TOKEN_FILE).strip()
         if mode := readable_by_others(token_file):
             warnings.append(f"{shown}: others can read this token (mode {mode:o}); `chmod 600` it")
     else:

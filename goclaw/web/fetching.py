@@ -15,7 +15,7 @@ from goclaw.records import record
 from goclaw.redact import mask_known
 from goclaw.web.decoding import is_text, looks_binary
 
-MOST_HOPS = 10
+MAX_HOPS = 10
 """Redirects; browsers follow 20, honest sites need three."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 HEADERS: Mapping[str, str] = {
@@ -80,7 +80,7 @@ def _parsed(address: str) -> URL:
 
 
 async def _follow(guard: Guard, client: aiohttp.ClientSession, url: URL, most: int) -> Fetched:
-    for _ in range(MOST_HOPS + 1):
+    for _ in range(MAX_HOPS + 1):
         guard.check_url(url)
         async with client.get(url, allow_redirects=False, headers=HEADERS) as response:
             location = response.headers.get(hdrs.LOCATION)
@@ -90,7 +90,7 @@ async def _follow(guard: Guard, client: aiohttp.ClientSession, url: URL, most: i
             url = url.join(URL(location)).with_fragment(None)
         except ValueError:
             raise ToolError(f"{url.host} redirects to something that is no address") from None
-    raise ToolError(f"{url.host} redirects more than {MOST_HOPS} times")
+    raise ToolError(f"{url.host} redirects more than {MAX_HOPS} times")
 
 
 async def _read(response: aiohttp.ClientResponse, url: URL, most: int) -> Fetched:

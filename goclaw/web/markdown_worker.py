@@ -17,15 +17,15 @@ from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PreformattedString, Tag
 from markdownify import MarkdownConverter
 
-_MOST_MEMORY = 1 << 30
-_MOST_SECONDS = 60
-_MOST_HTML = 2_000_000
+_MAX_MEMORY = 1 << 30
+_MAX_SECONDS = 60
+_MAX_HTML = 2_000_000
 """Characters of a page, scripts and styles left out, that are parsed: five seconds, and half a gigabyte at worst."""
-_MOST_TEXT = 2_000_000
+_MAX_TEXT = 2_000_000
 """Characters of Markdown that are given back."""
 _DEEPEST = 60
 """Elements within each other; what lies deeper keeps its text only. The library would use up the stack."""
-_LONGEST_TITLE = 300
+_MAX_TITLE = 300
 _DROPPED = (
     *("script", "style", "noscript", "template", "svg", "math", "canvas", "iframe", "object", "embed", "audio"),
     *("nav", "title", "meta", "link", "base", "button", "input", "select", "textarea", "dialog"),
@@ -79,15 +79,15 @@ class _Converter(MarkdownConverter):
 
 def main(source: BinaryIO, sink: BinaryIO) -> None:
     """Answer once."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (_MAX_SECONDS, _MAX_SECONDS))
     os.nice(10)
     warnings.simplefilter("ignore")  # the parser's opinion on a page
     (url,) = json.loads(source.readline())
     html = _LONG_RUN.sub(" ", without_scripts(source.read().decode(errors="replace")))
-    title, text = markdown(html[:_MOST_HTML], url)
-    cut = len(html) > _MOST_HTML or len(text) > _MOST_TEXT
-    sink.write(json.dumps([title, text[:_MOST_TEXT], cut]).encode())
+    title, text = markdown(html[:_MAX_HTML], url)
+    cut = len(html) > _MAX_HTML or len(text) > _MAX_TEXT
+    sink.write(json.dumps([title, text[:_MAX_TEXT], cut]).encode())
     sink.flush()
     os._exit(0)  # the tree of a large page takes longer to be taken down than the rest
 
@@ -108,7 +108,7 @@ def without_scripts(html: str) -> str:
 def markdown(html: str, url: str) -> tuple[str, str]:
     """Title and Markdown of a page."""
     soup = _Soup(html, "html.parser")
-    title = " ".join(soup.title.get_text().split())[:_LONGEST_TITLE] if soup.title else ""
+    title = " ".join(soup.title.get_text().split())[:_MAX_TITLE] if soup.title else ""
     base = _base(soup, url)
     _drop(soup)
     _flatten(soup)

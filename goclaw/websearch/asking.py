@@ -20,7 +20,7 @@ ANSWERED = frozenset({200, 202})
 """DuckDuckGo asks with 202 whether a person is there; what comes is looked at anyway."""
 KEY_REFUSED = frozenset({401, 403, 422})
 """Brave says 422 of a key that it does not know (SUBSCRIPTION_TOKEN_INVALID)."""
-LONGEST_PAUSE = 1_000_000
+MAX_PAUSE = 1_000_000
 """Seconds: what a server says beyond it is no time to come back at."""
 TOO_MANY = frozenset({429, 432, 433})
 """HTTP 429; Tavily has two more for what a plan allows (its API reference, "Response codes")."""
@@ -75,7 +75,7 @@ class Asking:
             raise ToolError(f"{self.name} refused the search (HTTP {status}); {self.refused}")
         if status in TOO_MANY:
             seconds = wanted_pause(response.headers)
-            when = "later" if seconds is None or seconds > LONGEST_PAUSE else f"in {seconds:.0f} s"
+            when = "later" if seconds is None or seconds > MAX_PAUSE else f"in {seconds:.0f} s"
             raise ToolError(f"{self.name} takes no more searches now (HTTP {status}); try again {when}")
         if status not in ANSWERED:
             raise ToolError(f"{self.name} answered HTTP {status}")

@@ -9,7 +9,7 @@ from goclaw.websearch.asking import Asking, hits_of, key_of
 from goclaw.websearch.base import Hit, SearchPart, SearchProvider
 
 URL = "https://api.search.brave.com/res/v1/web/search"
-MOST = 20
+MAX_HITS = 20
 """Results of one request."""
 
 
@@ -21,7 +21,7 @@ class Brave:
 
     async def search(self, query: str, count: int) -> Sequence[Hit]:
         """See `base.SearchProvider`."""
-        answer = await self._asking.json({"q": query, "count": str(min(count, MOST))})
+        answer = await self._asking.json({"q": query, "count": str(min(count, MAX_HITS))})
         web = answer.get("web")
         return hits_of(web.get("results") if isinstance(web, dict) else None, "title", "url", "description")
 

@@ -19,7 +19,7 @@ ADDRESS = "https://html.duckduckgo.com/html/"
 _TITLE, _SNIPPET, _ADVERTISEMENT = "result__a", "result__snippet", "result--ad"
 _NOTHING, _DOUBTS = "no-results", "anomaly"
 """Classes of the page: what it marks with them."""
-_MOST = 100
+_MAX_HITS = 100
 """Results of a page that are looked at; it has about thirty."""
 
 
@@ -70,7 +70,7 @@ class _Page(HTMLParser):
             return
         text = "".join(self._text)
         if self._inside == _TITLE:
-            if self._url and not self._advertisement and len(self.hits) < _MOST:
+            if self._url and not self._advertisement and len(self.hits) < _MAX_HITS:
                 self.hits.append(Hit(text, self._url, ""))
         elif self.hits and self.hits[-1].url == self._url:
             self.hits[-1] = Hit(self.hits[-1].title, self._url, text)

@@ -12,10 +12,10 @@ from goclaw.net import open_client
 from goclaw.plugins import load
 from goclaw.websearch.base import NOT_SET_UP, Hit, Hits, SearchPart
 
-LONGEST_TITLE = 200
-LONGEST_SNIPPET = 500
+MAX_TITLE = 200
+MAX_SNIPPET = 500
 """Characters that are shown of each result: it is for choosing, the page itself is for reading."""
-LONGEST_URL = 2_000
+MAX_URL = 2_000
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 
 
@@ -44,10 +44,10 @@ def _tidied(found: Sequence[Hit]) -> Iterator[Hit]:
     seen = set()
     for hit in found:
         url = hit.url.strip()
-        plain = url.isprintable() and " " not in url and len(url) <= LONGEST_URL
+        plain = url.isprintable() and " " not in url and len(url) <= MAX_URL
         if plain and url.startswith(("http://", "https://")) and url not in seen:
             seen.add(url)
-            yield Hit(_plain(hit.title, LONGEST_TITLE) or url, url, _plain(hit.snippet, LONGEST_SNIPPET))
+            yield Hit(_plain(hit.title, MAX_TITLE) or url, url, _plain(hit.snippet, MAX_SNIPPET))
 
 
 def _plain(text: str, most: int) -> str:

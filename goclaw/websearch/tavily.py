@@ -9,7 +9,7 @@ from goclaw.websearch.asking import Asking, hits_of, key_of
 from goclaw.websearch.base import Hit, SearchPart, SearchProvider
 
 URL = "https://api.tavily.com/search"
-MOST = 20
+MAX_HITS = 20
 """Results of one request."""
 
 
@@ -21,7 +21,7 @@ class Tavily:
 
     async def search(self, query: str, count: int) -> Sequence[Hit]:
         """See `base.SearchProvider`."""
-        answer = await self._asking.json(body={"query": query, "max_results": min(count, MOST)})
+        answer = await self._asking.json(body={"query": query, "max_results": min(count, MAX_HITS)})
         return hits_of(answer.get("results"), "title", "url", "content")
 
 

@@ -19,8 +19,8 @@ from goclaw.workspace.workspace import Workspace
 
 KEPT_SECONDS = 3.0
 """How old a listing may be: a file that was just made can be named with the next word."""
-MOST_FOUND = 50
-_LONGEST = 256
+MAX_FOUND = 50
+_MAX_CHARACTERS = 256
 """Characters of what was begun; nobody types longer paths by hand."""
 
 _View = tuple[Path, str | None]
@@ -55,7 +55,7 @@ class Completion:
         self._listings: dict[_View, _Listing] = {}
         self._locks: defaultdict[_View, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def matching(self, workspace: Workspace, begun: str, limit: int = MOST_FOUND) -> list[str]:
+    async def matching(self, workspace: Workspace, begun: str, limit: int = MAX_FOUND) -> list[str]:
         """At most `limit` paths relative to the workspace, folders with a `/` at their end.
 
         What begins with a dot is found by who types the dot; what is ignored or lies too far away for a listing, by
@@ -148,4 +148,4 @@ def _below(begun: str, root: Path) -> str | None:
     """What was begun as a path relative to the workspace; None when it cannot be one."""
     wanted = begun.removeprefix(f"{root}/").removeprefix("./")
     leaves = wanted.startswith("/") or ".." in wanted.split("/")
-    return None if leaves or len(wanted) > _LONGEST else wanted
+    return None if leaves or len(wanted) > _MAX_CHARACTERS else wanted

@@ -15,7 +15,7 @@ from goclaw.errors import StateError
 Inode = tuple[int, int]
 """Device and number."""
 
-_MOST = 500_000
+_MAX_FILES = 500_000
 """Entries of the state folder that are looked at; with more, whatever has several names is denied."""
 
 
@@ -61,7 +61,7 @@ class Denied:
                 found.add(inode_of(status))
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(Path(entry.path))
-            if len(found) > _MOST:
+            if len(found) > _MAX_FILES:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return found - {root}
 

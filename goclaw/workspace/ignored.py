@@ -11,9 +11,9 @@ from typing import Self
 
 from goclaw.records import record
 
-LONGEST = 64 << 10
+MAX_CHARACTERS = 64 << 10
 """Bytes of a `.gitignore` that are read."""
-_MOST_LINES, _LONGEST_LINE = 500, 250
+_MAX_LINES, _MAX_LINE = 500, 250
 """Every name is held against every line: a file that somebody made to be slow must not be."""
 _ESCAPE = re.compile(r"\\(.)")
 _TRAILING_SPACES = re.compile(r"(?<!\\)[ \t]+$")
@@ -104,7 +104,7 @@ class _Group:
 def _groups(text: str) -> list[_Group]:
     """The last lines first: they win."""
     groups: list[list[_Line]] = []
-    for line in filter(None, map(_line, text.splitlines()[:_MOST_LINES])):
+    for line in filter(None, map(_line, text.splitlines()[:_MAX_LINES])):
         if groups and groups[-1][-1].takes_back == line.takes_back:
             groups[-1].append(line)
         else:
@@ -117,7 +117,7 @@ def _groups(text: str) -> list[_Group]:
 
 def _line(written: str) -> _Line | None:
     pattern = _TRAILING_SPACES.sub("", written)
-    if not pattern or pattern.startswith("#") or len(pattern) > _LONGEST_LINE:
+    if not pattern or pattern.startswith("#") or len(pattern) > _MAX_LINE:
         return None
     takes_back = pattern.startswith("!")
     whole = pattern[takes_back:]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from goclaw.records import record
 from goclaw.workspace.globs import Sight
-from goclaw.workspace.ignored import LONGEST, Ignored
+from goclaw.workspace.ignored import MAX_CHARACTERS, Ignored
 from goclaw.workspace.reach import Reach
 
-MOST_PATHS = 10_000
+MAX_PATHS = 10_000
 _DEEPEST = 24
 NEVER = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 """What programs keep for themselves, whether or not a `.gitignore` says so."""
@@ -23,7 +23,7 @@ class _Folder:
     ignored: Ignored | None
 
 
-def listing(reach: Reach, most: int = MOST_PATHS) -> list[str]:
+def listing(reach: Reach, most: int = MAX_PATHS) -> list[str]:
     """Files and folders (with a `/` at the end) of the workspace, near ones first, at most so many.
 
     What begins with a dot comes last. Symbolic links are passed over, what a `.gitignore` names is, too, and every file
@@ -75,6 +75,6 @@ def _text(reach: Reach, path: str) -> str:
         with reach.place(path) as place:
             descriptor, found = reach.open(place, os.O_RDONLY)
         with os.fdopen(descriptor, "rb") as file:
-            return file.read(LONGEST).decode(errors="replace") if stat.S_ISREG(found.st_mode) else ""
+            return file.read(MAX_CHARACTERS).decode(errors="replace") if stat.S_ISREG(found.st_mode) else ""
     except OSError:
         return ""

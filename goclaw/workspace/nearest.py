@@ -7,7 +7,7 @@ CLOSE = 0.75
 """Likeness of names (difflib's ratio) from which one is offered."""
 SURE, APART = 0.85, 0.05
 """From where it is taken for what was meant, and how far it has to be ahead of the next."""
-_LONGEST = 300
+_MAX_CHARACTERS = 300
 
 
 def nearest(path: str, paths: Sequence[str]) -> tuple[str, bool]:
@@ -15,7 +15,7 @@ def nearest(path: str, paths: Sequence[str]) -> tuple[str, bool]:
 
     A file of the very same name in another folder counts as close: folders are what is remembered wrongly.
     """
-    if len(path) > _LONGEST:
+    if len(path) > _MAX_CHARACTERS:
         return "", False
     name = path.rpartition("/")[2].casefold()
     by_name: dict[str, list[str]] = {}

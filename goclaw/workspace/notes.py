@@ -14,8 +14,8 @@ from goclaw.workspace.denied import Inode, inode_of
 
 USERS = "memory/users"
 """Folder of the workspace with one folder per actor key; what lies below it is for that actor only."""
-_MOST_HELD = 64
-_MOST_FILES = 100_000
+_MAX_HELD = 64
+_MAX_FILES = 100_000
 """Files of all notes together that are compared with one that has several names."""
 
 
@@ -39,7 +39,7 @@ class Notes:
             found = os.stat(USERS, dir_fd=self._root)
         except OSError:
             return
-        if inode_of(found) in self._held or len(self._held) >= _MOST_HELD:
+        if inode_of(found) in self._held or len(self._held) >= _MAX_HELD:
             return
         try:
             descriptor = open_beneath(self._root, USERS, os.O_RDONLY | os.O_DIRECTORY, by_walk=self._by_walk)
@@ -84,7 +84,7 @@ class Notes:
                 found.update(inode_of(status) for name in names if (status := _stat(name, folder)))
                 if path == ".":
                     folders[:] = [name for name in folders if own is None or self._person(name, users) != own]
-                if len(found) > _MOST_FILES:
+                if len(found) > _MAX_FILES:
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return found
 

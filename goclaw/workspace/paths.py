@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from goclaw.errors import ToolError
 
-_LONGEST = 4096  # PATH_MAX of Linux, with its end
-_LONGEST_NAME = 255  # NAME_MAX
+_MAX_BYTES = 4096  # PATH_MAX of Linux, with its end
+_MAX_NAME = 255  # NAME_MAX
 _REVERSING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """They make a name look like another one, also to whoever is asked for consent."""
 _REFUSED = frozenset(("Cc", "Cs", "Zl", "Zp"))
@@ -76,7 +76,7 @@ def without_mark(path: str, roots: tuple[str, ...]) -> str:
 def _is_too_long(path: str) -> bool:
     # Asked first, so that a write does not make folders for a name that then cannot be.
     encoded = os.fsencode(path)
-    return len(encoded) >= _LONGEST or any(len(name) > _LONGEST_NAME for name in encoded.split(b"/"))
+    return len(encoded) >= _MAX_BYTES or any(len(name) > _MAX_NAME for name in encoded.split(b"/"))
 
 
 def _relative(path: str, roots: tuple[str, ...], shown: str) -> str:

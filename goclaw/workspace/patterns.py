@@ -13,9 +13,9 @@ from unicodedata import normalize
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _CLASS = re.compile(r"\[[!^]?+\]?+[^\]]*\]")
 """Characters of which one has to be there, as `fnmatch` reads them: a `]` right at the beginning is one of them."""
-_MOST = 100
+_MAX_PATTERNS = 100
 """Patterns that braces may make of one."""
-LONGEST = 1_000
+MAX_CHARACTERS = 1_000
 
 
 def patterns(text: str) -> "list[Pattern]":
@@ -24,8 +24,8 @@ def patterns(text: str) -> "list[Pattern]":
     Raises:
         ValueError: it is no pattern, or means something outside of the folder that it is held against.
     """
-    if not text.strip() or len(text) > LONGEST:
-        raise ValueError(f"expected a glob of 1 to {LONGEST} characters")
+    if not text.strip() or len(text) > MAX_CHARACTERS:
+        raise ValueError(f"expected a glob of 1 to {MAX_CHARACTERS} characters")
     if "\0" in text or ".." in text.split("/") or text.startswith("/"):
         raise ValueError("expected a glob relative to the folder, without `..` (the folder is `path`)")
     each_way = _without_braces(text)
@@ -44,8 +44,8 @@ def _without_braces(text: str) -> list[str]:
             done.append(each)
         else:
             open_ += [f"{each[: braces.start()]}{one}{each[braces.end() :]}" for one in braces[1].split(",")]
-        if len(done) + len(open_) > _MOST:
-            raise ValueError(f"the braces stand for more than {_MOST} patterns")
+        if len(done) + len(open_) > _MAX_PATTERNS:
+            raise ValueError(f"the braces stand for more than {_MAX_PATTERNS} patterns")
     return done
 
 

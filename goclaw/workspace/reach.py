@@ -23,7 +23,7 @@ from goclaw.workspace.notes import Notes
 
 _NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
 """Opening a pipe must not wait for its other end, and a terminal must not become ours."""
-_MOST_LINKS = 40  # as the kernel (path_resolution(7))
+_MAX_LINKS = 40  # as the kernel (path_resolution(7))
 _DEEPEST = 1_300
 """Folders above a folder that are looked at: as many `..` as a path takes."""
 _NEW_FOLDER = 0o755
@@ -188,7 +188,7 @@ class Reach:
 
     def _follow(self, name: str, made: list[str] | None, *, through_link: bool = True) -> Place:
         making = made is not None
-        for links in range(_MOST_LINKS):
+        for links in range(_MAX_LINKS):
             above, last = _split(name)
             try:
                 folder, crossed = self._folder(above, made if not links else None, making=making)

@@ -32,7 +32,7 @@ from goclaw.workspace.described import (
 )
 from goclaw.workspace.finding import Found, Tree, Wanted, find, names_of
 from goclaw.workspace.globs import Entry, Sight, matches
-from goclaw.workspace.listing import MOST_PATHS, listing, listing_of
+from goclaw.workspace.listing import MAX_PATHS, listing, listing_of
 from goclaw.workspace.locking import locked
 from goclaw.workspace.nearest import nearest
 from goclaw.workspace.paths import check_names_a_file, clean, spelled, without_mark
@@ -43,8 +43,8 @@ ResultT = TypeVar("ResultT")
 
 READ_LIMIT = 20 << 20
 """Bytes that `read_bytes` returns when the caller names no bound."""
-_MOST_ENTRIES = 10_000
-_MOST_OF_ONE_NAME = 100
+_MAX_ENTRIES = 10_000
+_MAX_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -174,18 +174,18 @@ class Workspace:
         """Delete a regular file; a link in its place is not followed, and not deleted either."""
         await asyncio.to_thread(self._remove, path)
 
-    async def walk(self, patterns: Iterable[str], limit: int = _MOST_ENTRIES) -> list[Entry]:
+    async def walk(self, patterns: Iterable[str], limit: int = _MAX_ENTRIES) -> list[Entry]:
         """Regular files that one of the patterns (`MEMORY.md`, `memory/**/*.md`) matches, each once, at most `limit`.
 
         Symbolic links are not followed; a name with a leading dot needs a pattern that has it.
         """
         return await asyncio.to_thread(self._walk, tuple(patterns), limit)
 
-    async def paths(self, limit: int = MOST_PATHS) -> list[str]:
+    async def paths(self, limit: int = MAX_PATHS) -> list[str]:
         """Files and folders (with a `/` at the end) that a person may want to name; see `listing`."""
         return await asyncio.to_thread(listing, self._reach, limit)
 
-    async def paths_in(self, folder: str, limit: int = MOST_PATHS) -> list[str]:
+    async def paths_in(self, folder: str, limit: int = MAX_PATHS) -> list[str]:
         """What lies in one folder, ignored or not; nothing when there is no such folder."""
         return await asyncio.to_thread(self._paths_in, folder, limit)
 
@@ -193,7 +193,7 @@ class Workspace:
         """The folder's relative path and what is in it: names, and the sizes of files (None: a folder)."""
         return await asyncio.to_thread(self._entries, folder, limit)
 
-    async def find(self, wanted: Wanted, *, most: int = _MOST_ENTRIES, seconds: float = 10.0) -> Found:
+    async def find(self, wanted: Wanted, *, most: int = _MAX_ENTRIES, seconds: float = 10.0) -> Found:
         """Regular files below a folder; see `finding`."""
         return await asyncio.to_thread(self._find, wanted, most, seconds)
 
@@ -434,11 +434,11 @@ class Workspace:
     def _keep(self, path: str, data: bytes) -> str:
         with in_words(path), self._reach.making(self._name(path), through_link=False) as first:
             stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
-            for number in range(1, _MOST_OF_ONE_NAME + 1):
+            for number in range(1, _MAX_OF_ONE_NAME + 1):
                 place = first if number == 1 else self._reach.beside(first, f"{stem}-{number}{suffix}")
                 if atomic.create(place.folder, place.name, data) or self._holds(place, data):
                     return place.path
-            raise ToolError(f"there are {_MOST_OF_ONE_NAME} files of that name already: {path}")
+            raise ToolError(f"there are {_MAX_OF_ONE_NAME} files of that name already: {path}")
 
     def _holds(self, place: Place, data: bytes) -> bool:
         """Whether the file is ours to read and has exactly these bytes."""

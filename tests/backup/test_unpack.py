@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.backup.unpack import MOST_AT_ONCE, SPARE, read_archive
+from goclaw.backup.unpack import MAX_AT_ONCE, SPARE, read_archive
 from goclaw.errors import StateError
 from tests.backup.support import archive_of, plain, tree
 
@@ -165,11 +165,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_header_of_absurd_length_is_refused_unread(tmp_path: Path) -> None:
     """A pax header is read whole by the library, before anybody can look at it."""
     info = plain("x", kind=tarfile.XHDTYPE)
-    info.size = 40 * MOST_AT_ONCE
+    info.size = 40 * MAX_AT_ONCE
     with gzip.open(tmp_path / "x.gz", "wb") as file:
         file.write(info.tobuf(tarfile.USTAR_FORMAT))
         for _ in range(40):
-            file.write(bytes(MOST_AT_ONCE))
+            file.write(bytes(MAX_AT_ONCE))
     with pytest.raises(StateError, match="absurd length"):
         read_archive(tmp_path / "x.gz")
 
@@ -187,7 +187,7 @@ def test_what_does_not_fit_on_the_disk_is_refused_before_it_fills_it(
 
 def test_what_follows_behind_the_end_is_refused(tmp_path: Path) -> None:
     whole = gzip.decompress(archive_of(tmp_path / "x.gz", FINE).read_bytes())
-    (tmp_path / "x.gz").write_bytes(gzip.compress(whole + bytes(2 * MOST_AT_ONCE)))
+    (tmp_path / "x.gz").write_bytes(gzip.compress(whole + bytes(2 * MAX_AT_ONCE)))
     with pytest.raises(StateError, match="follows behind its end"):
         read_archive(tmp_path / "x.gz")
 

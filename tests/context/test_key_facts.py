@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from goclaw.context.key_facts import HEAD, MOST_CHARACTERS, MOST_NAMES, names, names_in, with_names
+from goclaw.context.key_facts import HEAD, MAX_CHARACTERS, MAX_NAMES, names, names_in, with_names
 from goclaw.redact import remember
 from tests.tables import table
 
@@ -53,18 +53,18 @@ def test_only_what_is_missing_is_added_once_and_the_latest_first() -> None:
 
 def test_there_is_a_bound_in_number_and_in_length() -> None:
     many = with_names("S.", "", names_in([" ".join(f"/n/{number}" for number in range(500))]))
-    assert many.count(", ") + 1 == MOST_NAMES
+    assert many.count(", ") + 1 == MAX_NAMES
     long = with_names("S.", "", names_in([" ".join(f"/n/{number}{'x' * 100}" for number in range(500))]))
-    assert MOST_CHARACTERS * 0.9 < len(long) - len(f"S.\n\n{HEAD} ") <= MOST_CHARACTERS
+    assert MAX_CHARACTERS * 0.9 < len(long) - len(f"S.\n\n{HEAD} ") <= MAX_CHARACTERS
 
 
 def test_old_names_are_kept_and_leave_room_for_new_ones() -> None:
     old = " ".join(f"/old/{number}" for number in range(500))
     new = " ".join(f"/new/{number}" for number in range(500))
     both = with_names("S.", old, names_in([new]))
-    assert both.count("/old/") == both.count("/new/") == MOST_NAMES // 2
+    assert both.count("/old/") == both.count("/new/") == MAX_NAMES // 2
     assert "/old/0," in both and "/new/0," in both
-    assert with_names("S.", old, names_in(["/new/1"])).count("/old/") == MOST_NAMES - 1, "what is left over is theirs"
+    assert with_names("S.", old, names_in(["/new/1"])).count("/old/") == MAX_NAMES - 1, "what is left over is theirs"
 
 
 MINUTES_IF_SQUARED = 10.0

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from goclaw.context.summary import (
     CUT_HERE,
     EXCERPT,
-    LONGEST_ANSWER,
-    MOST_PIECES,
-    MOST_ROUNDS,
+    MAX_ANSWER,
+    MAX_PIECES,
+    MAX_ROUNDS,
     SHORTEST_SUMMARY,
     Material,
     SummaryFailed,
@@ -55,7 +55,7 @@ async def test_what_fits_is_asked_about_once() -> None:
     for part in ("Summary of what came before:\nAnna is the boss.", "User: hi", "Assistant: ho", "Write at most"):
         assert part in question
     request = model.requests[0]
-    assert request.max_output == LONGEST_ANSWER and not request.tools and not request.cache
+    assert request.max_output == MAX_ANSWER and not request.tools and not request.cache
 
 
 async def test_a_small_window_gets_pieces_and_then_their_summaries() -> None:
@@ -138,13 +138,13 @@ async def test_who_does_not_shorten_what_it_reads_is_given_up() -> None:
     with pytest.raises(SummaryFailed, match="too long for the window of scripted:wordy"):
         await write_summary(Material("", lines(60)), model, nobody)
     pieces = sum("part 1 of" in text_of(request.messages[0]) for request in model.requests)
-    assert pieces == MOST_ROUNDS, "it is not asked once more for nothing"
+    assert pieces == MAX_ROUNDS, "it is not asked once more for nothing"
 
 
 async def test_a_conversation_of_too_many_pieces_is_refused_before_anybody_is_asked() -> None:
     model = says(context_window=4_096)
     with pytest.raises(SummaryFailed, match="too long for the window"):
-        await write_summary(Material("", lines(50 * MOST_PIECES)), model, nobody)
+        await write_summary(Material("", lines(50 * MAX_PIECES)), model, nobody)
     assert model.requests == []
 
 

@@ -17,7 +17,7 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.embedders.base import Embedder, quantised
 from goclaw.embedders.interpreters import Interpreter
-from goclaw.embedders.local import ANSWER_SECONDS, LIBRARY, LONGEST_PAUSE, TO_EXPORT, TO_RUN, open_local
+from goclaw.embedders.local import ANSWER_SECONDS, LIBRARY, MAX_PAUSE, TO_EXPORT, TO_RUN, open_local
 from goclaw.errors import ConfigError, EmbeddingError
 from tests import house
 from tests.embedders.fake_python import FakeModel, fake_python
@@ -164,7 +164,7 @@ async def test_the_pause_grows_with_each_failure_and_is_short_again_after_an_ans
     pauses = []
     async with opened(model, clock, python) as embedder:
         for text in ("raise", "raise", "one", "raise"):
-            clock.advance(LONGEST_PAUSE)
+            clock.advance(MAX_PAUSE)
             try:
                 await embedder.embed([text])
             except EmbeddingError as error:

@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
-from goclaw.engine.lanes import LONGEST_PAUSE
+from goclaw.engine.lanes import MAX_PAUSE
 from goclaw.errors import StateError
 from goclaw.store.database import Bound, Database, Result
 from tests.engine.house import House, Slow, inbound
@@ -52,7 +52,7 @@ async def until(house: House, condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():
             if house.clock.sleepers:
-                house.clock.advance(LONGEST_PAUSE)
+                house.clock.advance(MAX_PAUSE)
             await asyncio.sleep(0)
 
 

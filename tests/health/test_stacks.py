@@ -36,19 +36,19 @@ async def test_tasks_in_the_same_place_are_one_paragraph_and_most_names_are_coun
     async def wait() -> None:
         await gate.wait()
 
-    tasks = [asyncio.create_task(wait(), name=f"t{number}") for number in range(stacks.MOST_NAMES + 5)]
+    tasks = [asyncio.create_task(wait(), name=f"t{number}") for number in range(stacks.MAX_NAMES + 5)]
     await asyncio.sleep(0)
     late = asyncio.create_task(wait(), name="late")
     text = task_stacks([*tasks, late])
     gate.set()
     await asyncio.gather(*tasks, late)
-    assert text.startswith(f"{stacks.MOST_NAMES + 5} tasks: t0, t1, ") and " … and 5 more:\n" in text
+    assert text.startswith(f"{stacks.MAX_NAMES + 5} tasks: t0, t1, ") and " … and 5 more:\n" in text
     assert text.count("waits for Future") == 1
     assert "1 task: late:\n" in text and text.endswith("is about to run\n")
 
 
 async def test_a_dump_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "MOST_PLACES", 1)
+    monkeypatch.setattr(stacks, "MAX_PLACES", 1)
     gate = asyncio.Event()
     tasks = [asyncio.create_task(gate.wait()), asyncio.create_task(asyncio.Event().wait())]
     await asyncio.sleep(0)

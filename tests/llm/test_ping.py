@@ -3,14 +3,14 @@
 import pytest
 
 from goclaw.errors import ModelError, ModelErrorKind
-from goclaw.llm.ping import LONGEST_SHOWN, ping
+from goclaw.llm.ping import MAX_SHOWN, ping
 from goclaw.llm.scripted import Answer, ScriptedModel
 
 
 async def test_what_a_model_says_is_one_short_line() -> None:
     model = ScriptedModel([Answer("Ready.\n\x1b[31mAnd then " + "more " * 40)])
     said = await ping(model, max_output=16, seconds=30)
-    assert said.startswith("Ready. ") and "\x1b" not in said and len(said) == LONGEST_SHOWN + 1
+    assert said.startswith("Ready. ") and "\x1b" not in said and len(said) == MAX_SHOWN + 1
     (request,) = model.requests
     assert (request.max_output, request.tools) == (16, ())
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from goclaw.llm.base import MOST_TOKENS
+from goclaw.llm.base import MAX_TOKENS
 from goclaw.llm.usage import fields, tokens
 
 
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        *[(12, 12), (12.0, 12), (0, 0), (-5, 0), (10**30, MOST_TOKENS), (float("inf"), MOST_TOKENS)],
+        *[(12, 12), (12.0, 12), (0, 0), (-5, 0), (10**30, MAX_TOKENS), (float("inf"), MAX_TOKENS)],
         *[(float("nan"), 0), ("many", 0), ("12", 0), (None, 0), (True, 0), ([], 0), ({}, 0)],
     ],
 )

@@ -65,7 +65,7 @@ async def test_a_file_that_cannot_be_read_agrees_to_nothing(tmp_path: Path) -> N
 
 
 async def test_a_server_cannot_fill_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "MOST_KNOWN", 2)
+    monkeypatch.setattr(known, "MAX_KNOWN", 2)
     tools = KnownTools(tmp_path)
     await tools.meet("files", [replace(READ, name=f"t{number}") for number in range(5)])
     assert not tools.changes("files", replace(READ, name="t1"))

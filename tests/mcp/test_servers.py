@@ -13,7 +13,7 @@ from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
 from goclaw.mcp import servers as room
 from goclaw.mcp.base import Definition, Found, Link, LinkPorts, Listing, McpClient, Outcome, ResourceLine
-from goclaw.mcp.servers import LIST_PAUSE, LONGEST_PAUSE, McpServers, Server, open_servers
+from goclaw.mcp.servers import LIST_PAUSE, MAX_PAUSE, McpServers, Server, open_servers
 
 SETTINGS = McpClientSettings(command="x")
 
@@ -102,7 +102,7 @@ async def test_pauses_grow_while_a_server_is_away_and_begin_anew_when_it_was_ste
         with pytest.raises(ToolError, match="the MCP server one is not connected"):
             world.servers.servers["one"].connected()
         world.fault = None
-        await world.passes(LONGEST_PAUSE)
+        await world.passes(MAX_PAUSE)
         await world.until(lambda: world.servers.servers["one"].link)
         assert world.faults["mcp.servers.one"] == "" and states(world)["one"] == "connected: fake 1"
         world.clock.advance(120)

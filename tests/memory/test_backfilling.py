@@ -13,7 +13,7 @@ import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.memory.backfilling import REPORT_SECONDS, SETTLE, TIDY_SECONDS, TRIES, Backfilling
-from goclaw.memory.embedding import LONGEST_PAUSE, Embedding
+from goclaw.memory.embedding import MAX_PAUSE, Embedding
 from goclaw.memory.shelves import units
 from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.shelves.schema import Shelf
@@ -166,7 +166,7 @@ async def test_a_text_that_no_model_can_bear_holds_up_no_other(tmp_path: Path) -
 
     async with house(tmp_path, Rack(small=Picky("small"))) as home:
         await home.add("one", "two", "poison", "three")
-        await until(lambda: home.filling.count == Count(3, 4), home.clock, LONGEST_PAUSE)
+        await until(lambda: home.filling.count == Count(3, 4), home.clock, MAX_PAUSE)
         assert await home.near("two") == [2]
 
 
@@ -218,7 +218,7 @@ async def test_an_embedder_that_is_away_is_asked_again_later_and_nothing_is_lost
     embedder.trouble = "the server is down"
     async with house(tmp_path, Rack(small=embedder)) as home:
         await home.add("one", "two")
-        await until(lambda: len(embedder.asked) > TRIES, home.clock, LONGEST_PAUSE)
+        await until(lambda: len(embedder.asked) > TRIES, home.clock, MAX_PAUSE)
         assert home.embedding.trouble == "the server is down"
         embedder.trouble = ""
-        await until(lambda: home.filling.count == Count(2, 2), home.clock, LONGEST_PAUSE)
+        await until(lambda: home.filling.count == Count(2, 2), home.clock, MAX_PAUSE)

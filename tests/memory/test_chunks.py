@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from goclaw.memory.chunks import (
     BYTES_PER_TOKEN,
     CHUNK_TOKENS,
-    LONGEST_HEADING,
+    MAX_HEADING,
     OVERLAP_TOKENS,
     Chunk,
     chunk_markdown,
@@ -132,9 +132,9 @@ def test_a_line_that_is_hard_to_read_is_read_to_its_end(title: str) -> None:
 
 
 def test_what_is_too_long_for_a_heading_is_text_and_is_not_repeated_below_it() -> None:
-    chunks = chunk_markdown(f"# {'x ' * LONGEST_HEADING}\n" + "some line of a note\n" * 1_000)
+    chunks = chunk_markdown(f"# {'x ' * MAX_HEADING}\n" + "some line of a note\n" * 1_000)
     assert {chunk.heading for chunk in chunks} == {""} and "x x x" in chunks[0].text
-    assert [chunk.heading for chunk in chunk_markdown(f"# {'x' * LONGEST_HEADING}\ntext")] == ["x" * LONGEST_HEADING]
+    assert [chunk.heading for chunk in chunk_markdown(f"# {'x' * MAX_HEADING}\ntext")] == ["x" * MAX_HEADING]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from goclaw.config.schema import MemorySettings
 from goclaw.memory import sweeping
 from goclaw.memory.shelves import notes
 from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
-from goclaw.memory.sweeping import LARGEST_FILE, MOST_LINES, Sweeper, name_of
+from goclaw.memory.sweeping import MAX_FILE, MAX_LINES, Sweeper, name_of
 from goclaw.workspace import Entry, Workspace
 
 
@@ -181,9 +181,9 @@ async def test_links_pipes_binaries_and_huge_files_are_left_out_and_told_once(
     os.mkfifo(folder / "pipe.md")
     swept.write("memory/latin.md", "der grüne fence".encode("latin-1"))
     swept.write("memory/zeros.md", b"fence \0\0\0")
-    swept.write("memory/lines.md", "\n" * (MOST_LINES + 1))
+    swept.write("memory/lines.md", "\n" * (MAX_LINES + 1))
     with (folder / "huge.md").open("wb") as huge:
-        huge.truncate(LARGEST_FILE + 1)
+        huge.truncate(MAX_FILE + 1)
     with caplog.at_level(logging.WARNING):
         assert await swept.files() == ["memory/good.md"]
     told = {vars(record)["path"]: vars(record)["why"] for record in caplog.records}
@@ -269,7 +269,7 @@ async def test_a_file_that_turns_into_no_text_is_forgotten(swept: Swept) -> None
 async def test_more_files_than_the_bound_are_left_out_with_one_warning(
     swept: Swept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sweeping, "MOST_FILES", 3)
+    monkeypatch.setattr(sweeping, "MAX_FILES", 3)
     for number in range(5):
         swept.write(f"memory/{number}.md")
     with caplog.at_level(logging.WARNING):

@@ -162,7 +162,7 @@ async def test_the_workspace_is_never_watched_as_a_whole_nor_what_lies_behind_li
 async def test_no_more_folders_than_the_bound_are_watched(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "MOST_FOLDERS", 3)
+    monkeypatch.setattr(watching, "MAX_FOLDERS", 3)
     for number in range(6):
         (workspace.root / f"memory/{number}").mkdir(parents=True)
     assert len((await ground_of(workspace, ("memory",))).whole) == 3

@@ -30,7 +30,7 @@ BUGS: list[Bug] = [
         "files that nobody may see are counted among those that are too large",
         "class rights: a count tells of what is hidden",
         "goclaw/tools/search.py",
-        "await self._ctx.workspace.visible(hits.oversized[:_MOST_SKIPPED], query.wanted)",
+        "await self._ctx.workspace.visible(hits.oversized[:_MAX_SKIPPED], query.wanted)",
         "list(hits.oversized)",
         "tests/tools/test_search.py",
     ),

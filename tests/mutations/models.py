@@ -79,7 +79,7 @@ BUGS: list[Bug] = [
         "a count of what was not cached is taken for the whole request",
         "OC: /status says 2 % when the next request cannot fit",
         "goclaw/context/calibration.py",
-        "done.usage.input < SMALLEST * before",
+        "done.usage.input < MIN_FACTOR * before",
         "False",
         "tests/sessions/test_room.py::test_status_says_no_small_share_of_a_window_in_which_nothing_fits",
     ),

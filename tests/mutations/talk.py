@@ -59,7 +59,7 @@ BUGS: list[Bug] = [
         "a chat gets any number of texts before tool calls",
         "a model that comments on fifty calls floods a chat",
         "goclaw/sessions/interim.py",
-        "        if len(times) == MOST and times[0] > now - SECONDS and not never_waits:",
+        "        if len(times) == MAX_A_MINUTE and times[0] > now - SECONDS and not never_waits:",
         "        if False:",
         f"{_INTERIM}::test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together",
     ),

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from goclaw.net.answers import LONGEST_ERROR, WORDS_LIMIT, quoted_error, wanted_pause
+from goclaw.net.answers import MAX_ERROR, WORDS_LIMIT, quoted_error, wanted_pause
 from goclaw.redact import remember
 
 
@@ -26,7 +26,7 @@ def test_the_words_of_every_form_of_error_are_found_and_stand_in_a_line(body: ob
 def test_an_error_page_has_no_words_and_long_words_have_an_end() -> None:
     assert quoted_error(b"<html>502</html>") == quoted_error(b"") == ""
     assert len(quoted_error(orjson.dumps({"error": "x" * 1_000}))) == WORDS_LIMIT + len(": ")
-    assert quoted_error(orjson.dumps({"error": "x" * LONGEST_ERROR})) == ""
+    assert quoted_error(orjson.dumps({"error": "x" * MAX_ERROR})) == ""
 
 
 def test_a_key_that_a_server_repeats_is_masked() -> None:

@@ -10,7 +10,7 @@ from yarl import URL
 
 from goclaw.errors import ConfigError
 from goclaw.net.client import LOOPBACK_ONLY
-from goclaw.net.guard import LONGEST_URL, Guard, UrlRefused
+from goclaw.net.guard import MAX_URL, Guard, UrlRefused
 from tests.tables import table
 
 pytestmark = [pytest.mark.promise("P-url-guard")]
@@ -113,7 +113,7 @@ async def test_no_way_of_writing_this_machine_reaches_it(host: str, canary: Cana
         "http://me@example.com/",
         "//example.com",
         "javascript:alert(1)",
-        f"http://example.com/{'a' * LONGEST_URL}",
+        f"http://example.com/{'a' * MAX_URL}",
     ],
 )
 async def test_other_addresses_than_plain_web_pages_are_refused(url: str) -> None:

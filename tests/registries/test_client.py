@@ -10,8 +10,8 @@ from aiohttp import web
 
 from goclaw.registries import client
 from goclaw.registries.base import EntryKind, RegistryError
-from goclaw.registries.client import LONGEST_PAUSE
-from goclaw.registries.pages import LONGEST_PAGE, MOST_PARTS
+from goclaw.registries.client import MAX_PAUSE
+from goclaw.registries.pages import MAX_PAGE, MAX_PARTS
 from tests.registries.fake_registry import TOKEN, Asking, asking, fake_registry, item, toolset
 
 
@@ -83,7 +83,7 @@ async def test_it_is_given_up_after_as_many_tries_as_the_configuration_says(aske
 async def test_no_pause_grows_without_an_end(asked: Asking) -> None:
     asked.registry.instead = [web.Response(status=500) for _ in range(10)]
     assert await asked.client(retry={"max": 10, "backoff": 5}).listing() is not None
-    assert asked.clock.pauses[-1] == LONGEST_PAUSE
+    assert asked.clock.pauses[-1] == MAX_PAUSE
 
 
 async def test_the_registrys_own_wish_is_kept_as_long_as_it_is_short(asked: Asking) -> None:
@@ -145,10 +145,10 @@ async def test_the_token_stands_in_no_word_that_the_registry_says_and_in_no_log(
         (b"{}", "it has no list `entries`"),
         (b'{"entries": 4}', "it has no list `entries`"),
         (b"[" * 100_000, "it is no JSON"),
-        (b'{"entries": [' + b"0," * MOST_PARTS + b"0]}", f"more than {MOST_PARTS:,} values"),
+        (b'{"entries": [' + b"0," * MAX_PARTS + b"0]}", f"more than {MAX_PARTS:,} values"),
         (b'{"entries": [], "next_cursor": {}}', "does not say where its next page begins"),
         (b'{"entries": [], "registry": {"id": 4}}', "its id is none"),
-        (b"x" * (LONGEST_PAGE + 1), "more than 2.5 MB at once"),
+        (b"x" * (MAX_PAGE + 1), "more than 2.5 MB at once"),
     ],
     ids=lambda value: value[:20].decode() if isinstance(value, bytes) else "",
 )
@@ -168,7 +168,7 @@ async def test_an_address_without_a_registry_is_told(asked: Asking) -> None:
 
 
 async def test_a_listing_without_an_end_is_given_up(asked: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MOST_PAGES", 5)
+    monkeypatch.setattr(client, "MAX_PAGES", 5)
     asked.registry.instead = [b'{"entries": [], "next_cursor": "a"}'] * 3
     assert "page after page without an end" in await refused(asked)
     asked.registry.instead = [b'{"entries": [], "next_cursor": "%d"}' % n for n in range(6)]

@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from goclaw.registries.pages import (
-    LONGEST_CURSOR,
-    MOST_PARTS,
-    MOST_STATIONS,
+    MAX_CURSOR,
+    MAX_PARTS,
+    MAX_STATIONS,
     Entries,
     Wrapped,
     cursor_of,
@@ -43,7 +43,7 @@ def test_a_page_of_the_usual_size_has_room_below_the_bound() -> None:
 @pytest.mark.parametrize("part", [b"0,", b"[],", b"{},", b'{"a":[', b'"",'])
 def test_what_holds_up_everybody_while_it_is_parsed_is_not_parsed(part: bytes) -> None:
     with pytest.raises(ValueError, match="values"):
-        parsed(b'{"entries": [' + part * MOST_PARTS)
+        parsed(b'{"entries": [' + part * MAX_PARTS)
 
 
 def test_a_document_too_deep_to_be_hashed_is_refused_alone() -> None:
@@ -54,7 +54,7 @@ def test_a_document_too_deep_to_be_hashed_is_refused_alone() -> None:
 
 
 def test_an_entry_that_came_through_registries_without_an_end_is_refused_alone() -> None:
-    far = item(toolset("far"), via=[f"r{number}" for number in range(MOST_STATIONS + 1)])
+    far = item(toolset("far"), via=[f"r{number}" for number in range(MAX_STATIONS + 1)])
     page = read_page(orjson.dumps({"entries": [far, item(toolset())]}), lambda name: True)
     assert len(page.entries) == 1 and "'far': it came through more than" in page.refused[0]
 
@@ -62,7 +62,7 @@ def test_an_entry_that_came_through_registries_without_an_end_is_refused_alone()
 def test_cursors_have_an_end() -> None:
     assert (cursor_of(None), cursor_of(""), cursor_of("x"), cursor_of(7)) == ("", "", "x", "7")
     with pytest.raises(ValueError, match="next page"):
-        cursor_of("x" * (LONGEST_CURSOR + 1))
+        cursor_of("x" * (MAX_CURSOR + 1))
 
 
 def test_entries_are_a_sequence_and_lose_those_that_came_through_somebody() -> None:

@@ -111,7 +111,7 @@ def test_a_refused_publisher_does_not_get_the_name(shelf: Shelf) -> None:
 
 
 def test_what_no_client_would_fetch_is_not_published(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf_module, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(shelf_module, "MAX_ENTRIES", 2)
     for version in ("1.0.0", "1.0.1"):
         shelf.publish(document(version=version), "tui:ann", 1.0)
     with pytest.raises(FullShelf, match="withdraw old ones"):
@@ -165,7 +165,7 @@ def test_a_version_does_not_become_another_kind(shelf: Shelf) -> None:
 def test_a_registry_that_lists_other_versions_every_time_fills_no_disk(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf_module, "MOST_PINS", 3)
+    monkeypatch.setattr(shelf_module, "MAX_PINS", 3)
     taken = [shelf.take("odd", [Listed(document(version=f"{turn}.0.0"), 1.0)], 1.0) for turn in range(5)]
     assert names(shelf, "odd") == [] and "has had 3 versions" in taken[-1].refused[0]
     assert shelf.take("odd", [Listed(document(version="1.0.0"), 1.0)], 1.0).refused == ()

@@ -11,7 +11,7 @@ from aiohttp import web
 from goclaw.config.registries import FederationSettings
 from goclaw.registries.base import RegistryError
 from goclaw.registries.sync_ports import SyncPorts
-from goclaw.registries.syncing import FAILED_PAUSE, ID, LONGEST_PAUSE, SYNCING, chooser, keep_synced, problem_of
+from goclaw.registries.syncing import FAILED_PAUSE, ID, MAX_PAUSE, SYNCING, chooser, keep_synced, problem_of
 from goclaw.supervise import background, keep_running
 from tests.acceptance.waiting import eventually
 from tests.registries.fake_registry import TOKEN, Asking, asking, fake_registry, item, toolset
@@ -148,7 +148,7 @@ async def test_a_registry_that_wants_to_be_left_alone_is(asked: Asking) -> None:
         web.Response(status=429, headers={"Retry-After": "4000"}),
         web.Response(status=429, headers={"Retry-After": "9999999"}),
     ]
-    assert await rounds(asked, told, 3) == [4000, LONGEST_PAUSE]
+    assert await rounds(asked, told, 3) == [4000, MAX_PAUSE]
 
 
 async def test_a_changed_version_is_told_as_such(asked: Asking) -> None:

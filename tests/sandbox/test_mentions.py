@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.sandbox.mentions import MOST, TooMany, folders_of, is_roundabout, paths_of
+from goclaw.sandbox.mentions import MAX_PATHS, TooMany, folders_of, is_roundabout, paths_of
 from tests.tables import table
 
 
@@ -68,4 +68,4 @@ def test_what_is_only_known_when_it_runs_is_said(line: str, is_so: bool) -> None
 
 def test_a_line_that_names_more_than_anybody_can_look_at_is_refused() -> None:
     with pytest.raises(TooMany):
-        paths_of(" ".join(str(number) for number in range(MOST)))
+        paths_of(" ".join(str(number) for number in range(MAX_PATHS)))

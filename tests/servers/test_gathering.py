@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from goclaw.events import Outcome, StreamRestarted, TextStreamed, ThinkingStreamed, TurnEvent, TurnFinished
 from goclaw.past import Numbered
 from goclaw.servers import gathering
-from goclaw.servers.gathering import MOST_WAITING, joined, open_gathering
+from goclaw.servers.gathering import MAX_WAITING, joined, open_gathering
 
 PATIENCE = 15.0
 FINISHED = TurnFinished("t", "s", Outcome.ANSWERED, "")
@@ -29,7 +29,7 @@ class Source:
     async def events(self) -> AsyncIterator[Numbered]:
         while (event := await self.queue.get()) is not None:
             self.taken += 1
-            if self.taken == MOST_WAITING:
+            if self.taken == MAX_WAITING:
                 self.many.set()
             yield Numbered(self.taken, event, float(self.taken))
 
@@ -60,15 +60,15 @@ async def test_what_is_no_text_does_not_wait_for_more(monkeypatch: pytest.Monkey
 
 
 async def test_a_slow_reader_leaves_what_is_too_much_at_the_source() -> None:
-    source = Source(*(text(str(number)) for number in range(3 * MOST_WAITING)))
+    source = Source(*(text(str(number)) for number in range(3 * MAX_WAITING)))
     source.queue.put_nowait(None)
     async with asyncio.timeout(PATIENCE), open_gathering(source.events()) as gathered:
         await source.many.wait()
         for _ in range(100):
             await asyncio.sleep(0)
-        assert source.taken <= MOST_WAITING + 1
+        assert source.taken <= MAX_WAITING + 1
         words = "".join([event.text async for _, event, _ in gathered if isinstance(event, TextStreamed)])
-    assert words == "".join(map(str, range(3 * MOST_WAITING)))
+    assert words == "".join(map(str, range(3 * MAX_WAITING)))
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.errors import StateError
 from goclaw.events import Acceptance, AcceptKind
-from goclaw.servers.receipts import MOST, Receipts
+from goclaw.servers.receipts import MAX_RECEIPTS, Receipts
 
 PATIENCE = 15.0
 
@@ -89,10 +89,10 @@ async def test_who_no_longer_waits_leaves_it_to_the_others() -> None:
 async def test_only_the_latest_are_kept() -> None:
     receipts, command = Receipts(), Command()
     command.go.set()
-    for number in range(MOST + 10):
+    for number in range(MAX_RECEIPTS + 10):
         await receipts.once(number, command.take)
     before = command.done
-    await receipts.once(MOST + 9, command.take)
+    await receipts.once(MAX_RECEIPTS + 9, command.take)
     assert command.done == before
     await receipts.once(0, command.take)
     assert command.done == before + 1

@@ -17,7 +17,7 @@ from goclaw.config.schema import Config
 from goclaw.events import Address, Delivery, Inbound, MessageStored, Outcome, ToolFinished, ToolStarted
 from goclaw.llm.scripted import Answer
 from goclaw.messages import Artifact, ToolCall, ToolResult
-from goclaw.sessions.artifacts import LARGEST, MOST_FILES, files_of
+from goclaw.sessions.artifacts import MAX_BYTES, MAX_FILES, files_of
 from goclaw.sessions.media import MediaSweep
 from goclaw.specs import SideEffect
 from goclaw.store.backup import needed_media, referred_media
@@ -189,8 +189,8 @@ def sent(artifacts: list[Artifact], outcome: Outcome = Outcome.ANSWERED, **optio
 
 def test_the_latest_few_are_sent_each_once_and_none_that_is_too_large() -> None:
     many = [artifact(number) for number in range(6)]
-    assert sent(many) == [each.blob for each in many[-MOST_FILES:]]
-    assert sent([artifact(1), artifact(1), artifact(2, LARGEST + 1)]) == [artifact(1).blob]
+    assert sent(many) == [each.blob for each in many[-MAX_FILES:]]
+    assert sent([artifact(1), artifact(1), artifact(2, MAX_BYTES + 1)]) == [artifact(1).blob]
 
 
 def test_changes_of_files_are_sent_only_where_the_channel_wants_them() -> None:

@@ -9,7 +9,7 @@ import pytest
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import Answer, ScriptedModel, text_of
 from goclaw.messages import UserMessage
-from goclaw.sessions.debts import LONGEST_PAUSE
+from goclaw.sessions.debts import MAX_PAUSE
 from goclaw.supervise import background
 from tests.harness import OWNER, PATIENCE, Core, World
 from tests.kills import recorded
@@ -211,7 +211,7 @@ async def test_who_fails_again_and_again_is_asked_less_and_less(tmp_path: Path) 
             world.clock.advance(60)
         minutes = [minute for minute, was in enumerate(asked) if was]
     assert minutes[:5] == [0, 1, 3, 7, 15], "the main model costs money"
-    assert minutes[-1] - minutes[-2] == LONGEST_PAUSE / 60
+    assert minutes[-1] - minutes[-2] == MAX_PAUSE / 60
 
 
 async def test_a_full_disk_does_not_make_it_pay_for_the_same_summary_every_minute(tmp_path: Path) -> None:

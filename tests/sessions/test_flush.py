@@ -284,7 +284,7 @@ async def test_what_somebody_else_wrote_into_the_file_stays(tmp_path: Path, monk
 
 
 def full(world: World) -> None:
-    (world.root / "memory" / DAY).write_text("x" * flush.LARGEST_NOTES)
+    (world.root / "memory" / DAY).write_text("x" * flush.MAX_NOTES)
 
 
 def folder(world: World) -> None:

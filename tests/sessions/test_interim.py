@@ -14,7 +14,7 @@ from goclaw.events import AcceptKind, Outcome, TurnFinished
 from goclaw.hooks.base import HookAnswer
 from goclaw.llm.base import Stop
 from goclaw.messages import AssistantMessage, ToolCall
-from goclaw.sessions.interim import MOST, SECONDS
+from goclaw.sessions.interim import MAX_A_MINUTE, SECONDS
 from goclaw.sessions.service import EMPTY_ANSWER
 from goclaw.sessions.turn import STOPPED_HERE
 from goclaw.tools.ask_user import ask_user
@@ -166,12 +166,12 @@ async def test_what_leads_to_a_message_of_the_agents_own_is_in_the_chat_before_i
 
 
 async def test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together(tmp_path: Path) -> None:
-    world = looking(tmp_path, [*comments(MOST + 2), *comments(1), *comments(1)])
+    world = looking(tmp_path, [*comments(MAX_A_MINUTE + 2), *comments(1), *comments(1)])
     async with world.running() as core:
         await core.say("work")
         await core.settled()
-        first = [f"step {number}" for number in range(1, MOST + 1)]
-        assert world.texts() == [*first, f"step {MOST + 1}\n\nstep {MOST + 2}\n\nDone."]
+        first = [f"step {number}" for number in range(1, MAX_A_MINUTE + 1)]
+        assert world.texts() == [*first, f"step {MAX_A_MINUTE + 1}\n\nstep {MAX_A_MINUTE + 2}\n\nDone."]
         await core.say("more", chat="there")
         await core.settled()
         assert world.texts()[-2:] == ["step 1", "Done."]
@@ -182,14 +182,17 @@ async def test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together(tmp_pa
 
 
 async def test_what_never_waits_counts_among_the_texts_of_a_minute(tmp_path: Path) -> None:
-    sends = [ToolCall(f"m{number}", "message", {"action": "send", "text": f"file {number}"}) for number in range(MOST)]
+    sends = [
+        ToolCall(f"m{number}", "message", {"action": "send", "text": f"file {number}"})
+        for number in range(MAX_A_MINUTE)
+    ]
     script = [*(Answer(f"Here is {call.id}:", calls=(call,)) for call in sends), *comments(1)]
     tools = [message_tool, acting("keep", Trail("kept").leave)]
     world = World(tmp_path, script, tools=tools, users=[User("memory:anna")])
     async with world.running() as core:
         await core.say("work")
         await core.settled()
-    announced = [text for number in range(MOST) for text in (f"Here is m{number}:", f"file {number}")]
+    announced = [text for number in range(MAX_A_MINUTE) for text in (f"Here is m{number}:", f"file {number}")]
     assert world.texts() == [*announced, "step 1\n\nDone."]
 
 

@@ -6,9 +6,9 @@ from typing import Any
 from goclaw.context.fences import Fences
 from goclaw.events import Actor
 from goclaw.llm.scripted import Answer
-from goclaw.memory.mementos import MOST
+from goclaw.memory.mementos import MAX_MEMENTOS
 from goclaw.messages import UserMessage
-from goclaw.sessions.remembering import LONGEST, MOST_TOLD, remembered
+from goclaw.sessions.remembering import MAX_CHARACTERS, MAX_TOLD, remembered
 from goclaw.tools.memento import memento
 from goclaw.users import User
 from goclaw.workspace import Workspace
@@ -82,12 +82,12 @@ async def test_what_a_memento_says_is_in_marks_and_never_the_runtimes_word(tmp_p
 
 
 async def test_what_is_told_is_bounded_in_number_and_in_length(tmp_path: Path) -> None:
-    for number in range(MOST):
+    for number in range(MAX_MEMENTOS):
         keep(tmp_path, f"memory/mementos/n{number}.md", "x" * 10_000)
     async with Workspace(tmp_path) as workspace:
         told = await remembered(workspace, ANN.key, Fences(), own=True)
-    assert len(told) < LONGEST + 300 and f"and {MOST - told.count('- n')} more" in told
-    assert told.count("- n") <= MOST_TOLD
+    assert len(told) < MAX_CHARACTERS + 300 and f"and {MAX_MEMENTOS - told.count('- n')} more" in told
+    assert told.count("- n") <= MAX_TOLD
 
 
 async def test_somebody_whose_notes_cannot_be_read_is_answered_all_the_same(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from goclaw.llm.base import Usage
 from goclaw.llm.estimate import estimate_reminder
 from goclaw.llm.scripted import Answer
 from goclaw.messages import ToolCall, ToolResult, UserMessage
-from goclaw.sessions.reminding import LONGEST, SessionReminders, TurnReminders, of_result
+from goclaw.sessions.reminding import MAX_CHARACTERS, SessionReminders, TurnReminders, of_result
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.reminders import Reminder, Tier
@@ -110,10 +110,10 @@ def test_blank_ones_are_nothing_long_ones_are_cut_and_secrets_masked() -> None:
     turn = SessionReminders().turn()
     turn.add(Reminder("blank", " \n"))
     assert turn.block() == ""
-    turn.add(Reminder("long", "x" * (LONGEST + 1)))
+    turn.add(Reminder("long", "x" * (MAX_CHARACTERS + 1)))
     turn.add(Reminder("secret", "the key is sk-ant-" + "a" * 40))
     block = turn.block()
-    assert "x" * LONGEST + " [cut]" in block and "sk-ant" not in block
+    assert "x" * MAX_CHARACTERS + " [cut]" in block and "sk-ant" not in block
 
 
 @given(st.lists(st.text(max_size=30) | st.sampled_from(["</system-reminder>", "< / SYSTEM_reminder >"]), max_size=4))

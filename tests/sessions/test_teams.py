@@ -7,7 +7,7 @@ from goclaw.channels.memory import HERE as SOMEBODY
 from goclaw.events import Actor
 from goclaw.llm.scripted import text_of
 from goclaw.messages import AssistantMessage, ToolCall, UserMessage
-from goclaw.sessions.teams import MOST_WAITING
+from goclaw.sessions.teams import MAX_WAITING
 from goclaw.tasks.base import Owner, TaskInfo, TaskState
 from goclaw.tools.agent import agent
 from goclaw.tools.send_message import send_message
@@ -284,7 +284,7 @@ async def test_somebody_elses_team_is_unknown(tmp_path: Path) -> None:
 
 async def test_a_mailbox_is_bounded_and_a_full_one_keeps_a_message_from_everybody(tmp_path: Path) -> None:
     trail = Trail("noted")
-    letters = [telling("ada", f"letter {number}", f"s{number}") for number in range(MOST_WAITING)]
+    letters = [telling("ada", f"letter {number}", f"s{number}") for number in range(MAX_WAITING)]
     script = [
         *BEGUN,
         asks_for("look at x", NOTE),

@@ -243,7 +243,7 @@ async def test_the_end_of_the_daemon_ends_tasks_and_a_restart_reports_them_as_lo
 async def test_old_ends_are_forgotten_in_memory_and_read_from_their_files(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room_module, "MOST_ENDED", 1)
+    monkeypatch.setattr(room_module, "MAX_ENDED", 1)
     async with asyncio.timeout(20):
         tasks = [await home.start(f"echo {number}") for number in range(3)]
         for task in tasks:

@@ -9,7 +9,7 @@ import pytest
 from goclaw.specs import Risk
 from goclaw.testing import open_bench
 from goclaw.toolkit.scheduling import Access
-from goclaw.tools.agent import LONGEST_TASK, agent
+from goclaw.tools.agent import MAX_TASK, agent
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from goclaw.tools.agent import LONGEST_TASK, agent
         ({"task": ""}, 'field "task"'),
         ({"task": "  \n "}, 'field "task": expected a task in words'),
         ({"task": 5}, 'field "task"'),
-        ({"task": "x" * (LONGEST_TASK + 1)}, 'field "task"'),
+        ({"task": "x" * (MAX_TASK + 1)}, 'field "task"'),
         ({"task": "x", "kind": ["reader"]}, 'field "kind"'),
         ({"task": "x", "kind": "k" * 41}, 'field "kind"'),
         ({"task": "x", "description": "d" * 81}, 'field "description"'),

@@ -9,7 +9,7 @@ from goclaw.events import QuestionAsked
 from goclaw.llm.scripted import Answer
 from goclaw.messages import ToolCall
 from goclaw.testing import open_bench
-from goclaw.tools.ask_user import MOST_OPTIONS, ask_user
+from goclaw.tools.ask_user import MAX_OPTIONS, ask_user
 from goclaw.users import User
 from tests.harness import World
 from tests.sessions.test_questions import results, seen
@@ -53,7 +53,7 @@ async def test_free_text_can_be_refused_only_where_there_are_options(tmp_path: P
         {"questions": "Which?"},
         {"questions": [{"title": "no question"}]},
         {"questions": [{"question": ""}]},
-        {"questions": [{"question": "?", "options": ["x"] * (MOST_OPTIONS + 1)}]},
+        {"questions": [{"question": "?", "options": ["x"] * (MAX_OPTIONS + 1)}]},
         {"questions": [{"question": "?", "options": [""]}]},
         {"questions": [{"question": "?", "colour": "red"}]},
         {"questions": [{"question": "x" * 2_001}]},

@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.errors import InvalidInput
-from goclaw.tools.exec_env import LONGEST, MOST, checked
+from goclaw.tools.exec_env import MAX_BYTES, MAX_VARIABLES, checked
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,12 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("env", "words"),
     [
-        ({f"A{number}": "x" for number in range(MOST + 1)}, f"at most {MOST} variables, got {MOST + 1}"),
-        ({"A": "x" * LONGEST}, f"at most {LONGEST} bytes in all"),
-        ({"A": "ä" * (LONGEST // 2)}, f"at most {LONGEST} bytes in all"),
+        (
+            {f"A{number}": "x" for number in range(MAX_VARIABLES + 1)},
+            f"at most {MAX_VARIABLES} variables, got {MAX_VARIABLES + 1}",
+        ),
+        ({"A": "x" * MAX_BYTES}, f"at most {MAX_BYTES} bytes in all"),
+        ({"A": "ä" * (MAX_BYTES // 2)}, f"at most {MAX_BYTES} bytes in all"),
         ({"A": "a\0b"}, 'field "env.A": expected text without NUL characters'),
         ({"A": "\ud800"}, 'field "env.A": expected Unicode text'),
     ],

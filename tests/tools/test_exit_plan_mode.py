@@ -11,7 +11,7 @@ from goclaw.llm.scripted import Answer
 from goclaw.messages import ToolCall
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.tools.exit_plan_mode import LONGEST_PLAN, exit_plan_mode
+from goclaw.tools.exit_plan_mode import MAX_PLAN, exit_plan_mode
 from goclaw.users import User
 from tests.harness import Core, World
 from tests.sessions.test_questions import asked, results
@@ -130,7 +130,7 @@ async def test_the_mode_that_is_configured_is_gone_back_to_but_never_one_in_whic
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"plan": 1}, {"plan": ""}, {"plan": "x" * (LONGEST_PLAN + 1)}, {"plan": "\ud800"}, {"text": "x"}]
+    "given", [{}, {"plan": 1}, {"plan": ""}, {"plan": "x" * (MAX_PLAN + 1)}, {"plan": "\ud800"}, {"text": "x"}]
 )
 async def test_bad_input_asks_nobody(tmp_path: Path, given: dict[str, Any]) -> None:
     async with surroundings(tmp_path) as around:

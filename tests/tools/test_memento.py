@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
-from goclaw.memory.mementos import LARGEST, LONGEST_SUMMARY, MOST, mementos_of, summary_of
+from goclaw.memory.mementos import MAX_BYTES, MAX_MEMENTOS, MAX_SUMMARY, mementos_of, summary_of
 from goclaw.specs import Risk
 from goclaw.tools.memento import memento
 from goclaw.tools.memory_list import memory_list
@@ -72,15 +72,15 @@ async def test_memory_finds_them_like_every_note(tmp_path: Path) -> None:
 
 async def test_too_large_or_too_many_leave_what_is_there(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
-        await around.call(memento, {"action": "write", "name": "big", "content": "x" * LARGEST})
+        await around.call(memento, {"action": "write", "name": "big", "content": "x" * MAX_BYTES})
         with pytest.raises(ToolError, match="are the limit"):
             await around.call(memento, {"action": "append", "name": "big", "content": "y"})
-        for number in range(MOST - 1):
+        for number in range(MAX_MEMENTOS - 1):
             around.write(f"memory/users/{ANNA.key}/mementos/n{number}.md", "x")
         with pytest.raises(ToolError, match="delete some first"):
             await around.call(memento, NOTES)
         assert "replaced" in await around.call(memento, {"action": "write", "name": "n1", "content": "y"})
-        assert len(await around.call(memento, {"action": "read", "name": "big"})) == LARGEST
+        assert len(await around.call(memento, {"action": "read", "name": "big"})) == MAX_BYTES
 
 
 async def test_links_lead_to_nobody_elses_notes(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_summary_is_the_first_heading_and_paragraph_on_one_line(text: str, sum
 
 
 def test_a_summary_is_bounded() -> None:
-    assert len(summary_of(b"# " + b"x" * 5_000 + b"\n\n" + b"y" * 5_000)) == LONGEST_SUMMARY
+    assert len(summary_of(b"# " + b"x" * 5_000 + b"\n\n" + b"y" * 5_000)) == MAX_SUMMARY
     assert summary_of(b"\xff\xfe") == "\ufffd\ufffd"
 
 
@@ -143,7 +143,7 @@ def test_a_summary_is_bounded() -> None:
         {"action": "write", "name": "a ", "content": "x"},
         {"action": "write", "name": "x" * 65, "content": "x"},
         {"action": "write", "name": "é" * 40, "content": "x"},
-        {"action": "write", "name": "a", "content": "x" * (LARGEST + 1)},
+        {"action": "write", "name": "a", "content": "x" * (MAX_BYTES + 1)},
         {"action": "write", "name": "a", "content": "\ud800"},
         {"action": "write", "name": "a", "content": 1},
         {"action": "write", "name": "a", "content": "x", "shared": 1},

@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
-from goclaw.tools.memory_get import MOST_CHARACTERS, memory_get
+from goclaw.tools.memory_get import MAX_CHARACTERS, memory_get
 from goclaw.tools.memory_search import memory_search
 from tests.tools.memory_support import surroundings
 
@@ -43,7 +43,7 @@ async def test_a_long_file_comes_in_parts(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         around.write("MEMORY.md", f"{'x' * 30_000}\n" * 4)
         answer = await around.call(memory_get, {"path": "MEMORY.md"})
-        assert len(answer) < MOST_CHARACTERS + 200
+        assert len(answer) < MAX_CHARACTERS + 200
         assert answer.endswith('"from": 2}')
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
-from goclaw.memory.values import LARGEST, LONGEST_VALUE, MOST_VALUES
+from goclaw.memory.values import MAX_BYTES, MAX_VALUE, MAX_VALUES
 from goclaw.tools.memory_delete import memory_delete
 from goclaw.tools.memory_list import memory_list
 from goclaw.tools.memory_read import memory_read
@@ -82,14 +82,14 @@ async def test_too_many_or_too_large_values_leave_what_is_there(tmp_path: Path) 
     async with surroundings(tmp_path) as around:
         path = values_file(around)
         path.parent.mkdir(parents=True)
-        path.write_bytes(orjson.dumps({f"k{n}": "" for n in range(MOST_VALUES)}))
+        path.write_bytes(orjson.dumps({f"k{n}": "" for n in range(MAX_VALUES)}))
         with pytest.raises(ToolError, match="delete some"):
             await around.call(memory_write, {"key": "one more", "value": ""})
         await around.call(memory_write, {"key": "k1", "value": "still"})
-        path.write_bytes(orjson.dumps({"much": "x" * (LARGEST - LONGEST_VALUE)}))
+        path.write_bytes(orjson.dumps({"much": "x" * (MAX_BYTES - MAX_VALUE)}))
         before = path.read_bytes()
         with pytest.raises(ToolError, match="are the limit"):
-            await around.call(memory_write, {"key": "more", "value": "x" * LONGEST_VALUE})
+            await around.call(memory_write, {"key": "more", "value": "x" * MAX_VALUE})
         assert path.read_bytes() == before
 
 
@@ -136,7 +136,7 @@ async def test_memory_that_is_off_keeps_nothing(tmp_path: Path) -> None:
         {"key": "a", "value": 1},
         {"key": "", "value": "b"},
         {"key": "x" * 101, "value": "b"},
-        {"key": "a", "value": "x" * (LONGEST_VALUE + 1)},
+        {"key": "a", "value": "x" * (MAX_VALUE + 1)},
         {"key": "two\nlines", "value": "b"},
         {"key": " a", "value": "b"},
         {"key": "\x00", "value": "b"},

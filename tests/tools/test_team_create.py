@@ -22,8 +22,8 @@ from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.sources import open_sources
 from goclaw.toolkit.teaming import NewMember, StartedMember
-from goclaw.tools.send_message import LONGEST_MESSAGE, send_message
-from goclaw.tools.team_create import MOST_MEMBERS, team_create
+from goclaw.tools.send_message import MAX_MESSAGE, send_message
+from goclaw.tools.team_create import MAX_MEMBERS, team_create
 from goclaw.tools.team_delete import team_delete
 from goclaw.users import User, Users
 from tests.parts import Tools
@@ -97,7 +97,7 @@ async def called(
         ("team_create", {"name": "t", "members": [ONE, ONE]}, "two members are called ada"),
         (
             "team_create",
-            {"name": "t", "members": [{**ONE, "name": f"m{number}"} for number in range(MOST_MEMBERS + 1)]},
+            {"name": "t", "members": [{**ONE, "name": f"m{number}"} for number in range(MAX_MEMBERS + 1)]},
             'field "members"',
         ),
         ("team_create", {"name": "../x", "members": [ONE]}, 'field "name"'),
@@ -107,7 +107,7 @@ async def called(
         ("send_message", {"to": ["a"], "text": "x"}, 'field "to"'),
         ("send_message", {"to": "a"}, 'field "text": expected a message in words'),
         ("send_message", {"to": "a", "text": " \n"}, 'field "text": expected a message in words'),
-        ("send_message", {"to": "a", "text": "x" * (LONGEST_MESSAGE + 1)}, 'field "text"'),
+        ("send_message", {"to": "a", "text": "x" * (MAX_MESSAGE + 1)}, 'field "text"'),
         ("send_message", {"to": "a", "text": "x", "kind": "order"}, 'field "kind"'),
         ("send_message", {"to": "a", "text": "x", "kind": "shutdown"}, 'field "text": expected none'),
         ("send_message", {"to": "a", "text": "x", "session": "telegram:9"}, "session"),

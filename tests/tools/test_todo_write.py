@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.errors import GoclawError
 from goclaw.events import Todo
-from goclaw.tools.todo_write import MOST_TODOS, todo_write
+from goclaw.tools.todo_write import MAX_TODOS, todo_write
 from tests.tools.memory_support import surroundings
 
 
@@ -26,7 +26,7 @@ async def test_the_list_is_replaced_in_full(tmp_path: Path) -> None:
         {"todos": "Look"},
         {"todos": [{"status": "pending"}]},
         {"todos": [{"content": "Look", "status": "done"}]},
-        {"todos": [{"content": "x"}] * (MOST_TODOS + 1)},
+        {"todos": [{"content": "x"}] * (MAX_TODOS + 1)},
     ],
 )
 async def test_a_bad_list_changes_nothing(tmp_path: Path, given: dict[str, object]) -> None:

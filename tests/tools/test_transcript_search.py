@@ -13,7 +13,7 @@ from goclaw.events import Actor
 from goclaw.memory.base import QUOTES, Heard, Line, Quote, Score, Talk
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
-from goclaw.tools.transcript_search import MOST_QUOTES, transcript_search
+from goclaw.tools.transcript_search import MAX_QUOTES, transcript_search
 from tests.tools.memory_support import Surroundings, surroundings
 from tests.tools.transcript_support import ANNA, ASSAM, BERT, MORNING, Spoken
 
@@ -190,7 +190,7 @@ async def test_where_conversations_are_not_searched_it_says_which_key_does_it(
         ({"sessions": ""}, 'field "sessions": expected at least 1 character'),
         ({"sessions": "x" * 5_000}, 'field "sessions": expected at most 200 characters'),
         ({"limit": 0}, 'field "limit": expected at least 1'),
-        ({"limit": MOST_QUOTES + 1}, f'field "limit": expected at most {MOST_QUOTES}'),
+        ({"limit": MAX_QUOTES + 1}, f'field "limit": expected at most {MAX_QUOTES}'),
         ({"limit": "many"}, 'field "limit": expected integer'),
         ({"q": "tea"}, 'field "q": '),
     ],

@@ -64,7 +64,7 @@ async def test_what_is_typed_or_pasted_is_sent_with_enter_and_comes_back_with_up
         await heard(daemon, screen, 2)
         assert sent(daemon)[1] == f"look: {pasted}", "a large paste is folded and sent whole"
 
-        monkeypatch.setattr(app, "LONGEST_TEXT", 1_000)
+        monkeypatch.setattr(app, "MAX_TEXT", 1_000)
         screen.terminal.query_one(Prompt).post_message(Paste(pasted * 4))
         await screen.until("pasted text")
         await screen.press("enter")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.tui.clipboard import LONGEST_COPY
+from goclaw.tui.clipboard import MAX_COPY
 from tests.terminal import Terminal, open_terminal
 from tests.tui.fake_daemon import SESSION, Stage
 from tests.tui.real_client import GOCLAW, environment_of, open_client, real_stage
@@ -70,9 +70,9 @@ def place_of(terminal: Terminal, words: str) -> str:
 async def test_more_than_terminals_take_is_refused_in_words(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     async with stage.daemon(), stage.terminal() as screen:
-        screen.terminal.copy_to_clipboard("x" * LONGEST_COPY)
-        assert len(screen.terminal.clipboard) == LONGEST_COPY
-        screen.terminal.copy_to_clipboard("y" * (LONGEST_COPY + 1))
+        screen.terminal.copy_to_clipboard("x" * MAX_COPY)
+        assert len(screen.terminal.clipboard) == MAX_COPY
+        screen.terminal.copy_to_clipboard("y" * (MAX_COPY + 1))
         await screen.until("Not copied")
         assert "y" not in screen.terminal.clipboard
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.tui.editor import LONGEST, Edited, EditorError, edit, editor_of
+from goclaw.tui.editor import MAX_CHARACTERS, Edited, EditorError, edit, editor_of
 
 
 @pytest.fixture
@@ -98,7 +98,9 @@ async def test_an_editor_that_fails_leaves_what_was_written_and_is_named(folder:
     assert left_in(folder) == []
 
 
-@pytest.mark.parametrize("script", ['printf "\\377" > "$1"', f'head -c {LONGEST + 1} /dev/zero | tr "\\0" x > "$1"'])
+@pytest.mark.parametrize(
+    "script", ['printf "\\377" > "$1"', f'head -c {MAX_CHARACTERS + 1} /dev/zero | tr "\\0" x > "$1"']
+)
 async def test_what_is_no_message_is_kept_and_said_where(script: str, folder: Path, tmp_path: Path) -> None:
     edited = await edit("mine", [program(tmp_path, "editor", script)])
 

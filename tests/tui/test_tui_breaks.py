@@ -380,7 +380,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_shows_everything_once_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus_module, "BACKLOG", 50)
-    monkeypatch.setattr(past_module, "MOST_EVENTS", 40)
+    monkeypatch.setattr(past_module, "MAX_EVENTS", 40)
     async with scene(tmp_path) as told:
         turn = await told.say("count")
         told.daemon.begin(turn, "count")

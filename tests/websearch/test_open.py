@@ -12,7 +12,7 @@ from goclaw.errors import ConfigError, ToolError
 from goclaw.plugins import load
 from goclaw.websearch.asking import ANSWER_LIMIT, key_of
 from goclaw.websearch.base import Hit, Hits, SearchPart
-from goclaw.websearch.open import LONGEST_SNIPPET, LONGEST_TITLE, search
+from goclaw.websearch.open import MAX_SNIPPET, MAX_TITLE, search
 from tests.tables import table
 from tests.websearch.fake_server import KEY, FakeSearch, fake_search
 
@@ -74,7 +74,7 @@ async def test_what_is_too_long_double_or_no_page_is_left_out(fake: FakeSearch) 
         {"title": "far", "url": f"https://a.example/{'x' * 3_000}", "text": ""},
     ]
     (hit,) = (await found(fake)).hits
-    assert len(hit.title) == LONGEST_TITLE + 1 and len(hit.snippet) <= LONGEST_SNIPPET + 1
+    assert len(hit.title) == MAX_TITLE + 1 and len(hit.snippet) <= MAX_SNIPPET + 1
 
 
 ASKED: dict[str, dict[str, Any]] = {

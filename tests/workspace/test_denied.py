@@ -101,7 +101,7 @@ async def test_a_state_file_behind_a_link_in_the_state_folder_is_denied(
 async def test_with_too_many_state_files_whatever_has_several_names_is_denied(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(denied, "_MOST", 3)
+    monkeypatch.setattr(denied, "_MAX_FILES", 3)
     (workspace.root / "one").write_text("mine")
     (workspace.root / "two").hardlink_to(workspace.root / "one")
     (workspace.root / "alone").write_text("mine")

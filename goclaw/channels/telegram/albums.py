@@ -30,11 +30,11 @@ TEXT_SECONDS = 1.0
 """A long text is whole when nothing followed for so long, or when a part follows that is not long."""
 LONG_TEXT = 4_000
 """UTF-16 units from which a text may be the first part of a longer one: clients cut below the limit of 4,096."""
-MOST_PARTS = 10
+MAX_PARTS = 10
 """Of an album (Bot API, sendMediaGroup)."""
 TEXTS = f"{CHANNEL}:text:"
 """How the names of long texts begin."""
-LONGEST_NAME = 64
+MAX_NAME = 64
 """Characters of a `media_group_id`; Telegram's own have about twenty."""
 KEPT = 200
 """Albums whose parts are remembered over restarts: what Telegram can repeat is far less."""
@@ -106,7 +106,7 @@ class Albums:
         if part not in album.parts:
             album.last_at = self._clock.monotonic()
         album.parts[part] = message
-        if len(album.parts) >= MOST_PARTS or (name.startswith(TEXTS) and not is_long(message)):
+        if len(album.parts) >= MAX_PARTS or (name.startswith(TEXTS) and not is_long(message)):
             album.closed.set()
         return album
 
@@ -216,6 +216,6 @@ def is_long(message: Json) -> bool:
 def album_name(message: Json) -> str | None:
     """The id that the message of an album gets; None for a message that is no part of one."""
     group = message.get("media_group_id")
-    if not isinstance(group, str) or not 0 < len(group) <= LONGEST_NAME or not group.isascii():
+    if not isinstance(group, str) or not 0 < len(group) <= MAX_NAME or not group.isascii():
         return None
     return f"{CHANNEL}:album:{number(message['chat']['id'])}:{group}"

@@ -7,7 +7,7 @@ one line, bounded, and without our brackets.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-LONGEST = 300
+MAX_CHARACTERS = 300
 """Characters of one field (Bot API: a poll's question has 300, an option 100)."""
 
 Json = Mapping[str, Any]
@@ -25,7 +25,7 @@ def described(message: Json) -> str:
     return ""
 
 
-def in_one_line(text: Any, most: int = LONGEST) -> str:
+def in_one_line(text: Any, most: int = MAX_CHARACTERS) -> str:
     """A text that a person chose, on one line of bounded length and without our brackets."""
     line = " ".join(str(text).split())
     return "".join(sign for sign in line if sign.isprintable() and sign not in "[]")[:most]

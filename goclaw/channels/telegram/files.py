@@ -11,7 +11,7 @@ MAX_IMAGE = 5 << 20
 MAX_FILE = 20 << 20
 """Bytes that a bot may download (Bot API, getFile)."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-LONGEST_MIME = LONGEST_NAME = 100
+MAX_MIME = MAX_NAME = 100
 
 Json = Mapping[str, Any]
 Found = tuple[tuple[Attachment, ...], list[str]]
@@ -53,7 +53,7 @@ def _photo(sizes: Any) -> Found:
 def _document(file: Json) -> Found:
     mime, name, size = _mime(file, "application/octet-stream"), str(file.get("file_name", "")), size_of(file)
     if (size or 0) > MAX_FILE:
-        return (), [_too_large(f"document {in_one_line(name, LONGEST_NAME)}", size or 0, MAX_FILE)]
+        return (), [_too_large(f"document {in_one_line(name, MAX_NAME)}", size or 0, MAX_FILE)]
     kind = "image" if mime in IMAGES and (size or 0) <= MAX_IMAGE else "document"
     return (Attachment(kind, str(file["file_id"]), mime, name, size),), []  # type: ignore[arg-type]  # one of two words
 
@@ -81,7 +81,7 @@ def _animation(file: Json) -> Found:
 def _recording(file: Json, what: str, kind: str, mime: str) -> Found:
     name, size, seconds = str(file.get("file_name", "")), size_of(file), _number(file.get("duration", 0))
     if (size or 0) > MAX_FILE:
-        return (), [_too_large(f"{what} {in_one_line(name, LONGEST_NAME)}", size or 0, MAX_FILE)]
+        return (), [_too_large(f"{what} {in_one_line(name, MAX_NAME)}", size or 0, MAX_FILE)]
     found = Attachment(kind, str(file["file_id"]), _mime(file, mime), name, size, seconds)  # type: ignore[arg-type]  # one of the kinds above
     return (found,), []
 
@@ -105,7 +105,7 @@ def _too_large(what: str, size: int, limit: int) -> str:
 def _mime(file: Json, default: str) -> str:
     """The media type that the sender's client gave, which may be anything."""
     given = str(file.get("mime_type", ""))
-    return given if given.isascii() and given.isprintable() and 0 < len(given) <= LONGEST_MIME else default
+    return given if given.isascii() and given.isprintable() and 0 < len(given) <= MAX_MIME else default
 
 
 def _number(value: Any) -> int:

@@ -14,7 +14,7 @@ from goclaw.clock import Clock
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
+MAX_PAUSE = 30.0
 """Seconds between two tries, growing."""
 DOUBT_SECONDS = 60.0
 """Between two looks at our name because another bot is mentioned."""
@@ -35,7 +35,7 @@ class Identity:
         pause = FIRST_PAUSE
         while not await self._ask():
             await self._clock.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
 
     async def me(self, messages: Sequence[Json]) -> Me:
         """Who we are, once it is known; a mention of an unknown bot may mean that we have another name by now."""

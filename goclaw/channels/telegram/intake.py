@@ -32,7 +32,7 @@ from goclaw.channels.telegram.inbound import (
     unread,
 )
 from goclaw.channels.telegram.moved import Moved
-from goclaw.channels.telegram.presses import LONGEST_TOAST, press_of, query_of
+from goclaw.channels.telegram.presses import MAX_TOAST, press_of, query_of
 from goclaw.channels.telegram.service import Membership, membership_of, move_of, reaction_of, stop_of
 from goclaw.channels.telegram.unlisted import Unlisted
 from goclaw.clock import Clock
@@ -52,7 +52,7 @@ ALLOWED_UPDATES = [
     "stopped_message_generation",
 ]
 """Kinds of updates that are asked for; each one listed here is handled below."""
-MOST_COURTESIES = 50
+MAX_COURTESIES = 50
 """Answers to presses, and reactions, that are under way at once: beyond that a button just goes on blinking."""
 
 
@@ -237,7 +237,7 @@ class Intake:
             press = press_of(update, self._terms_without_name())
         said = await self._ports.gateway.choose(press.actor, press.question, press.index) if press else ""
         if query:
-            self._best_effort(self._ports.bot.answer_callback_query(query, said[:LONGEST_TOAST] or None))
+            self._best_effort(self._ports.bot.answer_callback_query(query, said[:MAX_TOAST] or None))
 
     def _best_effort(self, request: Coroutine[Any, Any, bool]) -> None:
         """Make a request that nothing waits for, and whose failure is only logged."""
@@ -248,7 +248,7 @@ class Intake:
             except TelegramError as error:
                 log.debug("a press or a message could not be acknowledged: %s", error.message)
 
-        if len(self._courtesies) >= MOST_COURTESIES:
+        if len(self._courtesies) >= MAX_COURTESIES:
             request.close()
             return
         task = self._ports.spawn(tried())

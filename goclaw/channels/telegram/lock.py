@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 TRIES = 20
 """Of taking a lock whose file goes away under our hands."""
-LONGEST_NOTE = 4_096
+MAX_NOTE = 4_096
 """Bytes that are read of who holds the lock."""
 
 
@@ -72,7 +72,7 @@ def _locked(path: Path) -> int | None:
             if _is_there(path, descriptor):
                 return descriptor
         except BlockingIOError:
-            note = os.pread(descriptor, LONGEST_NOTE, 0).decode(errors="replace")
+            note = os.pread(descriptor, MAX_NOTE, 0).decode(errors="replace")
             os.close(descriptor)
             raise Taken(f"another GoClaw ({note})" if note else "another GoClaw") from None
         except OSError as error:

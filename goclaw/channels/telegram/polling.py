@@ -33,16 +33,16 @@ GAP = 0.5
 """Seconds between the beginnings of two polls, unless the first one brought news: at most two polls a second."""
 FIRST_PAUSE = 0.5
 """Seconds before the next try after trouble."""
-LONGEST_PAUSE = 30.0
-LONGEST_CONFLICT_PAUSE = 60.0
+MAX_PAUSE = 30.0
+MAX_CONFLICT_PAUSE = 60.0
 """Longer than any poll lives at Telegram's side (50 s): the other poller's last one is over by then."""
-LONGEST_FLOOD_PAUSE = 3600.0
+MAX_FLOOD_PAUSE = 3600.0
 """However long an answer says that we must wait: nobody is deaf for days because of one number."""
 SILENCE = 120.0
 """Seconds without a finished poll after which the client is rebuilt (openclaw's watchdog has the same)."""
-LONGEST_POLL = 70.0
+MAX_POLL = 70.0
 """Seconds that a healthy poll may take: the longest one that can be configured (50), connecting and answering."""
-FIRST_LOOK, LONGEST_LOOK = 0.1, 0.5
+FIRST_LOOK, MAX_LOOK = 0.1, 0.5
 """Seconds before the next poll while something is not durable yet: growing, because it may be a disk in trouble."""
 IDLE_SECONDS = 6 * 24 * 3600.0
 """After a week without updates Telegram may continue with smaller ids (Bot API, Update): before that the offset is
@@ -170,7 +170,7 @@ class Poller:
             in_time = await done_within(self._clock, self._look, settled)
         finally:
             settled.cancel()
-        self._look = FIRST_LOOK if in_time else min(2 * self._look, LONGEST_LOOK)
+        self._look = FIRST_LOOK if in_time else min(2 * self._look, MAX_LOOK)
         self._began_at = -GAP  # this was the pause
 
     async def _poll(self) -> Updates:
@@ -210,7 +210,7 @@ class Poller:
         """An answer, unless the watchdog's time is over first: then the request is cancelled, whatever it does."""
         poll = asyncio.ensure_future(asking)
         try:
-            if not await done_within(self._clock, max(SILENCE - self._silence(), LONGEST_POLL), poll):
+            if not await done_within(self._clock, max(SILENCE - self._silence(), MAX_POLL), poll):
                 raise Stalled
             return poll.result()
         finally:
@@ -223,11 +223,11 @@ class Poller:
             self._last_finished = self._clock.monotonic()  # an answer, if not a good one
         if isinstance(error, Conflict) and is_webhook(error) and await self._remove_webhook():
             return
-        longest = LONGEST_CONFLICT_PAUSE if isinstance(error, Conflict) else LONGEST_PAUSE
+        longest = MAX_CONFLICT_PAUSE if isinstance(error, Conflict) else MAX_PAUSE
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), longest)
         pause = self._pause
         if isinstance(error, Flood):
-            pause = min(max(FIRST_PAUSE, error.seconds), LONGEST_FLOOD_PAUSE)
+            pause = min(max(FIRST_PAUSE, error.seconds), MAX_FLOOD_PAUSE)
         self._probe = isinstance(error, Unsent | Unanswered)
         self._health.trouble(error, pause)
         await self._clock.sleep(pause)

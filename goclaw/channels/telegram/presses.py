@@ -12,9 +12,9 @@ from goclaw.events import Actor
 from goclaw.records import record
 
 DATA = re.compile(r"q:([A-Za-z0-9]{1,32}):([0-9]{1,2})", re.ASCII)
-LONGEST_QUERY = 256
+MAX_QUERY = 256
 """Characters of a query's id; Telegram's own have about twenty."""
-LONGEST_TOAST = 200
+MAX_TOAST = 200
 """Characters that a press is answered with (Bot API, answerCallbackQuery)."""
 
 
@@ -32,7 +32,7 @@ def query_of(update: Json) -> str | None:
     """The id under which Telegram wants a press to be answered; None where there is none."""
     query = update.get("callback_query")
     found = query.get("id") if isinstance(query, dict) else None
-    return found if isinstance(found, str) and 0 < len(found) <= LONGEST_QUERY else None
+    return found if isinstance(found, str) and 0 < len(found) <= MAX_QUERY else None
 
 
 def press_of(update: Json, terms: Terms) -> Press | None:

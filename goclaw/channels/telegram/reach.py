@@ -13,7 +13,7 @@ from goclaw.events import Alerts
 log = logging.getLogger(__name__)
 
 CLOSED_SECONDS = 3600.0
-MOST = 10_000
+MAX_CHATS = 10_000
 """Closed chats that are remembered."""
 
 
@@ -53,7 +53,7 @@ class Reach:
         self._note(chat, "telegram: the bot was blocked or taken out of the chat")
 
     def _note(self, chat: int, reason: str) -> None:
-        if len(self._closed) >= MOST:
+        if len(self._closed) >= MAX_CHATS:
             self._closed.clear()
             self._told.clear()
         self._closed[chat] = (reason, self._clock.monotonic())

@@ -12,7 +12,7 @@ from goclaw.events import Actor, Address, Beside, Inbound
 from goclaw.records import record
 
 STOP = "/stop"
-LONGEST_SIGN = 16
+MAX_SIGN = 16
 """Characters of an emoji; families of people have about ten."""
 GONE = frozenset({"left", "kicked"})
 """Of a chat member's status (Bot API, ChatMember): one with these is not in the chat. In a private chat
@@ -89,7 +89,7 @@ def _signs(reactions: Sequence[Json]) -> list[str]:
     """Reactions as people see them; what bears no sign is named."""
     named = {"custom_emoji": "a sticker-like emoji", "paid": "a paid star"}
     return [
-        shortened(str(each["emoji"]), LONGEST_SIGN) if each["type"] == "emoji" else named.get(each["type"], "a sign")
+        shortened(str(each["emoji"]), MAX_SIGN) if each["type"] == "emoji" else named.get(each["type"], "a sign")
         for each in reactions
     ]
 

@@ -7,7 +7,7 @@ Json = Mapping[str, Any]
 
 MAX_QUOTE = 500
 """Characters of a message that is referred to that are passed on."""
-LONGEST_LINK = 2_048
+MAX_LINK = 2_048
 """Characters of an address behind a text; longer ones are cut."""
 QUOTATIONS = ("blockquote", "expandable_blockquote")
 """Entities by which the author of a message marks words of others."""
@@ -89,7 +89,7 @@ def shortened(text: str, longest: int = MAX_QUOTE) -> str:
 def _target(entity: Json, shown: str) -> str:
     match entity["type"]:
         case "text_link":
-            link = "".join(str(entity["url"]).split())[:LONGEST_LINK]
+            link = "".join(str(entity["url"]).split())[:MAX_LINK]
             return "" if link in (shown, f"{shown}/") else link
         case "text_mention":
             number = entity["user"]["id"]

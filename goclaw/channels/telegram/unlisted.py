@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 SAID_SECONDS = 60.0
 """A group where people write is named in the log once in this time."""
-MOST = 1_000
+MAX_GROUPS = 1_000
 """Groups that are remembered for that."""
 
 
@@ -32,7 +32,7 @@ class Unlisted:
         now = self._clock.monotonic()
         if now - self._said.get(chat, -SAID_SECONDS) < SAID_SECONDS:
             return
-        if len(self._said) >= MOST:
+        if len(self._said) >= MAX_GROUPS:
             self._said.clear()
         self._said[chat] = now
         log.warning(

@@ -12,7 +12,7 @@ from goclaw.messages import AssistantMessage, Message
 from goclaw.records import record
 from goclaw.redact import mask, printable
 
-LONGEST_LINE = 80
+MAX_LINE = 80
 """Characters of a tool's line: one line on most telephones, two on small ones."""
 LOOKED_AT = 4_000
 """Characters of an argument that can matter for its line, with a secret that begins in it."""
@@ -150,7 +150,7 @@ def tool_line(name: str, arguments: Mapping[str, Any]) -> str:
 def said(sign: str, text: str) -> str:
     """A line of the view, without secrets."""
     line = " ".join(printable(mask(f"{sign} {text}")).split())
-    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
+    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
 
 
 def with_line(chunk: Chunk, line: str) -> Chunk:

@@ -32,7 +32,7 @@ SECRET_FILE = "telegram__webhook__secret"  # noqa: S105 - a name, no secret
 CONNECTIONS = 20
 """Calls that Telegram makes at once; those of one chat it makes one after the other."""
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 """Seconds before the address is registered again after trouble: doubled each time, up to this."""
 LOOK_SECONDS = 120.0
 """Between two questions to Telegram how its calls fare: only Telegram knows of those that do not arrive."""
@@ -113,7 +113,7 @@ class Webhook:
                 what = "Telegram does not take telegram.webhook.url" if refused else "no connection"
                 self._trouble(f"{what}: {error.message}", alert=refused)
                 await self._clock.sleep(max(error.seconds, pause) if isinstance(error, Flood) else pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_PAUSE)
             else:
                 log.info("telegram: calls us at %s", self._url)
                 self._registered_at = self._clock.now()

@@ -15,7 +15,7 @@ from goclaw.redact import mask, printable
 
 STDIN = 0
 CHUNK = 4096
-LONGEST_ANSWER = 64_000
+MAX_ANSWER = 64_000
 """Bytes of a line that are read: beyond that it is the wrong file."""
 
 EventT = TypeVar("EventT")
@@ -71,7 +71,7 @@ class Dialogue:
         return line.decode(errors="replace").strip()
 
     async def _line(self) -> bytes:
-        while b"\n" not in self._read and len(self._read) < LONGEST_ANSWER and not self._ended:
+        while b"\n" not in self._read and len(self._read) < MAX_ANSWER and not self._ended:
             await readable(self._source)
             more = os.read(self._source, CHUNK)
             self._ended = not more

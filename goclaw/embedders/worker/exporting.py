@@ -21,7 +21,7 @@ from goclaw.embedders.worker.torch_model import USUAL_LENGTH, load, prompts
 OPSET = 17
 LEAST_COSINE = 0.95
 """Between the original's vector and ours, for each sentence. MiniLM has 0.985 and more."""
-LARGEST = 1 << 30
+MAX_BYTES = 1 << 30
 """Bytes of weights: what is larger does not fit into one file of the format on its way."""
 POOLINGS = ("mean", "cls")
 SENTENCES = (
@@ -96,7 +96,7 @@ def check_form(model: Path) -> None:
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]) or own_code:
         raise NotExported(f"it is made of {', '.join(kinds)}, not of a plain transformer and a pooling")
     weights = sum(file.stat().st_size for file in model.iterdir() if file.suffix in (".safetensors", ".bin"))
-    if weights > LARGEST:
+    if weights > MAX_BYTES:
         raise NotExported(f"its weights have {weights >> 20} MB")
 
 

@@ -7,7 +7,7 @@ from io import RawIOBase
 from typing import Any
 
 LENGTHS = struct.Struct(">II")
-LARGEST_HEAD, LARGEST_BODY = 64 << 20, 256 << 20
+MAX_HEAD, MAX_BODY = 64 << 20, 256 << 20
 """Bytes. More than that was written by something else."""
 
 Head = dict[str, Any]
@@ -26,7 +26,7 @@ def lengths(prefix: bytes) -> tuple[int, int]:
         ValueError: this is no beginning of a frame.
     """
     head, body = LENGTHS.unpack(prefix)
-    if not 2 <= head <= LARGEST_HEAD or body > LARGEST_BODY:
+    if not 2 <= head <= MAX_HEAD or body > MAX_BODY:
         raise ValueError("no frame")
     return head, body
 

@@ -34,7 +34,7 @@ from goclaw.toolkit.consent import Consent, Wanted
 KEY = "approval"
 NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 """The form that is put: yes or no is how it is left."""
-MOST_OPEN = 1_000
+MAX_OPEN = 1_000
 """Questions that may be open between two calls; the oldest go."""
 IN_THE_MIDDLE = (
     "a client that speaks this revision of the protocol (2026-07-28 and later) cannot be asked while an agent works "
@@ -73,7 +73,7 @@ class Approvals:
         """A word for a new question."""
         word = secrets.token_urlsafe(16)
         self._open[word] = asked
-        while len(self._open) > MOST_OPEN:
+        while len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)
         return word
 

@@ -28,13 +28,13 @@ LOOK_SECONDS = 0.5
 """Between two looks at what the kernel told; and at least ten times what the last look at the files took."""
 SAFETY_SECONDS = 60.0
 """Between two looks at the files for which there was no reason: the kernel is told nothing by a network folder."""
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 """That a monitor is told of: one look at so many takes 0.06 s, in a thread."""
-MOST_FOLDERS = 1_000
+MAX_FOLDERS = 1_000
 """That are watched for one person; the kernel's limit is for all programs of a user (`max_user_watches`)."""
-MOST_PEOPLE = 32
+MAX_PEOPLE = 32
 """For whom files are watched at the same time."""
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 """Changes of one look that are told one by one; with more, the workspace as a whole has changed."""
 WHOLE = f"{FILE}:///"
 """Stands for the workspace in a change: whoever is told of it looks anew."""
@@ -136,7 +136,7 @@ async def look(workspace: Workspace, interest: Interest) -> Seen:
     named = {path: await _version(workspace, path) for path in interest.paths}
     if not interest.everything:
         return Seen(named)
-    found = await workspace.find(Wanted(), most=MOST_FILES)
+    found = await workspace.find(Wanted(), most=MAX_FILES)
     return Seen(named, {each.path: each for each in found.entries}, found.complete)
 
 
@@ -147,11 +147,11 @@ async def follow_files(interests: Interests, clock: Clock, workspace: WorkspaceO
         while True:
             interests.changed.clear()
             people = interests.people()
-            for person in running.keys() - set(people[:MOST_PEOPLE]):
+            for person in running.keys() - set(people[:MAX_PEOPLE]):
                 running.pop(person).cancel()
-            if len(people) > MOST_PEOPLE:
-                log.warning("files are watched for %d people, more want to know: they are told nothing", MOST_PEOPLE)
-            for person in people[:MOST_PEOPLE]:
+            if len(people) > MAX_PEOPLE:
+                log.warning("files are watched for %d people, more want to know: they are told nothing", MAX_PEOPLE)
+            for person in people[:MAX_PEOPLE]:
                 if person not in running or running[person].done():
                     watch, name = _Watch(person, interests, clock, workspace, publish), f"files of {person}"
                     running[person] = group.create_task(keep_running(name, watch.run, clock), name=name)
@@ -232,7 +232,7 @@ class _Watch:
         if interest.everything:
             ours = {file_uri(path): event for path, event in {**in_list, **by_name}.items()}
             others = [Changed(uri, event) for uri, event in sorted(ours.items()) if uri not in interest.uris]
-            for change in others if len(others) <= MOST_AT_ONCE else [Changed(WHOLE, "updated")]:
+            for change in others if len(others) <= MAX_AT_ONCE else [Changed(WHOLE, "updated")]:
                 self._publish(change, self._person)
         if {"created", "deleted"} & {*by_name.values(), *in_list.values()}:
             self._publish(ListChanged("resources"), self._person)
@@ -267,7 +267,7 @@ async def _folders(workspace: Workspace, interest: Interest) -> frozenset[str]:
                 found.add(str(way))
     if interest.everything:
         found.update(path.removesuffix("/") for path in await workspace.paths() if path.endswith("/"))
-    return frozenset(sorted(found)[:MOST_FOLDERS])
+    return frozenset(sorted(found)[:MAX_FOLDERS])
 
 
 async def _is_folder(workspace: Workspace, path: str) -> bool:

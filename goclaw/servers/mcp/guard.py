@@ -25,7 +25,7 @@ from goclaw.events import Actor
 from goclaw.records import record
 from goclaw.redact import mask, printable
 from goclaw.servers.door import BEARER, CHALLENGE, Bounds, Failures, network_of
-from goclaw.servers.listener import HEADERS, LONGEST_LOGGED, names_us
+from goclaw.servers.listener import HEADERS, MAX_LOGGED, names_us
 from goclaw.servers.mcp.ports import ENTRY
 from goclaw.tokens import Token, Tokens
 
@@ -243,7 +243,7 @@ def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[str]:
 
 
 def _log_access(scope: Scope, status: int) -> None:
-    path = " ".join(mask(printable(str(scope["path"])[:LONGEST_LOGGED])).split())
+    path = " ".join(mask(printable(str(scope["path"])[:MAX_LOGGED])).split())
     log.info("%s %s from %s: %d", scope["method"], path, (scope.get("client") or ("",))[0], status)
 
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 PATH = "/mcp"
 SESSION = "mcp-session-id"
 """The header by which older clients name their session."""
-MOST_SESSIONS = 64
+MAX_SESSIONS = 64
 IDLE_SECONDS = 30 * 60.0
 """After which a session of an older client is closed, which opens a new one then."""
 HEAD_SECONDS = 15.0
@@ -66,7 +66,7 @@ def application(offer: Offer, ports: McpPorts) -> ASGIApp:
         host="",  # Host and Origin are the guard's business
         max_request_body_size=Caps().body_bytes,
         session_idle_timeout=IDLE_SECONDS,
-        max_sessions=MOST_SESSIONS,
+        max_sessions=MAX_SESSIONS,
         custom_starlette_routes=[Route(MONITOR, monitor.page, methods=["GET"])],
     )
 

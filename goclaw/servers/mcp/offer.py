@@ -47,7 +47,7 @@ from goclaw.servers.mcp.tools import ToolOffer
 from goclaw.servers.mcp.watching import Hub, open_hub
 
 Context = ServerRequestContext[Any, Any]
-MOST_COMPLETED = 100
+MAX_COMPLETED = 100
 """Values of one completion (specification, Completion)."""
 OPTIONS = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
 
@@ -156,9 +156,9 @@ class Offer:
             found = self._prompts.completed(actor, params.ref.name, argument.name, argument.value)
         else:
             found = await self._resources.completed(actor, argument.name, argument.value)
-        more = len(found) > MOST_COMPLETED
+        more = len(found) > MAX_COMPLETED
         return CompleteResult(
-            completion=Completion(values=list(found[:MOST_COMPLETED]), total=len(found), has_more=more)
+            completion=Completion(values=list(found[:MAX_COMPLETED]), total=len(found), has_more=more)
         )
 
     async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:

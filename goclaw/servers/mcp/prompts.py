@@ -24,7 +24,7 @@ from goclaw.mcp.declared import Argument, Message, Prompt
 from goclaw.servers.mcp.paging import page
 from goclaw.servers.mcp.ports import McpPorts
 
-LONGEST_ARGUMENT = 100_000
+MAX_ARGUMENT = 100_000
 """Characters that one argument may have: it becomes part of a message."""
 
 
@@ -89,9 +89,9 @@ def _checked(prompt: Prompt, given: Mapping[str, str]) -> Mapping[str, str]:
     problems = [f"`{name[:64]}` is none of its arguments" for name in given if name not in known]
     problems += [f"`{each.name}` is missing" for each in prompt.arguments if each.required and each.name not in given]
     problems += [
-        f"`{name}` has more than {LONGEST_ARGUMENT:,} characters"
+        f"`{name}` has more than {MAX_ARGUMENT:,} characters"
         for name, text in given.items()
-        if len(text) > LONGEST_ARGUMENT
+        if len(text) > MAX_ARGUMENT
     ]
     if problems:
         raise MCPError(INVALID_PARAMS, f"prompt {prompt.name}: {'; '.join(problems)}")

@@ -43,9 +43,9 @@ from goclaw.servers.mcp.uris import (
 )
 
 JSON, TEXT, UNKNOWN = "application/json", "text/plain", "application/octet-stream"
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Of a file: what a model can use of a larger one is asked for with `read`, in parts."""
-MOST_FILES, MOST_SESSIONS = 2_000, 500
+MAX_FILES, MAX_SESSIONS = 2_000, 500
 """That are listed; others are read by their URI all the same."""
 LAST_ROWS = 50
 """Messages of a conversation with which it begins when nobody says after which row."""
@@ -157,19 +157,19 @@ class ResourceOffer:
             return [key for key in await self._readable(actor) if key.startswith(begun)]
         if name == "path" and self._offers_own and self._ports.may_read_files(actor):
             workspace = await self._ports.workspace(actor)
-            return [path for path in await workspace.paths(MOST_FILES) if path.startswith(begun)]
+            return [path for path in await workspace.paths(MAX_FILES) if path.startswith(begun)]
         return ()
 
     async def _files(self, actor: Actor) -> list[Resource]:
         if not self._ports.may_read_files(actor):
             return []
         workspace = await self._ports.workspace(actor)
-        paths = [path for path in await workspace.paths(MOST_FILES) if not path.endswith("/")]
+        paths = [path for path in await workspace.paths(MAX_FILES) if not path.endswith("/")]
         return [Resource(name=path, uri=file_uri(path), mime_type=_mime(path)) for path in paths]
 
     async def _conversations(self, actor: Actor) -> list[Resource]:
         keys = await self._readable(actor)
-        return [Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in keys[:MOST_SESSIONS]]
+        return [Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in keys[:MAX_SESSIONS]]
 
     async def _readable(self, actor: Actor) -> list[str]:
         found = await self._ports.conversations.sessions()
@@ -191,7 +191,7 @@ class ResourceOffer:
         found = (await workspace.stat(path)).path
         if await self._reads(actor, path) != found:  # a hook or a role means another file
             raise Absent(f"there is no resource {uri[:200]}")
-        return _contents(uri, _mime(found), await workspace.read_bytes(found, MOST_BYTES))
+        return _contents(uri, _mime(found), await workspace.read_bytes(found, MAX_BYTES))
 
     async def _transcript(self, session: str, after: int | None) -> dict[str, Any]:
         conversations = self._ports.conversations

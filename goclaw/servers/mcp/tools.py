@@ -41,7 +41,7 @@ from goclaw.toolkit.scope import CallScope
 
 log = logging.getLogger(__name__)
 
-MOST_DATA = 1 << 20
+MAX_DATA = 1 << 20
 """Characters of a result's fields: what is larger is asked for in parts."""
 TURN = "mcp"
 """Stands in the audit log where a call of the agent has its turn."""
@@ -156,8 +156,8 @@ class ToolOffer:
         if not tool.spec.result_schema:
             return CallToolResult(content=content)
         data = _masked(tool.result.data(value))
-        if len(orjson.dumps(data)) > MOST_DATA:
-            what = f"the result has more than {MOST_DATA:,} bytes; ask for a part of it"
+        if len(orjson.dumps(data)) > MAX_DATA:
+            what = f"the result has more than {MAX_DATA:,} bytes; ask for a part of it"
             return CallToolResult(content=[*content, TextContent(text=what)], is_error=True)
         return CallToolResult(content=content, structured_content=data)
 

@@ -46,13 +46,13 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 """Between two looks whether there are other tools, or other rights: as often as users.json is looked at."""
-MOST_PEERS = 128
+MAX_PEERS = 128
 """Connections of older clients that are remembered; the one that was silent longest goes."""
-MOST_URIS = 200
+MAX_URIS = 200
 """That one connection may subscribe to."""
-MOST_LISTENING = 64
+MAX_LISTENING = 64
 """Streams and monitors at once."""
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Changes that wait for one of them; who lags further behind is cut off and reads anew."""
 LEVEL: Final = "notice"
 """Of the log messages as which older clients get what code declares."""
@@ -92,7 +92,7 @@ class Hub:
         """Who wants to know of which files."""
         self._listeners: dict[object, tuple[Actor, Listener]] = {}
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
-        self._outgoing: asyncio.Queue[tuple[Change, str]] = asyncio.Queue(MOST_WAITING)
+        self._outgoing: asyncio.Queue[tuple[Change, str]] = asyncio.Queue(MAX_WAITING)
         """Each with the only person who is to hear of it, or nobody."""
         self._rights = {each.name: each.may for each in ports.declared.notifications}
 
@@ -117,7 +117,7 @@ class Hub:
         waiting: asyncio.Queue[Change | None] = asyncio.Queue()
 
         def offer(change: Change) -> None:
-            if waiting.qsize() < MOST_WAITING:
+            if waiting.qsize() < MAX_WAITING:
                 waiting.put_nowait(change)
             else:
                 self._leave(token)
@@ -137,12 +137,12 @@ class Hub:
     ) -> SubscriptionsListenResult:
         """Serve one stream of 2026-07-28."""
         wanted = params.notifications
-        asked = list(wanted.resource_subscriptions or ())[:MOST_URIS]
+        asked = list(wanted.resource_subscriptions or ())[:MAX_URIS]
         uris = [uri for uri in asked if await self._there(actor, uri)]
         for uri in uris:
             await self._announce(actor, uri)
         honoured = wanted.model_copy(update={"resource_subscriptions": uris or None})
-        stream = ListenHandler(_View(self, actor), max_buffered_events=MOST_WAITING)
+        stream = ListenHandler(_View(self, actor), max_buffered_events=MAX_WAITING)
         token = object()
         try:
             await self.files.put(token, actor, uris)
@@ -163,7 +163,7 @@ class Hub:
                 connection.exit_stack.callback(self._gone, key, peer)
         peer.session = ctx.session
         self._peers.move_to_end(key)
-        while len(self._peers) > MOST_PEERS:
+        while len(self._peers) > MAX_PEERS:
             self._gone(*next(iter(self._peers.items())))
 
     async def subscribe(self, key: str, uri: str) -> None:
@@ -173,8 +173,8 @@ class Hub:
             MCPError: it subscribed to too many, or whoever declares the resource refuses it.
         """
         peer = self._peers.get(key)
-        if peer and len(peer.uris) >= MOST_URIS:
-            raise MCPError(INTERNAL_ERROR, f"at most {MOST_URIS} subscriptions")
+        if peer and len(peer.uris) >= MAX_URIS:
+            raise MCPError(INTERNAL_ERROR, f"at most {MAX_URIS} subscriptions")
         if peer:
             await self._announce(peer.actor, uri)
         if peer is None or self._peers.get(key) is not peer:
@@ -253,7 +253,7 @@ class Hub:
         return True
 
     def _enter(self, actor: Actor, listener: Listener) -> object:
-        if len(self._listeners) >= MOST_LISTENING:
+        if len(self._listeners) >= MAX_LISTENING:
             raise MCPError(INTERNAL_ERROR, "too many listen already; close a stream, or try again later")
         token = object()
         self._listeners[token] = (actor, listener)

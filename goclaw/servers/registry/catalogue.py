@@ -21,7 +21,7 @@ PAGE_ENTRIES = 100
 PAGE_BYTES = 2 << 20
 PAGE_VALUES = 100_000
 """What a client has to hold and to parse at once; a page has at least one entry, whatever its size."""
-LONGEST_CURSOR = 1_000
+MAX_CURSOR = 1_000
 
 Name = tuple[str, str]
 """Kind and name."""
@@ -154,7 +154,7 @@ def _cursor_of(key: Key) -> str:
 
 def _key_of(cursor: str) -> Key:
     """Raises ValueError."""
-    if len(cursor) > LONGEST_CURSOR:
+    if len(cursor) > MAX_CURSOR:
         raise ValueError("the cursor is none of ours")
     try:
         kind, name, version = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))

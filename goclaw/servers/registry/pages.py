@@ -20,7 +20,7 @@ from goclaw.records import record
 from goclaw.redact import printable
 from goclaw.registries.base import Entry, EntryKind, entry_of
 from goclaw.registries.shelf import ChangedEntry, ForeignName, FullShelf, Shelf
-from goclaw.servers.listener import HEADERS, LONGEST_LOGGED
+from goclaw.servers.listener import HEADERS, MAX_LOGGED
 from goclaw.servers.registry.catalogue import PAGE_ENTRIES, Catalogue
 from goclaw.servers.registry.refusal import Refusal
 from goclaw.servers.registry.visitors import Visitor, Visitors
@@ -197,7 +197,7 @@ class Pages:
                 detail=str(refusal or ""),
             )
         )
-        shown = " ".join(printable(f"{verb} {what}").split())[:LONGEST_LOGGED]
+        shown = " ".join(printable(f"{verb} {what}").split())[:MAX_LOGGED]
         log.info("%s with the token %s: %s: %s", visitor.user, visitor.token, shown, refusal or result)
 
 

@@ -5,7 +5,7 @@ import time
 
 from textual.widget import Widget
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.08, 1.0
+SHORTEST_PAUSE, MAX_PAUSE = 0.08, 1.0
 """Seconds between two paintings of a growing text."""
 IDLE_SHARE = 20
 """For each second of CPU that painting costs, this many are left to everything else: five pictures a second or so."""
@@ -52,4 +52,4 @@ class Growing(Widget):
             self.grow(text)
             await asyncio.sleep(SHORTEST_PAUSE)
             spent = time.process_time() - began
-            await asyncio.sleep(min(IDLE_SHARE * spent, LONGEST_PAUSE))
+            await asyncio.sleep(min(IDLE_SHARE * spent, MAX_PAUSE))

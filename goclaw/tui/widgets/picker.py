@@ -14,11 +14,11 @@ from textual.widgets.option_list import Option
 from goclaw.clock import Clock, ago
 from goclaw.events import SessionInfo
 from goclaw.tui.text import one_line, printable
-from goclaw.wire import LONGEST_NAME
+from goclaw.wire import MAX_NAME
 
 OWN_KIND = "tui:"
 """What the keys of sessions begin with that are made here."""
-_LONGEST_KEY, _LONGEST_TITLE = 28, 80
+_MAX_KEY, _MAX_TITLE = 28, 80
 """Characters that are shown."""
 _KEY_SHARE = 4
 """A key takes one column in so many at most."""
@@ -150,7 +150,7 @@ def new_key(typed: str) -> str:
     """The key of the session that `typed` names, empty when it cannot be one: `tui:` and the words joined by `-`."""
     name = "-".join(typed.removeprefix(OWN_KIND).split())
     key = f"{OWN_KIND}{name}"
-    return key if name and name.isprintable() and len(key) <= LONGEST_NAME else ""
+    return key if name and name.isprintable() and len(key) <= MAX_NAME else ""
 
 
 def _found(known: Sequence[SessionInfo], typed: str) -> list[SessionInfo]:
@@ -162,7 +162,7 @@ def _found(known: Sequence[SessionInfo], typed: str) -> list[SessionInfo]:
 
 def _lines(sessions: Sequence[SessionInfo], current: str, now: float, columns: int) -> list[Option]:
     messages = ("msg", "msgs") if columns < _NARROW else ("message", "messages")
-    keys = [Content(one_line(info.key, min(_LONGEST_KEY, columns // _KEY_SHARE))) for info in sessions]
+    keys = [Content(one_line(info.key, min(_MAX_KEY, columns // _KEY_SHARE))) for info in sessions]
     times = [ago(now - info.last_at) for info in sessions]
     counts = [f"{info.messages:,} {messages[info.messages != 1]}" for info in sessions]
     widths = [max(map(len, column), default=0) for column in (times, counts)]
@@ -173,7 +173,7 @@ def _lines(sessions: Sequence[SessionInfo], current: str, now: float, columns: i
                 ("● " if info.key == current else "  ", "$text-accent"),
                 key.stylize("bold").pad_right(key_width - key.cell_length),
                 (f"  {when:<{widths[0]}}  {count:>{widths[1]}}  ", "$text-muted"),
-                one_line(info.title, _LONGEST_TITLE),
+                one_line(info.title, _MAX_TITLE),
             ),
             id=info.key,
         )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from goclaw.channels.telegram.health import LOCKED, SILENT
-from goclaw.channels.telegram.polling import LONGEST_POLL, SILENCE
+from goclaw.channels.telegram.polling import MAX_POLL, SILENCE
 from goclaw.clock import SteppedClock
 from tests.channels.telegram.support import HastyClock, eventually, open_stage, passing
 from tests.fake_telegram.methods import POLLER_CONFLICT, WEBHOOK_CONFLICT
@@ -152,7 +152,7 @@ async def test_a_healthy_poll_is_not_cut_because_the_ones_before_it_failed() -> 
             await eventually(lambda: "no connection" in stage.channel.health())
             clock.advance(SILENCE - 10)  # it slept for long, and polls again
             await fake.wait_called("getUpdates", 2)
-            clock.advance(LONGEST_POLL - 1)
+            clock.advance(MAX_POLL - 1)
             await fake.world.say("hello")
             gate.set()
             await stage.gateway.wait_accepted(1)

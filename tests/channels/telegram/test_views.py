@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.channels.telegram.calls import Target
 from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
-from goclaw.channels.telegram.views import LONGEST_LINE, View, tool_line, with_line
+from goclaw.channels.telegram.views import MAX_LINE, View, tool_line, with_line
 from goclaw.events import Todo
 from goclaw.redact import MASK
 
@@ -30,7 +30,7 @@ def test_a_call_is_one_line_for_people(name: str, arguments: dict[str, Any], lin
 
 def test_a_long_call_is_shortened_after_its_secrets_are_masked() -> None:
     line = tool_line("exec", {"command": "x" * 60 + " sk-" + "secret" * 1000})
-    assert len(line) <= LONGEST_LINE and "secretsecret" not in line
+    assert len(line) <= MAX_LINE and "secretsecret" not in line
 
 
 def test_what_an_agent_does_takes_the_place_of_the_call_that_started_it() -> None:
@@ -50,7 +50,7 @@ def test_a_tool_says_in_its_own_words_what_it_does_and_what_came_of_it_until_som
     view.tool_finished("2")
     assert view.line() == f"⚙ Counting boats with {MASK}"
     view.tool_finished("1", "8 boats\nin all " + "x" * 200)
-    assert view.line().startswith("✓ 8 boats in all") and len(view.line()) == LONGEST_LINE
+    assert view.line().startswith("✓ 8 boats in all") and len(view.line()) == MAX_LINE
     view.add("So there are")
     assert view.line() == ""
     view.tool_finished("3", "late")

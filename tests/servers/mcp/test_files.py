@@ -171,7 +171,7 @@ async def test_a_flood_is_told_as_one_change_of_the_workspace(tmp_path: Path) ->
     async with inhabited(tmp_path) as home, home.listener() as listener, monitor(listener, "a", ANN) as told:
         many = tmp_path / "many"
         many.mkdir()
-        for number in range(files.MOST_AT_ONCE + 1):
+        for number in range(files.MAX_AT_ONCE + 1):
             (many / f"{number}.txt").write_text("x")
         many.replace(home.files / "many")
         await until(lambda: told, home)
@@ -224,7 +224,7 @@ async def test_without_watches_files_are_looked_at_now_and_then(
 async def test_of_more_files_than_are_looked_at_those_are_told_that_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_FILES", 3)
+    monkeypatch.setattr(files, "MAX_FILES", 3)
     async with inhabited(tmp_path) as home:
         actor = Actor(ANN, "mcp")
         workspace = await home.ports.workspace(actor)

@@ -63,7 +63,7 @@ async def test_nothing_leads_out_of_the_workspace(tmp_path: Path) -> None:
 
 
 async def test_a_large_file_is_not_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "MOST_BYTES", 10)
+    monkeypatch.setattr(resources, "MAX_BYTES", 10)
     async with house(tmp_path) as home:
         await home.ports.workspace(Actor(ANN, "mcp"))
         (home.files / "long.txt").write_text("0123456789ab")

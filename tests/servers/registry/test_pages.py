@@ -117,7 +117,7 @@ async def test_a_name_is_its_first_publishers_and_admins_can_only_remove(tmp_pat
 
 
 async def test_a_full_registry_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf_module, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(shelf_module, "MAX_ENTRIES", 1)
     async with open_house(tmp_path) as house:
         assert await house.publish("bob", document()) == 201 and await house.publish("bob", document()) == 200
         answer = await house.ask("PUT", address_of(document("more")), "bob", document("more"))
